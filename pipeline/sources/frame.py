@@ -1,0 +1,140 @@
+"""The frame, and what every source of frames promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Image = NDArray[np.uint8]
+"""RGB, uint8, ``(height, width, 3)``."""
+
+Luma = NDArray[np.uint8]
+"""Luma plane at analysis size, uint8, ``(height, width)``."""
+
+ANALYSIS_WIDTH = 480
+"""Default width in pixels of the luma plane on which frames are screened."""
+
+
+class SourceError(Exception):
+    """A source cannot be opened or read at all; the message says what to do and holds no secret."""
+
+
+class Clock(StrEnum):
+    """Where a frame's time comes from."""
+
+    RTCP = "rtcp"
+    RECEIVE = "receive"
+    FILE = "file"
+
+
+class Picture(Protocol):
+    """A decoded picture that is converted to RGB only when somebody asks."""
+
+    def rgb(self) -> Image:
+        """RGB image at full size; the same array at every call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """One sampled frame of one camera.
+
+    Attributes:
+        camera: name of the camera.
+        time: aware UTC capture time.
+        clock: where `time` comes from.
+        pts: presentation time stamp in the container's own units (stills: the index).
+        luma: screening plane at analysis size, uint8 ``(height, width)``.
+        picture: gives the full-size RGB image on demand.
+    """
+
+    camera: str
+    time: datetime
+    clock: Clock
+    pts: int
+    luma: Luma
+    picture: Picture
+
+    @property
+    def image(self) -> Image:
+        """RGB uint8 ``(height, width, 3)`` at full size, converted at the first use."""
+        return self.picture.rgb()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How a source is read.
+
+    Attributes:
+        sample_hz: frames a second that are screened; the first frame of each ``1 / sample_hz`` slot.
+        analysis_width: width of the luma plane in pixels (height keeps the aspect, rounded to even).
+        start: aware wall-clock time of the first frame of a file; None takes the container's
+            creation time, else 1970-01-01T00:00:00Z.
+        rtsp_transport: ``tcp`` or ``udp``.
+        open_timeout_s: longest wait for a live source to open.
+        stall_timeout_s: longest silence of a live source before it is opened again.
+        threads: decoder threads; 0 lets FFmpeg choose.
+    """
+
+    sample_hz: float = 2.0
+    analysis_width: int = ANALYSIS_WIDTH
+    start: datetime | None = None
+    rtsp_transport: str = "tcp"
+    open_timeout_s: float = 5.0
+    stall_timeout_s: float = 10.0
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What a source read, and what it could not.
+
+    Attributes:
+        decoded: frames decoded.
+        sampled: frames handed out.
+        corrupt: frames or packets skipped because they were damaged.
+        reconnections: times a live source was opened again.
+        errors: one redacted sentence per failed input or interruption, oldest first.
+    """
+
+    decoded: int = 0
+    sampled: int = 0
+    corrupt: int = 0
+    reconnections: int = 0
+    errors: tuple[str, ...] = ()
+
+    @property
+    def damaged(self) -> bool:
+        """True where some of the input could not be read."""
+        return bool(self.corrupt or self.errors)
+
+
+class Source(Protocol):
+    """Iterates the sampled frames of one camera; a context manager; `close` may be called from any thread."""
+
+    camera: str
+    live: bool
+    duration_s: float | None
+
+    @property
+    def report(self) -> SourceReport:
+        """Counts so far."""
+        ...
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Frames in the order of their time."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def close(self) -> None:
+        """Stop: a running iteration ends soon, without an error."""
+        ...

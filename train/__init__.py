@@ -1,0 +1,1 @@
+"""Training: footage in, samples and checkpoints out."""
