@@ -1,0 +1,50 @@
+# narrated: what there is to do here. `make help` lists it.
+PYTHON ?= python3
+VENV ?= .venv
+VIDEO ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-quality clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "narrated needs Python 3.11 or newer; say which one: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[embedded]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo  ## narrate a real surveillance clip (VIDEO=path takes another one)
+	$(BIN)/narrated demo $(if $(VIDEO),'$(VIDEO)') --out demo
+
+test: $(VENV)/.dev  ## the whole test suite
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev  ## style, types and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev  ## speed and memory, side by side with the peers
+	$(BIN)/python benchmarks/run.py
+
+bench-quality: $(VENV)/.dev  ## how right the default model is on ../shared/bench
+	$(BIN)/python benchmarks/quality.py
+
+clean:  ## the virtual environment, caches and the demo's output
+	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
