@@ -20,6 +20,9 @@ Luma = NDArray[np.uint8]
 ANALYSIS_WIDTH = 480
 """Default width in pixels of the luma plane on which frames are screened."""
 
+MIN_ANALYSIS_WIDTH = 16
+"""Below this width, in pixels, nothing is left to see."""
+
 
 class SourceError(Exception):
     """A source cannot be opened or read at all; the message says what to do and holds no secret."""
@@ -90,6 +93,20 @@ class SourceOptions:
     stall_timeout_s: float = 10.0
     threads: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.sample_hz > 0:
+            raise ValueError(f"sample_hz is {self.sample_hz}: give a rate above 0, such as 2")
+        if self.analysis_width < MIN_ANALYSIS_WIDTH:
+            raise ValueError(
+                f"analysis_width is {self.analysis_width}: give {MIN_ANALYSIS_WIDTH} or more pixels"
+            )
+        if self.start is not None and self.start.tzinfo is None:
+            raise ValueError("start has no time zone: write it like 2026-03-01T08:00:00Z")
+        if self.rtsp_transport not in {"tcp", "udp"}:
+            raise ValueError(f"rtsp_transport is {self.rtsp_transport!r}: give 'tcp' or 'udp'")
+        if not (self.open_timeout_s > 0 and self.stall_timeout_s > 0):
+            raise ValueError("open_timeout_s and stall_timeout_s must be above 0 seconds")
+
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
@@ -99,6 +116,7 @@ class SourceReport:
         decoded: frames decoded.
         sampled: frames handed out.
         corrupt: frames or packets skipped because they were damaged.
+        dropped: sampled frames of a live source that were not handed out, because newer ones had come.
         reconnections: times a live source was opened again.
         errors: one redacted sentence per failed input or interruption, oldest first.
     """
@@ -106,6 +124,7 @@ class SourceReport:
     decoded: int = 0
     sampled: int = 0
     corrupt: int = 0
+    dropped: int = 0
     reconnections: int = 0
     errors: tuple[str, ...] = ()
 

@@ -1,0 +1,104 @@
+"""Packets to sound frames: damage is skipped and counted, and never ends the reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from av.container.input import InputContainer
+from av.error import FFmpegError
+from av.packet import Packet
+from av.stream import Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from pipeline.sources.frame import SourceError
+from pipeline.sources.tally import Tally
+
+KEYFRAME_WAIT_S = 10.0
+"""Longest wait for a keyframe after damage; streams with intra refresh never send one."""
+
+READ_FAILURES = 10
+"""Failed reads in a row after which the rest of a file is given up."""
+
+_NOT_VIDEO = frozenset({"tty", "lrc", "srt", "webvtt", "ass"})
+"""Formats that libav makes "video" out of any text with."""
+
+
+def video_stream(container: InputContainer, threads: int) -> VideoStream:
+    """The first stream of moving pictures, its decoder set to `threads` (0: as many as FFmpeg likes).
+
+    Raises:
+        SourceError: there is none.
+    """
+    for stream in container.streams.video:
+        if container.format.name in _NOT_VIDEO or stream.disposition & Disposition.attached_pic:
+            continue
+        stream.codec_context.thread_count = threads
+        stream.thread_type = "SLICE" if threads == 1 else "AUTO"
+        return stream
+    raise SourceError("it holds no video stream: give a video file, or a folder of stills")
+
+
+class SoundFrames:
+    """Decodes packet after packet; a damaged frame and all that lean on it are skipped and counted.
+
+    Frames after a damaged one are predicted from it and look smeared, often without being flagged, and a
+    smear is told as a change: so frames are skipped until the next keyframe.
+    """
+
+    def __init__(self, tally: Tally, *, joined_midway: bool = False) -> None:
+        self._tally = tally
+        self._waiting = joined_midway
+        self._joining = joined_midway
+        self._since_s: float | None = None
+
+    def decode(self, packet: Packet[VideoStream]) -> Iterator[VideoFrame]:
+        """Sound frames that the packet completes (the empty packet at the end: all that are left)."""
+        try:
+            frames = packet.decode()
+        except FFmpegError:
+            self._tally.corrupt += 1
+            self._wait()
+            return
+        for frame in frames:
+            self._tally.decoded += 1
+            if self._sound(frame):
+                yield frame
+            elif not self._joining:
+                self._tally.corrupt += 1
+
+    def _wait(self) -> None:
+        if not self._waiting:
+            self._waiting, self._since_s = True, None
+
+    def _sound(self, frame: VideoFrame) -> bool:
+        if frame.is_corrupt:
+            self._wait()
+            return False
+        if self._waiting and not frame.key_frame:
+            now_s = frame.time if frame.pts is not None else None
+            if now_s is None:
+                return False
+            self._since_s = now_s if self._since_s is None else self._since_s
+            if abs(now_s - self._since_s) < KEYFRAME_WAIT_S:
+                return False
+        self._waiting = self._joining = False
+        return True
+
+
+def packets_of(container: InputContainer, stream: VideoStream, tally: Tally) -> Iterator[Packet[VideoStream]]:
+    """Packets of a file; a failed read is counted and reading goes on behind it while that leads on."""
+    failures = 0
+    while True:
+        try:
+            for packet in container.demux(stream):
+                failures = 0
+                yield packet
+        except FFmpegError as error:
+            failures += 1
+            tally.corrupt += 1
+            if failures >= READ_FAILURES:
+                tally.error(f"the rest could not be read ({error.strerror or type(error).__name__})")
+                return
+        else:
+            return

@@ -1,0 +1,102 @@
+"""From decoded pictures to the luma plane at analysis size, and to RGB on demand."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import cv2
+import numpy as np
+from av.video.frame import VideoFrame
+
+from pipeline.sources.frame import Image, Luma
+
+_LUMA_FIRST = frozenset(
+    {
+        *(
+            "yuv410p",
+            "yuv411p",
+            "yuv420p",
+            "yuv422p",
+            "yuv440p",
+            "yuv444p",
+            "yuva420p",
+            "yuva422p",
+            "yuva444p",
+        ),
+        *("yuvj411p", "yuvj420p", "yuvj422p", "yuvj440p", "yuvj444p", "nv12", "nv16", "nv21", "nv24", "gray"),
+    }
+)
+"""Pixel formats whose first plane is 8-bit luma, one byte a pixel."""
+
+
+class DecodedPicture:
+    """A decoded video frame, converted to RGB at the first use; safe to ask from several threads."""
+
+    def __init__(self, frame: VideoFrame) -> None:
+        self._frame: VideoFrame | None = frame
+        self._rgb: Image | None = None
+        self._lock = threading.Lock()
+
+    def rgb(self) -> Image:
+        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call."""
+        with self._lock:
+            if self._rgb is None:
+                assert self._frame is not None  # noqa: S101 - one of the two is always there
+                self._rgb = rgb_of(self._frame)
+                self._frame = None  # gives the decoder its buffers back
+            return self._rgb
+
+
+class StillPicture:
+    """A decoded still in BGR, turned to RGB at the first use."""
+
+    def __init__(self, bgr: Image) -> None:
+        self._bgr: Image | None = bgr
+        self._rgb: Image | None = None
+        self._lock = threading.Lock()
+
+    def rgb(self) -> Image:
+        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call."""
+        with self._lock:
+            if self._rgb is None:
+                self._rgb = np.asarray(cv2.cvtColor(self._bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+                self._bgr = None
+            return self._rgb
+
+
+def rgb_of(frame: VideoFrame) -> Image:
+    """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
+    return np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+
+
+def luma_of(frame: VideoFrame) -> Luma:
+    """Luma plane of a decoded frame at full size, uint8 ``(height, width)``, in the range it was coded in.
+
+    Formats whose first plane is 8-bit luma give a view into the decoder's buffer, without a copy; others
+    are reformatted to ``gray``.
+    """
+    if frame.format.name not in _LUMA_FIRST:
+        frame = frame.reformat(format="gray")
+    plane = frame.planes[0]
+    buffer: Any = plane  # PyAV's planes speak the buffer protocol; its type stubs do not say so
+    lines: Luma = np.frombuffer(buffer, dtype=np.uint8, count=plane.line_size * plane.height)
+    # Lines are padded: without the line size the picture comes out sheared.
+    luma: Luma = lines.reshape(plane.height, plane.line_size)[: frame.height, : frame.width]
+    return luma
+
+
+def resized_luma(luma: Luma, width: int) -> Luma:
+    """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
+
+    Args:
+        luma: uint8 ``(height, width)``.
+        width: analysis width in pixels.
+
+    Returns:
+        uint8 ``(height', width)``, a copy.
+    """
+    height = max(2, 2 * round(luma.shape[0] * width / luma.shape[1] / 2))
+    if luma.shape == (height, width):
+        return luma.copy()
+    return np.asarray(cv2.resize(luma, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)

@@ -1,0 +1,101 @@
+"""Times of frames: from presentation time stamps, from names of files, from start times."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Time of the first frame where nothing says better: the same at every run."""
+
+_VIRAT = re.compile(r"VIRAT_S_(\d{2})(\d{2})(\d{2})_(\d{2})_(\d{6})_(\d{6})$", re.IGNORECASE)
+_STAMP = re.compile(
+    r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})[T _-]?(\d{2})[-_.:]?(\d{2})[-_.:]?(\d{2})(?!\d)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ViratName:
+    """What the name of a VIRAT ground video says.
+
+    ``VIRAT_S_XXYYZZ_KK_SSSSSS_TTTTTT``: XX group, YY scene of the group (one fixed camera view), ZZ
+    sequence, KK segment of the sequence, SSSSSS and TTTTTT its first and last second in the sequence.
+
+    Attributes:
+        scene: ``VIRAT_S_XXYY``; segments of one scene are one camera.
+        sequence: ZZ.
+        segment: KK.
+        start_s: SSSSSS, offset of the segment from the start of its sequence, in seconds.
+        end_s: TTTTTT.
+    """
+
+    scene: str
+    sequence: int
+    segment: int
+    start_s: int
+    end_s: int
+
+
+def virat_name(path: Path) -> ViratName | None:
+    """Scene, sequence and offset from a VIRAT file name; None for other names."""
+    match = _VIRAT.match(path.stem)
+    if match is None:
+        return None
+    group, scene, sequence, segment, start_s, end_s = match.groups()
+    return ViratName(f"VIRAT_S_{group}{scene}", int(sequence), int(segment), int(start_s), int(end_s))
+
+
+def stamp_in_name(path: Path) -> datetime | None:
+    """Time stamp such as ``20170721T141005`` or ``2017-07-21_14-10-05`` in a file name, taken as UTC."""
+    match = _STAMP.search(path.stem)
+    if match is None:
+        return None
+    try:
+        return datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+    except ValueError:  # digits in the right places that are no date
+        return None
+
+
+def natural_key(path: Path) -> tuple[tuple[int, str, int], ...]:
+    """Sort key that puts ``frame_10`` after ``frame_9``."""
+    parts = re.split(r"(\d+)", path.name.casefold())
+    return tuple((i % 2, "" if i % 2 else part, int(part) if i % 2 else 0) for i, part in enumerate(parts))
+
+
+def parsed_time(text: str | None) -> datetime | None:
+    """Aware UTC time from a container's ``creation_time``; None where it is missing or says nothing.
+
+    Recorders without a clock write 1904 or 1970: such a time is no time.
+    """
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return time if time > EPOCH + timedelta(days=1) else None
+
+
+def elapsed(pts: int, time_base: Fraction) -> timedelta:
+    """``pts x time_base`` rounded to microseconds, by integers only (a float drifts in long files)."""
+    numerator, denominator = time_base.numerator * 1_000_000, time_base.denominator
+    return timedelta(microseconds=(2 * pts * numerator + denominator) // (2 * denominator))
+
+
+class Sampler:
+    """Takes the first frame of each ``1 / sample_hz`` slot; the slot depends on the time stamp alone."""
+
+    def __init__(self, sample_hz: float) -> None:
+        self._rate = Fraction(sample_hz).limit_denominator(1_000_000)
+        self._slot: int | None = None
+
+    def takes(self, pts: int, time_base: Fraction) -> bool:
+        """True for the first frame seen of a slot; `pts` counts `time_base` from the start."""
+        slot = pts * time_base.numerator * self._rate.numerator
+        slot //= time_base.denominator * self._rate.denominator
+        if slot == self._slot:
+            return False
+        self._slot = slot
+        return True
