@@ -1,9 +1,5 @@
 """Frames from video files, folders of stills and RTSP cameras."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from pipeline.sources.frame import (
     ANALYSIS_WIDTH,
     Clock,
@@ -16,8 +12,9 @@ from pipeline.sources.frame import (
     SourceOptions,
     SourceReport,
 )
+from pipeline.sources.opening import open_source
 from pipeline.sources.redact import redacted
-from pipeline.sources.video import VideoSource
+from pipeline.sources.stills import read_still
 
 __all__ = [
     "ANALYSIS_WIDTH",
@@ -31,14 +28,6 @@ __all__ = [
     "SourceOptions",
     "SourceReport",
     "open_source",
+    "read_still",
     "redacted",
 ]
-
-
-_DEFAULTS = SourceOptions()
-
-
-def open_source(url: str, options: SourceOptions = _DEFAULTS, camera: str | None = None) -> Source:
-    """Open a video file."""
-    path = Path(url)
-    return VideoSource([path], options, camera or path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import cv2
@@ -30,11 +31,16 @@ _LUMA_FIRST = frozenset(
 """Pixel formats whose first plane is 8-bit luma, one byte a pixel."""
 
 
-class DecodedPicture:
-    """A decoded video frame, converted to RGB at the first use; safe to ask from several threads."""
+class LazyPicture:
+    """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    def __init__(self, frame: VideoFrame) -> None:
-        self._frame: VideoFrame | None = frame
+    Args:
+        convert: makes the RGB image uint8 ``(height, width, 3)``; called once, then let go, with the
+            decoder's buffers that it holds.
+    """
+
+    def __init__(self, convert: Callable[[], Image]) -> None:
+        self._convert: Callable[[], Image] | None = convert
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
@@ -42,27 +48,19 @@ class DecodedPicture:
         """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call."""
         with self._lock:
             if self._rgb is None:
-                assert self._frame is not None  # noqa: S101 - one of the two is always there
-                self._rgb = rgb_of(self._frame)
-                self._frame = None  # gives the decoder its buffers back
+                assert self._convert is not None  # noqa: S101 - one of the two is always there
+                self._rgb, self._convert = self._convert(), None
             return self._rgb
 
 
-class StillPicture:
-    """A decoded still in BGR, turned to RGB at the first use."""
+def rgb_of_bgr(bgr: Image) -> Image:
+    """RGB uint8 ``(height, width, 3)`` of a BGR image of the same shape."""
+    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
-    def __init__(self, bgr: Image) -> None:
-        self._bgr: Image | None = bgr
-        self._rgb: Image | None = None
-        self._lock = threading.Lock()
 
-    def rgb(self) -> Image:
-        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call."""
-        with self._lock:
-            if self._rgb is None:
-                self._rgb = np.asarray(cv2.cvtColor(self._bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
-                self._bgr = None
-            return self._rgb
+def luma_of_bgr(bgr: Image) -> Luma:
+    """Luma uint8 ``(height, width)`` of a BGR image, full range."""
+    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), dtype=np.uint8)
 
 
 def rgb_of(frame: VideoFrame) -> Image:

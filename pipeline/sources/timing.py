@@ -99,3 +99,7 @@ class Sampler:
             return False
         self._slot = slot
         return True
+
+    def give_back(self) -> None:
+        """The frame just taken was no good: the next one of its slot is taken instead."""
+        self._slot = None

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,7 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.decode import SoundFrames, packets_of, video_stream
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.picture import DecodedPicture, luma_of, resized_luma
+from pipeline.sources.picture import LazyPicture, luma_of, resized_luma, rgb_of
 from pipeline.sources.redact import redacted
 from pipeline.sources.tally import Tally
 from pipeline.sources.timing import (
@@ -208,7 +209,7 @@ class _SegmentReader:
             clock=Clock.FILE,
             pts=frame.pts if frame.pts is not None else position,
             luma=resized_luma(luma_of(frame), self._options.analysis_width),
-            picture=DecodedPicture(frame),
+            picture=LazyPicture(partial(rgb_of, frame)),
         )
 
     def _seconds(self, position: int) -> float:

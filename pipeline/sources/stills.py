@@ -1,0 +1,172 @@
+"""Still images: a folder of them as one camera, or a single one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import cv2
+import numpy as np
+
+from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions, SourceReport
+from pipeline.sources.picture import LazyPicture, luma_of_bgr, resized_luma, rgb_of_bgr
+from pipeline.sources.tally import Tally
+from pipeline.sources.timing import EPOCH, Sampler, natural_key, stamp_in_name
+
+STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
+
+_DEFAULTS = SourceOptions()
+_MICROSECOND = Fraction(1, 1_000_000)
+
+
+def is_still(path: Path) -> bool:
+    """True for the name of an image file (hidden files are none: copies from a Mac bring ``._a.jpg``)."""
+    return path.suffix.lower() in STILL_SUFFIXES and not path.name.startswith(".")
+
+
+class StillsSource:
+    """Frames of still images.
+
+    Their times come from stamps in their names where every name has one (UTC), else they are one second
+    apart from `options.start`. Sampling holds for stills as well.
+
+    Args:
+        paths: the images, in any order.
+        options: how they are read.
+        camera: name of the camera.
+
+    Raises:
+        SourceError: the only image cannot be read.
+    """
+
+    live = False
+
+    def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
+        self.camera = camera
+        self._options = options
+        self._closed = threading.Event()
+        self._tally = Tally()
+        self._stills = timed(paths, options.start)
+        self.duration_s: float | None = (self._stills[-1][0] - self._stills[0][0]).total_seconds()
+        if len(paths) == 1:
+            decoded_still(paths[0])
+
+    @property
+    def report(self) -> SourceReport:
+        """Counts so far."""
+        return self._tally.report()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop: a running iteration ends at the next still."""
+        self._closed.set()
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Sampled stills in the order of their time; one that cannot be read is counted and skipped."""
+        self._tally = tally = Tally()
+        sampler = Sampler(self._options.sample_hz)
+        first = self._stills[0][0]
+        for index, (time, path) in enumerate(self._stills):
+            if self._closed.is_set():
+                return
+            if not sampler.takes((time - first) // timedelta(microseconds=1), _MICROSECOND):
+                continue
+            try:
+                bgr = decoded_still(path)
+            except SourceError as error:
+                tally.corrupt += 1
+                tally.error(error)
+                sampler.give_back()  # the next still of the slot stands in
+                continue
+            tally.decoded += 1
+            tally.sampled += 1
+            yield frame_of(bgr, self.camera, time, index, self._options.analysis_width)
+
+
+def timed(paths: Sequence[Path], start: datetime | None) -> list[tuple[datetime, Path]]:
+    """Stills with their times, in order: by the stamps in their names, else by name, one second apart.
+
+    Args:
+        paths: one or more images.
+        start: time of the first still; the others keep their distance from it.
+    """
+    by_name = sorted(paths, key=natural_key)
+    stamps = [stamp_in_name(path) for path in by_name]
+    known = [stamp for stamp in stamps if stamp is not None]
+    # One stamp on all of them names the recording, not the moment.
+    if len(known) < len(by_name) or (len(set(known)) == 1 < len(known)):
+        first = start or EPOCH
+        return [(first + timedelta(seconds=index), path) for index, path in enumerate(by_name)]
+    in_time = sorted(zip(known, by_name, strict=True), key=lambda pair: pair[0])
+    shift = start - in_time[0][0] if start else timedelta(0)
+    return [(stamp + shift, path) for stamp, path in in_time]
+
+
+def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str | None = None) -> Frame:
+    """One still image as a frame, for a before or an after.
+
+    Args:
+        path: jpg, png, webp, bmp or tif.
+        options: `analysis_width`, and `start` as its time; without it the stamp in its name, else 1970.
+        camera: name of the camera; None takes the name of the file.
+
+    Raises:
+        SourceError: the file is missing, empty, damaged or no image.
+    """
+    path = Path(path)
+    time = options.start or stamp_in_name(path) or EPOCH
+    return frame_of(decoded_still(path), camera or path.stem, time, 0, options.analysis_width)
+
+
+def frame_of(bgr: Image, camera: str, time: datetime, index: int, analysis_width: int) -> Frame:
+    """Frame of a decoded still, BGR uint8 ``(height, width, 3)``."""
+    return Frame(
+        camera=camera,
+        time=time,
+        clock=Clock.FILE,
+        pts=index,
+        luma=resized_luma(luma_of_bgr(bgr), analysis_width),
+        picture=LazyPicture(partial(rgb_of_bgr, bgr)),
+    )
+
+
+def decoded_still(path: Path) -> Image:
+    """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says.
+
+    Raises:
+        SourceError: the file is missing, empty, cut off or no image.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise SourceError(
+            f"{path}: cannot be read ({error.strerror}): check the path and its rights"
+        ) from None
+    if not raw:
+        raise SourceError(f"{path}: the file is empty (0 bytes): record or copy it again")
+    if _cut_off(raw):
+        raise SourceError(f"{path}: the image is cut off: record or copy it again")
+    try:
+        bgr = cv2.imdecode(np.frombuffer(raw, dtype=np.uint8), cv2.IMREAD_COLOR)
+    except cv2.error:
+        bgr = None
+    if bgr is None:
+        raise SourceError(f"{path}: is damaged or no image: give a jpg, png, webp, bmp or tif")
+    return np.asarray(bgr, dtype=np.uint8)
+
+
+def _cut_off(raw: bytes) -> bool:
+    """True where a JPEG or PNG lacks its end; OpenCV fills the rest with grey and says nothing."""
+    if raw.startswith(b"\xff\xd8"):
+        return raw.rfind(b"\xff\xd9") < raw.rfind(b"\xff\xda")
+    return raw.startswith(b"\x89PNG") and b"IEND" not in raw[-1024:]
