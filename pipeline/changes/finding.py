@@ -1,0 +1,179 @@
+"""From frame pairs to changes, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.alignment import Shift
+from pipeline.changes.difference import ChangeOptions, Difference, difference
+from pipeline.changes.scene import SceneEvent, scene_event
+from pipeline.clusters import Cluster, dbscan, find_clusters
+from pipeline.pairs import FramePair
+
+Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""From salience features float32 ``(K, 4)`` to scores ``(K,)``, the higher the more salient."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """What differs between the frames of one pair.
+
+    Attributes:
+        pair: the frame pair.
+        shift: ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`.
+        clusters: most salient first.
+        salience: float32 ``(K,)``, one score per cluster, descending.
+        event: what happened to the scene as a whole; clusters are empty unless it is NONE.
+    """
+
+    pair: FramePair
+    shift: tuple[int, int]
+    clusters: tuple[Cluster, ...]
+    salience: NDArray[np.float32]
+    event: SceneEvent
+
+
+def find_changes(
+    pairs: Sequence[FramePair],
+    options: ChangeOptions | None = None,
+    rank: Rank | None = None,
+    device: str | None = None,
+) -> list[Change]:
+    """Changes of frame pairs, which may be of different cameras and sizes; a batch equals its singles.
+
+    Args:
+        pairs: any number of frame pairs.
+        options: how changes are found; None for the defaults.
+        rank: gives clusters their salience; None ranks by the area of the box, the paper's heuristic.
+        device: a torch device clusters the batch on it; None clusters with numba on the CPU.
+
+    Returns:
+        One change per pair, in their order.
+
+    Raises:
+        ValueError: a picture is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
+    """
+    options = options or ChangeOptions()
+    nothing = np.zeros(0, np.float32)
+    events = [
+        scene_event(pair.before.luma, pair.after.luma) if pair.beyond_upper else SceneEvent.NONE
+        for pair in pairs
+    ]
+    told = [pair for pair, event in zip(pairs, events, strict=True) if event is SceneEvent.NONE]
+    differences = [difference(pair.before.image, pair.after.image, options) for pair in told]
+    found = iter(_clustered(differences, options, rank, device))
+    changes = []
+    for pair, event in zip(pairs, events, strict=True):
+        shift, clusters, salience = next(found) if event is SceneEvent.NONE else ((0, 0), (), nothing)
+        changes.append(Change(pair, shift, clusters, salience, event))
+    return changes
+
+
+def image_changes(
+    before: NDArray[np.uint8],
+    after: NDArray[np.uint8],
+    options: ChangeOptions | None = None,
+    rank: Rank | None = None,
+) -> tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]:
+    """Changes between two plain images: what `find_changes` finds, without frames and scene events.
+
+    Args:
+        before: RGB uint8 ``(h, w, 3)`` of any size.
+        after: RGB uint8 ``(h, w, 3)`` of any size.
+        options: how changes are found; None for the defaults.
+        rank: gives clusters their salience; None ranks by the area of the box.
+
+    Returns:
+        The alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32 ``(K,)``.
+
+    Raises:
+        ValueError: an image is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
+    """
+    options = options or ChangeOptions()
+    return _clustered([difference(before, after, options)], options, rank, None)[0]
+
+
+def salience_features(cluster: Cluster) -> NDArray[np.float32]:
+    """The alignment prior's features of a cluster (Jhamtani 2018, section 4).
+
+    Returns:
+        float32 ``(4,)``: height, width and area of the tight box and the share of active pixels, all in 0..1 of
+        the frame.
+    """
+    _, _, width, height = cluster.box
+    return np.array([height, width, height * width, cluster.active_pixels / cluster.mask.size], np.float32)
+
+
+def box_area(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The default rank: the area of the tight box, from features ``(K, 4)`` to scores ``(K,)``."""
+    return features[:, 2]
+
+
+def _clustered(
+    differences: Sequence[Difference], options: ChangeOptions, rank: Rank | None, device: str | None
+) -> list[tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]]:
+    if not differences:
+        return []
+    labels = dbscan(np.stack([d.mask for d in differences]), options.eps, options.min_samples, device)
+    found = []
+    for each, plane in zip(differences, labels, strict=True):
+        clusters = find_clusters(plane, _kept(each, plane, options))
+        ordered, salience = _ranked(clusters, rank or box_area)
+        found.append((each.shift, ordered, salience))
+    return found
+
+
+def _kept(difference: Difference, labels: NDArray[np.int32], options: ChangeOptions) -> list[int]:
+    """Labels of the clusters that are large enough, no mere change of light, and among the largest."""
+    moments = _moments(difference.before, difference.after, labels, int(labels.max()) + 1)
+    active = moments[:, 0]
+    keep = active >= options.min_area * labels.size
+    if options.light_correlation is not None:
+        keep &= _correlations(moments) <= options.light_correlation
+    order = np.argsort(-active, kind="stable")
+    return [int(label) for label in order if keep[label]][: options.max_clusters]
+
+
+def _ranked(clusters: tuple[Cluster, ...], rank: Rank) -> tuple[tuple[Cluster, ...], NDArray[np.float32]]:
+    features = np.array([salience_features(c) for c in clusters], np.float32).reshape(-1, 4)
+    scores = np.asarray(rank(features), np.float32) if clusters else np.zeros(0, np.float32)
+    if scores.shape != (len(clusters),):
+        raise ValueError(f"rank gave scores of shape {scores.shape} for {len(clusters)} clusters")
+    order = np.argsort(-scores, kind="stable")
+    return tuple(clusters[i] for i in order), scores[order]
+
+
+def _correlations(moments: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Correlation of before's with after's grey values per label, ``(K,)``; 0 where one of them is flat."""
+    n, sx, sy, sxx, syy, sxy = moments.T.astype(np.float64)
+    variances = (n * sxx - sx * sx) * (n * syy - sy * sy)
+    covariance = n * sxy - sx * sy
+    return np.divide(covariance, np.sqrt(variances), out=np.zeros_like(covariance), where=variances > 0)
+
+
+@njit(nogil=True, cache=True)
+def _moments(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32], count: int
+) -> NDArray[np.int64]:
+    """Per label: pixels, sums, squared sums and product sum of the grey values (R + 2 G + B), int64 ``(K, 6)``."""
+    moments = np.zeros((count, 6), np.int64)
+    for y in range(labels.shape[0]):
+        for x in range(labels.shape[1]):
+            label = labels[y, x]
+            if label < 0:
+                continue
+            a = np.int64(before[y, x, 0]) + 2 * np.int64(before[y, x, 1]) + np.int64(before[y, x, 2])
+            b = np.int64(after[y, x, 0]) + 2 * np.int64(after[y, x, 1]) + np.int64(after[y, x, 2])
+            row = moments[label]
+            row[0] += 1
+            row[1] += a
+            row[2] += b
+            row[3] += a * a
+            row[4] += b * b
+            row[5] += a * b
+    return moments

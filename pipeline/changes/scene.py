@@ -1,0 +1,91 @@
+"""Scene events: what happened to the scene as a whole."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SceneEvent(StrEnum):
+    """What happened to the scene as a whole."""
+
+    NONE = "none"
+    LIGHT = "light_changed"
+    VIEW = "view_changed"
+    OBSTRUCTED = "obstructed"
+
+
+_SIZE = (160, 96)  # width and height at which structure is compared: small shifts and noise hardly count
+_BLOCK = 16
+_STRUCTURED = 3.0  # root mean square gradient (grey levels a pixel) from which a block has structure
+_SAME = 0.4  # correlation from which a block shows the same structure
+_COLLAPSE = 0.35  # gradient energy below this share of what it was: covered, blacked out or blurred
+_BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
+
+
+def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEvent:
+    """What happened to the scene as a whole, judged on two luma planes.
+
+    Structure is compared block by block through gradient orientations with double angles, which brightness,
+    contrast and even inverted contrast (infrared at night) leave as they are.
+
+    Args:
+        before: luma uint8 ``(h, w)``.
+        after: luma uint8; its size may differ.
+
+    Returns:
+        OBSTRUCTED where structure collapses (covered, blacked-out or blurred lens), LIGHT where structure stays
+        and brightness changes, VIEW where structure is another one, NONE where at most a part of the blocks
+        changed, as a big object does.
+    """
+    scaled = [cv2.resize(plane, _SIZE, interpolation=cv2.INTER_AREA) for plane in (before, after)]
+    planes = [cv2.GaussianBlur(plane.astype(np.float32), (3, 3), 0.8) for plane in scaled]
+    fields = [_orientations(plane) for plane in planes]
+    energies = [np.sqrt(_blocks((field**2).sum(-1)).mean(-1)) for field in fields]
+    structured = np.maximum(*energies) >= _STRUCTURED
+    brightness = [_blocks(plane).mean(-1) for plane in planes]
+    if not structured.any():
+        differs = float(np.median(np.abs(brightness[1] - brightness[0]))) >= _BRIGHTER
+        return SceneEvent.LIGHT if differs else SceneEvent.NONE
+    same = _correlation(*fields) >= _SAME
+    kept = float(same[structured].mean())
+    sharpness = float(energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6))
+    contrast = float(planes[1].std() / max(planes[0].std(), 1e-6))
+    if sharpness < _COLLAPSE and (kept < 0.5 or sharpness < 0.5 * contrast):
+        return SceneEvent.OBSTRUCTED
+    if kept < 0.25:
+        return SceneEvent.VIEW
+    lit = np.abs(brightness[1] - brightness[0])[structured & same]
+    if kept >= 0.5 and float(np.median(lit)) >= _BRIGHTER:
+        return SceneEvent.LIGHT
+    return SceneEvent.NONE
+
+
+def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Gradients ``(h, w, 2)`` with their angle doubled, so that opposite directions are the same."""
+    gx = cv2.Sobel(plane, cv2.CV_32F, 1, 0, scale=0.125)
+    gy = cv2.Sobel(plane, cv2.CV_32F, 0, 1, scale=0.125)
+    size = np.sqrt(gx * gx + gy * gy) + 1e-6
+    return np.stack([(gx * gx - gy * gy) / size, 2 * gx * gy / size], axis=-1).astype(np.float32)
+
+
+def _blocks(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Elements of every block, ``(blocks, elements)``."""
+    height, width = plane.shape
+    parts = plane.reshape(height // _BLOCK, _BLOCK, width // _BLOCK, _BLOCK)
+    return parts.transpose(0, 2, 1, 3).reshape(-1, _BLOCK * _BLOCK)
+
+
+def _correlation(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Correlation of two orientation fields in every block, ``(blocks,)``, -1..1."""
+    one, other = (np.concatenate([_centred(f[..., 0]), _centred(f[..., 1])], axis=1) for f in (a, b))
+    sizes = np.sqrt((one**2).sum(1) * (other**2).sum(1)) + 1e-6
+    return np.asarray((one * other).sum(1) / sizes, np.float32)
+
+
+def _centred(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+    blocks = _blocks(plane)
+    return blocks - blocks.mean(1, keepdims=True)

@@ -1,0 +1,78 @@
+"""From labels to clusters: masks and tight boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Box = tuple[float, float, float, float]
+"""``(x, y, width, height)`` in 0..1 of the frame."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """One cluster of active pixels.
+
+    Attributes:
+        mask: bool ``(height, width)`` at analysis size, in the coordinates of the after frame.
+        box: tight box of the mask, ``(x, y, width, height)`` in 0..1.
+        active_pixels: number of True in `mask`.
+    """
+
+    mask: NDArray[np.bool_]
+    box: Box
+    active_pixels: int
+
+
+def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:
+    """Clusters of a labelled raster.
+
+    Args:
+        labels: int32 ``(h, w)``; -1 where there is no cluster, else 0, 1, 2, ... without gaps.
+        wanted: the labels to give, in this order; None gives all in ascending order.
+
+    Returns:
+        One cluster per wanted label.
+
+    Raises:
+        ValueError: a wanted label does not occur.
+    """
+    height, width = labels.shape
+    bounds = _bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)
+    clusters = []
+    for label in range(len(bounds)) if wanted is None else wanted:
+        if not 0 <= label < len(bounds) or bounds[label, 4] == 0:
+            raise ValueError(f"label {label} does not occur among the {len(bounds)} labels of the raster")
+        left, top, right, bottom, active = (int(v) for v in bounds[label])
+        mask = np.zeros((height, width), np.bool_)
+        rows, columns = slice(top, bottom + 1), slice(left, right + 1)
+        mask[rows, columns] = labels[rows, columns] == label
+        box = (left / width, top / height, (right - left + 1) / width, (bottom - top + 1) / height)
+        clusters.append(Cluster(mask, box, active))
+    return tuple(clusters)
+
+
+@njit(nogil=True, cache=True)
+def _bounds(labels: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """Left, top, right, bottom (inclusive) and number of pixels of every label."""
+    height, width = labels.shape
+    bounds = np.zeros((count, 5), np.int64)
+    for label in range(count):
+        bounds[label, 0] = width
+        bounds[label, 1] = height
+    for y in range(height):
+        for x in range(width):
+            label = labels[y, x]
+            if label < 0:
+                continue
+            row = bounds[label]
+            row[0] = min(row[0], x)
+            row[1] = min(row[1], y)
+            row[2] = max(row[2], x)
+            row[3] = y
+            row[4] += 1
+    return bounds

@@ -1,0 +1,102 @@
+"""L2 distance of two frames: root mean square over pixels and channels, in 0..255 grey levels.
+
+One pass over both frames gives the distance of the whole frame and of every block of it. Sums of squared
+differences are exact integers; only the last division and root are in floating point.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+BLOCK = 32
+"""Side in pixels of the blocks of the distance map."""
+
+_MAX_BLOCK = 8192  # a row of a block holds at most 3 * 8192 * 255^2 < 2^31
+
+
+def l2_rgb(
+    a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
+) -> tuple[float, NDArray[np.float32]]:
+    """L2 distance of two RGB images, whole and block by block.
+
+    Args:
+        a: RGB uint8 ``(h, w, 3)``.
+        b: RGB uint8, the same shape.
+        block: side of a block in pixels, 1..8192; blocks at the right and lower edge may be smaller.
+
+    Returns:
+        The root mean square difference over pixels and channels, 0..255, and the same per block, float32
+        ``(ceil(h / block), ceil(w / block))``.
+
+    Raises:
+        ValueError: the images are not two uint8 ``(h, w, 3)`` arrays of one shape, or the block is out of range.
+    """
+    _check(a, b, 3)
+    return _l2(a.reshape(a.shape[0], -1), b.reshape(b.shape[0], -1), a.shape[1], 3, block)
+
+
+def l2_luma(
+    a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
+) -> tuple[float, NDArray[np.float32]]:
+    """L2 distance of two luma planes, whole and block by block.
+
+    Args:
+        a: luma uint8 ``(h, w)``.
+        b: luma uint8, the same shape.
+        block: side of a block in pixels, 1..8192; blocks at the right and lower edge may be smaller.
+
+    Returns:
+        The root mean square difference over pixels, 0..255, and the same per block, float32
+        ``(ceil(h / block), ceil(w / block))``.
+
+    Raises:
+        ValueError: the planes are not two uint8 ``(h, w)`` arrays of one shape, or the block is out of range.
+    """
+    _check(a, b, 1)
+    return _l2(a, b, a.shape[1], 1, block)
+
+
+def _check(a: NDArray[np.uint8], b: NDArray[np.uint8], channels: int) -> None:
+    wanted = "RGB uint8 (h, w, 3)" if channels == 3 else "luma uint8 (h, w)"  # noqa: PLR2004 - R, G and B
+    for name, image in (("first", a), ("second", b)):
+        if image.dtype != np.uint8:
+            raise ValueError(f"the {name} image is {image.dtype}, not {wanted}: convert it to uint8 0..255")
+        if image.ndim != (2 if channels == 1 else 3) or (channels > 1 and image.shape[2] != channels):
+            raise ValueError(f"the {name} image has the shape {image.shape}, not that of {wanted}")
+    if a.shape != b.shape:
+        raise ValueError(f"images of shapes {a.shape} and {b.shape} cannot be compared: resize one of them")
+    if a.size == 0:
+        raise ValueError(f"images of shape {a.shape} hold no pixels")
+
+
+def _l2(
+    a: NDArray[np.uint8], b: NDArray[np.uint8], width: int, channels: int, block: int
+) -> tuple[float, NDArray[np.float32]]:
+    if not 1 <= block <= _MAX_BLOCK:
+        raise ValueError(f"a block of {block} pixels is not within 1..{_MAX_BLOCK}")
+    height = a.shape[0]
+    sums = squared_blocks(np.ascontiguousarray(a), np.ascontiguousarray(b), block, block * channels)
+    rows = np.minimum(block, height - block * np.arange(sums.shape[0]))
+    columns = np.minimum(block, width - block * np.arange(sums.shape[1]))
+    counts = channels * rows[:, None] * columns[None, :]
+    whole = float(np.sqrt(sums.sum() / (height * width * channels)))
+    return whole, np.sqrt(sums / counts).astype(np.float32)
+
+
+@njit(nogil=True, cache=True)
+def squared_blocks(a: NDArray[np.uint8], b: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.int64]:
+    """Sums of squared differences over blocks of `rows` x `columns` elements of two contiguous planes."""
+    height, width = a.shape
+    sums = np.zeros(((height + rows - 1) // rows, (width + columns - 1) // columns), np.int64)
+    for y in range(height):
+        for k in range(sums.shape[1]):
+            start = k * columns
+            stop = min(start + columns, width)
+            total = np.int32(0)
+            for x in range(start, stop):
+                d = np.int32(a[y, x]) - np.int32(b[y, x])
+                total = np.int32(total + np.int32(d * d))
+            sums[y // rows, k] += total
+    return sums
