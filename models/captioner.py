@@ -1,10 +1,22 @@
-"""What every captioner is given, and what it gives back."""
+"""What every captioner is given, what it gives back, and what it must do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from torch import Tensor
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from models.decoding import Decoded, decode
+from models.encoder import Encoder
+from models.state import State
+from models.vocabulary import Vocabulary, surface
+from models.wording import read
 
 Box = tuple[float, float, float, float]
 """``(x, y, width, height)`` in 0..1 of the frame."""
@@ -53,6 +65,27 @@ class PairBatch:
     valid: Tensor
     maps: tuple[Tensor, Tensor] | None = None
 
+    def to(self, device: torch.device) -> PairBatch:
+        """The same pairs on a device."""
+        return PairBatch(
+            before=None if self.before is None else self.before.to(device),
+            after=None if self.after is None else self.after.to(device),
+            masks=self.masks.to(device),
+            boxes=self.boxes.to(device),
+            active=self.active.to(device),
+            valid=self.valid.to(device),
+            maps=None if self.maps is None else (self.maps[0].to(device), self.maps[1].to(device)),
+        )
+
+    def features(self) -> Tensor:
+        """The alignment prior's features g(z): height, width and area of the tight box, and active pixels.
+
+        Returns:
+            float32 ``(B, K, 4)``, all as shares 0..1 of the frame.
+        """
+        width, height = self.boxes[..., 2], self.boxes[..., 3]
+        return torch.stack([height, width, height * width, self.active], dim=-1)
+
 
 @dataclass(frozen=True, slots=True)
 class DescribeOptions:
@@ -74,3 +107,179 @@ class DescribeOptions:
     min_confidence: float = 0.0
     beam_size: int = 1
     max_words: int = 24
+
+
+SAME_PLACE = 0.25
+"""Two sentences tell the same place when their boxes share this much of the smaller one."""
+
+
+class Captioner(nn.Module, ABC):
+    """Writes the sentences about a batch of frame pairs.
+
+    Attributes:
+        name: key in `CAPTIONERS`.
+        encoder: frozen; no checkpoint holds its weights.
+        vocabulary: the words it can say.
+        image_size: ``(height, width)`` of the images it takes.
+        sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
+        record: how it was trained: plain values, kept in the checkpoint.
+    """
+
+    name: str
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder) -> None:
+        """Take the parts that every captioner has."""
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.encoder = encoder
+        self.image_size = encoder.image_size
+        self.sha256 = ""
+        self.record: Mapping[str, Any] = {}
+
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's further arguments as plain values, for the checkpoint."""
+
+    @abstractmethod
+    def encode(self, pairs: PairBatch) -> State:
+        """Everything about the pictures, before the first word: a row for every valid cluster."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """The next word.
+
+        Args:
+            tokens: int64 ``(N,)``, the last word of each row, BOS at first.
+            state: of `encode` or of the step before.
+
+        Returns:
+            log probabilities float32 ``(N, V)``, and the state after it.
+        """
+
+    @abstractmethod
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """What training lowers, a scalar.
+
+        Args:
+            pairs: B pairs.
+            sentences: int64 ``(B, T, L)``, see `Vocabulary.batch`.
+        """
+
+    @abstractmethod
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or a pair without clusters."""
+
+    @abstractmethod
+    def prior_scores(self, features: Tensor) -> Tensor:
+        """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior."""
+
+    @abstractmethod
+    def fit_scaling(self, features: Tensor) -> None:
+        """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.parameters()).device
+
+    def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
+        """The encoder's maps of before and after, the given ones or newly computed."""
+        if pairs.maps is not None:
+            return pairs.maps
+        if pairs.before is None or pairs.after is None:
+            raise ValueError("a PairBatch needs its images or its maps; this one has neither")
+        before, after = self.encoder(torch.cat([pairs.before, pairs.after])).chunk(2)
+        return before, after
+
+    def salience(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rank clusters: from features ``(K, 4)`` (see `PairBatch.features`) to scores ``(K,)``."""
+        with torch.inference_mode():
+            scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
+        return scores.cpu().numpy()
+
+    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
+        """Say what changed.
+
+        Args:
+            pairs: B pairs, on any device.
+            options: which clusters are told, and how the words are sought.
+
+        Returns:
+            Per pair its sentences, most salient first. A sentence that says that nothing changed is left
+            out, so is one told before about the same place; a pair without clusters has none.
+        """
+        options = options or DescribeOptions()
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                pairs = pairs.to(self.device)
+                state = self.encode(pairs)
+                state = state.select(_told_rows(state, pairs.features()[..., 2], options))
+                decoded = decode(self.step, state, options.beam_size, options.max_words)
+        finally:
+            self.train(was_training)
+        prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
+        stories = [_Story() for _ in range(len(pairs.valid))]
+        for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
+            stories[b].add(_sentence(row, self.vocabulary, tuple(boxes[b][k]), prior[b][k]), options)
+        return [story.sentences for story in stories]
+
+
+@dataclass(slots=True)
+class _Story:
+    """The sentences about one pair so far."""
+
+    sentences: list[Sentence] = field(default_factory=list)
+
+    def add(self, sentence: Sentence, options: DescribeOptions) -> None:
+        """Take a sentence, if it is to be told."""
+        if sentence.type == "none":
+            return
+        if options.sentences is None and (
+            len(self.sentences) >= options.max_sentences
+            or sentence.confidence < options.min_confidence
+            or any(_repeats(sentence, told) for told in self.sentences)
+        ):
+            return
+        self.sentences.append(sentence)
+
+
+def _told_rows(state: State, areas: Tensor, options: DescribeOptions) -> Tensor:
+    """Rows of the clusters worth a sentence, per pair by falling prior, equal ones by falling area.
+
+    The paper's multi-sentence setting takes the top T of the prior with T given, and a uniform prior by area.
+    """
+    log_prior, area = state.log_prior.tolist(), areas.tolist()
+    clusters: dict[int, list[tuple[float, float, int]]] = {}
+    for row, (b, k) in enumerate(zip(state.pair.tolist(), state.cluster.tolist(), strict=True)):
+        clusters.setdefault(b, []).append((-log_prior[b][k], -area[b][k], row))
+    told: list[int] = []
+    for ranked in (sorted(each) for each in clusters.values()):
+        if options.sentences is None:
+            least = np.exp(-ranked[0][0]) * options.min_salience
+            told += [row for minus_log_prior, _, row in ranked if np.exp(-minus_log_prior) >= least]
+        else:
+            told += [row for _, _, row in ranked[: options.sentences]]
+    return torch.tensor(told, dtype=torch.int64, device=state.pair.device)
+
+
+def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box, prior: float) -> Sentence:
+    text = surface(vocabulary.decode(decoded.tokens))
+    wording = read(text)
+    return Sentence(
+        text,
+        wording.type,
+        wording.object,
+        box,
+        salience=min(prior, 1.0),
+        confidence=min(decoded.confidence, 1.0),
+    )
+
+
+def _repeats(sentence: Sentence, told: Sentence) -> bool:
+    if sentence.text != told.text or sentence.box is None or told.box is None:
+        return False
+    (ax, ay, aw, ah), (bx, by, bw, bh) = sentence.box, told.box
+    width, height = min(ax + aw, bx + bw) - max(ax, bx), min(ay + ah, by + bh) - max(ay, by)
+    return width > 0 and height > 0 and width * height >= SAME_PLACE * min(aw * ah, bw * bh)

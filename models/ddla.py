@@ -1,0 +1,265 @@
+"""DDLA: difference description with latent alignment.
+
+Jhamtani and Berg-Kirkpatrick, "Learning to Describe Differences Between Pairs of Similar Images", EMNLP 2018.
+
+    (1)  P(S_1 .. S_T | X) = prod_i sum_k P(S_i | z_i = k, X; theta) P(z_i = k | X; w)
+         P(z = k | X; w) ~ exp(w . g(k)), g = height, width, area of the tight box, active pixels
+
+LSTM decoder whose first state is a linear transform of both images' features, whatever z is; additive
+attention (Xu et al. 2015) over both images at every step, its weights multiplied by the mask of cluster z
+brought to 14x14. Training lowers -log (1) with all K clusters decoded; decoding takes the clusters by
+falling prior, one sentence each.
+
+Where the paper is silent, and departures:
+* g is standardised with the training set's mean and standard deviation; raw pixel counts overflow exp.
+* Attention is normalised within each image, after the mask, and the two contexts are concatenated: the
+  decoder must know which side it sees to tell "appeared" from "disappeared". Cells where the projected mask
+  is below 1e-4 are left out.
+* Maps are embedded by a linear layer with ReLU, once per pair. The first state comes from their means.
+* The next word is predicted from the hidden state and both contexts. Dropout, sizes: see the constructor.
+* Smoothing of the mask before the pyramid: a Gaussian of 2 pixels at 224.
+* Encoder: any of `ENCODERS`; the paper's is ResNet-101.
+* The uniform prior (DDLA-UNIFORM) takes clusters by falling area in both settings; the paper draws the
+  single sentence's cluster at random.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import Captioner, PairBatch
+from models.encoder import GRID, Encoder
+from models.masks import project_masks
+from models.state import State
+from models.vocabulary import BOS, PAD, Vocabulary
+
+MASK_FLOOR = 1e-4
+"""Cells with less of the cluster than this are not attended to."""
+
+FEATURES = 4
+
+
+def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
+    """Log sum_k P(z = k | X) P(S_i | z = k, X), the logarithm of a factor of equation (1).
+
+    Args:
+        log_prior: float ``(B, K)``, -inf for padding.
+        log_likelihood: float ``(B, T, K)``.
+
+    Returns:
+        float ``(B, T)``; -inf for a pair without clusters.
+    """
+    return torch.logsumexp(log_prior.unsqueeze(1) + log_likelihood, dim=2)
+
+
+class DDLA(Captioner):
+    """See the head of this file."""
+
+    name = "ddla"
+    scale_mean: Tensor
+    scale_std: Tensor
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        prior: Literal["learned", "uniform"] = "learned",
+        features: int = 192,
+        words: int = 128,
+        hidden: int = 384,
+        attention: int = 128,
+        dropout: float = 0.3,
+        smoothing: float = 2.0,
+    ) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            prior: "learned", or "uniform" for the paper's DDLA-UNIFORM.
+            features: size of the embedded maps.
+            words: size of the word vectors.
+            hidden: size of the LSTM.
+            attention: size of the attention.
+            dropout: of word vectors and of what the next word is predicted from.
+            smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
+
+        Raises:
+            ValueError: another prior.
+        """
+        super().__init__(vocabulary, encoder)
+        if prior not in ("learned", "uniform"):
+            raise ValueError(f"prior must be 'learned' or 'uniform', not {prior!r}")
+        self._arguments = {
+            "prior": prior,
+            "features": features,
+            "words": words,
+            "hidden": hidden,
+            "attention": attention,
+            "dropout": dropout,
+            "smoothing": smoothing,
+        }
+        self.smoothing = smoothing
+        self.register_buffer("scale_mean", torch.zeros(FEATURES))
+        self.register_buffer("scale_std", torch.ones(FEATURES))
+        self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=prior == "learned")
+        self.embed_map = nn.Sequential(nn.Linear(encoder.channels, features), nn.ReLU())
+        self.first = nn.Linear(2 * features, 2 * hidden)
+        self.key = nn.Linear(features, attention)
+        self.query = nn.Linear(hidden, attention, bias=False)
+        self.score = nn.Linear(attention, 1, bias=False)
+        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
+        self.lstm = nn.LSTMCell(words + 2 * features, hidden)
+        self.next_word = nn.Linear(hidden + 2 * features, len(vocabulary))
+        self.dropout = nn.Dropout(dropout)
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Captioner`."""
+        return dict(self._arguments)
+
+    def fit_scaling(self, features: Tensor) -> None:
+        """See `Captioner`; a feature that never varies keeps its scale.
+
+        Raises:
+            ValueError: fewer than two clusters.
+        """
+        if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
+            raise ValueError(
+                f"scaling needs features (N, {FEATURES}) of at least 2 clusters, got {tuple(features.shape)}"
+            )
+        self.scale_mean.copy_(features.mean(dim=0))
+        self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
+
+    def prior_scores(self, features: Tensor) -> Tensor:
+        """w . g(z), see `Captioner`; all 0 for the uniform prior."""
+        return ((features - self.scale_mean) / self.scale_std) @ self.prior_weights
+
+    def log_prior(self, pairs: PairBatch) -> Tensor:
+        """Log P(z | X), float32 ``(B, K)``; -inf for padding."""
+        # A finite floor: a pair of padding only must not make the gradient of all others NaN.
+        scores = self.prior_scores(pairs.features()).masked_fill(~pairs.valid, -1e30)
+        return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
+
+    def encode(self, pairs: PairBatch) -> State:
+        """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
+        maps = torch.stack(self.maps(pairs), dim=1)
+        cells = maps.flatten(3).permute(0, 3, 1, 2)
+        embedded = self.embed_map(cells)  # (B, 196, 2, features)
+        hidden, cell = self.first(embedded.mean(dim=1).flatten(1)).chunk(2, dim=1)
+        pair, cluster = pairs.valid.nonzero(as_tuple=True)
+        chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
+        flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
+        shape = (*chosen.shape, 2, -1)
+        values = embedded.flatten(0, 1).flatten(1).index_select(0, flat).view(shape)
+        keys = self.key(embedded).flatten(0, 1).flatten(1).index_select(0, flat).view(shape)
+        return State(
+            pair,
+            cluster,
+            self.log_prior(pairs),
+            pictures=(keys.transpose(1, 2).contiguous(), values.transpose(1, 2).contiguous(), log_weights),
+            memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
+        )
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """See `Captioner`."""
+        seen, state = self._advance(tokens, state)
+        return self.next_word(seen).log_softmax(dim=1), state
+
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """-log P(S_1 .. S_T | X), equation (1), mean over the pairs that have clusters and sentences."""
+        counted = (sentences[:, :, 0] != PAD).any(dim=1).to(pairs.valid.device) & pairs.valid.any(dim=1)
+        return -self.log_likelihood(pairs, sentences).sum() / counted.sum().clamp(min=1).to(self.device)
+
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """See `Captioner`; all K clusters decoded by teacher forcing in one batch."""
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        told = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
+        log_prior, likelihood = self.aligned(pairs, sentences)
+        b, t = told.nonzero(as_tuple=True)
+        log_p = marginal_log_likelihood(log_prior[b], likelihood[b, t].unsqueeze(1))[:, 0]
+        return log_p.new_zeros(told.shape).index_put((b, t), log_p)
+
+    def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        """Both factors of equation (1).
+
+        Returns:
+            log P(z = k | X), float32 ``(B, K)``, -inf for padding, and log P(S_i | z = k, X), float32
+            ``(B, T, K)``, 0 where there is no sentence or no cluster.
+        """
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        state = self.encode(pairs)
+        told = sentences[:, :, 0] != PAD
+        row, t = told[state.pair].nonzero(as_tuple=True)
+        b, k = state.pair[row], state.cluster[row]
+        log_p = self._forced(state.select(row), sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
+        likelihood = log_p.new_zeros(*told.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
+        return state.log_prior, likelihood
+
+    @torch.no_grad()
+    def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """Which cluster a sentence tells: argmax_k P(z = k) P(S_i | z = k, X) (section 5 of the paper).
+
+        Returns:
+            int64 ``(B, T)``; -1 for a missing sentence or a pair without clusters.
+        """
+        log_prior, likelihood = self.aligned(pairs, sentences)
+        told = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
+            self.device
+        )
+        return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~told, -1)
+
+    @torch.no_grad()
+    def perplexity(self, pairs: PairBatch, sentences: Tensor) -> float:
+        """exp of the mean of -log P(S_i | X) per token, EOS counted; NaN without any sentence.
+
+        For a whole split sum `log_likelihood` over its batches, a mean of perplexities is not one.
+        """
+        log_p = self.log_likelihood(pairs, sentences)
+        counted = pairs.valid.any(dim=1).to(sentences.device)
+        tokens = int((sentences[counted] != PAD).sum())
+        return math.exp(-float(log_p.sum()) / tokens) if tokens else math.nan
+
+    def _forced(self, state: State, sentences: Tensor) -> Tensor:
+        """Log probability of the given sentence ``(N, L)`` in each row, ``(N,)``."""
+        tokens = sentences[:, : int((sentences != PAD).sum(dim=1).max())]
+        said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
+        seen = []
+        for position in range(tokens.shape[1]):
+            each, state = self._advance(said[:, position], state)
+            seen.append(each)
+        real = tokens != PAD
+        log_probs = self.next_word(torch.stack(seen, dim=1)[real]).log_softmax(dim=1)
+        told = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
+        log_p: Tensor = told.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), told)
+        return log_p.sum(dim=1)
+
+    def _advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """One word on: what the next word is predicted from, ``(N, hidden + 2 * features)``, and the state."""
+        keys, values, log_weights = state.pictures
+        hidden, cell = state.memory
+        matched = torch.tanh(keys + self.query(hidden)[:, None, None, :])
+        # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
+        weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
+        context = (weights.unsqueeze(2) @ values).flatten(1)
+        words = self.dropout(self.embed_word(tokens))
+        hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
+        return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
+
+
+def _support(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The cells of each projected mask ``(N, 196)``, padded to the largest number of them, M.
+
+    Returns:
+        int64 ``(N, M)`` cells, and float32 ``(N, M)`` logarithms of their weights, -inf for padding. A mask has
+        at least one cell, so that the attention over it is defined.
+    """
+    most = int((weights > MASK_FLOOR).sum(dim=1).max()) if len(weights) else 1
+    ordered, cells = weights.topk(max(most, 1), dim=1)
+    log_weights = ordered.clamp(min=MASK_FLOOR).log().masked_fill(ordered <= MASK_FLOOR, -math.inf)
+    log_weights[:, 0] = ordered[:, 0].clamp(min=MASK_FLOOR).log()
+    return cells, log_weights

@@ -1,0 +1,122 @@
+"""From a state to words: greedy and beam search, for every captioner, all rows at once.
+
+Both are deterministic. Neither ever says padding, BOS or UNK; both say at least one word, and after
+`max_words` words they end the sentence, so that its EOS always counts in its probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.state import State
+from models.vocabulary import BOS, EOS, PAD, UNK
+
+Step = Callable[[Tensor, State], tuple[Tensor, State]]
+"""From the last tokens ``(N,)`` and the state to log P of the next ``(N, V)``, and the new state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """One sentence.
+
+    Attributes:
+        tokens: its words, without EOS.
+        log_prob: the sum over words and EOS.
+    """
+
+    tokens: tuple[int, ...]
+    log_prob: float
+
+    @property
+    def confidence(self) -> float:
+        """Geometric mean of the probabilities of words and EOS, 0..1."""
+        return math.exp(self.log_prob / (len(self.tokens) + 1))
+
+
+def decode(step: Step, state: State, beam_size: int = 1, max_words: int = 24) -> list[Decoded]:
+    """One sentence per row of the state.
+
+    Raises:
+        ValueError: `beam_size` or `max_words` is less than 1.
+    """
+    if beam_size < 1 or max_words < 1:
+        raise ValueError(f"beam_size ({beam_size}) and max_words ({max_words}) must be at least 1")
+    if len(state) == 0:
+        return []
+    return greedy(step, state, max_words) if beam_size == 1 else beam(step, state, beam_size, max_words)
+
+
+def greedy(step: Step, state: State, max_words: int) -> list[Decoded]:
+    """The likeliest word at every step. Rows that are done cost nothing further."""
+    tokens: list[list[int]] = [[] for _ in range(len(state))]
+    totals = [0.0] * len(state)
+    rows = list(range(len(state)))
+    words = torch.full((len(state),), BOS, device=state.pair.device)
+    for position in range(max_words + 1):
+        log_probs, state = step(words, state)
+        best, words = _allowed(log_probs, position, max_words).max(dim=1)
+        for row, log_prob, word in zip(rows, best.tolist(), words.tolist(), strict=True):
+            totals[row] += log_prob
+            if word != EOS:
+                tokens[row].append(word)
+        going = (words != EOS).nonzero().flatten()
+        if len(going) == 0:
+            break
+        if len(going) < len(words):
+            rows = [rows[i] for i in going.tolist()]
+            words, state = words[going], state.select(going)
+    return [Decoded(tuple(t), total) for t, total in zip(tokens, totals, strict=True)]
+
+
+def beam(step: Step, state: State, beam_size: int, max_words: int) -> list[Decoded]:
+    """The best of `beam_size` hypotheses per row.
+
+    Hypotheses are pruned by their sum of log probabilities and the last choice is by the mean, so that a
+    short sentence is not preferred for being short.
+    """
+    n, device = len(state), state.pair.device
+    start = torch.arange(n, device=device).repeat_interleave(beam_size)
+    state = state.select(start)
+    totals = torch.full((n, beam_size), -math.inf, device=device)
+    totals[:, 0] = 0.0
+    words = torch.full((n, beam_size), BOS, device=device)
+    said = torch.zeros(n, beam_size, 0, dtype=torch.int64, device=device)
+    done = torch.zeros(n, beam_size, dtype=torch.bool, device=device)
+    for position in range(max_words + 1):
+        log_probs, state = step(words.flatten(), state)
+        log_probs = _allowed(log_probs, position, max_words).view(n, beam_size, -1)
+        log_probs[done] = -math.inf
+        log_probs[..., PAD][done] = 0.0
+        vocabulary = log_probs.shape[2]
+        totals, best = (totals.unsqueeze(2) + log_probs).view(n, -1).topk(beam_size, dim=1)
+        parents, words = best // vocabulary, best % vocabulary
+        said = torch.cat([said.gather(1, parents.unsqueeze(2).expand_as(said)), words.unsqueeze(2)], dim=2)
+        done = done.gather(1, parents) | (words == EOS)
+        if bool(done.all()):
+            break
+        state = state.reorder((torch.arange(n, device=device).unsqueeze(1) * beam_size + parents).flatten())
+    lengths = (said != PAD).sum(dim=2)
+    best = (totals / lengths).argmax(dim=1)
+    decoded = []
+    for row, which in enumerate(best.tolist()):
+        sentence = tuple(t for t in said[row, which].tolist() if t not in (PAD, EOS))
+        decoded.append(Decoded(sentence, totals[row, which].item()))
+    return decoded
+
+
+def _allowed(log_probs: Tensor, position: int, max_words: int) -> Tensor:
+    """A copy with the words that must not come at this position at -inf."""
+    if position == max_words:
+        allowed = torch.full_like(log_probs, -math.inf)
+        allowed[:, EOS] = log_probs[:, EOS]
+        return allowed
+    allowed = log_probs.clone()
+    allowed[:, [PAD, BOS, UNK]] = -math.inf
+    if position == 0:
+        allowed[:, EOS] = -math.inf
+    return allowed

@@ -1,0 +1,173 @@
+"""What a sentence claims: the kind of change and the object, read from its words by a small lexicon.
+
+Every captioner's sentences are read this way, whatever it thinks it said, so that type and object in a
+narration never disagree with its text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from models.vocabulary import tokenize
+
+NOUNS = {
+    "person": "person persons people pedestrian pedestrians man men woman women boy boys girl girls child "
+    "children kid kids lady ladies gentleman guy guys someone somebody worker workers officer individual "
+    "individuals figure figures group crowd",
+    "car": "car cars taxi taxis cab cabs suv suvs sedan sedans hatchback hatchbacks jeep jeeps",
+    "van": "van vans minivan minivans ambulance ambulances",
+    "bus": "bus buses coach coaches minibus minibuses",
+    "truck": "truck trucks lorry lorries pickup pickups trailer trailers",
+    "motorcycle": "motorcycle motorcycles motorbike motorbikes scooter scooters moped mopeds",
+    "bicycle": "bicycle bicycles bike bikes",
+    "cyclist": "cyclist cyclists biker bikers rider riders",
+    "vehicle": "vehicle vehicles traffic automobile automobiles",
+    "bottle": "bottle bottles",
+    "umbrella": "umbrella umbrellas",
+    "bag": "bag bags backpack backpacks suitcase suitcases",
+    "animal": "animal animals dog dogs cat cats bird birds horse horses",
+    "furniture": "chair chairs table tables bench benches",
+    "cart": "cart carts stroller strollers pram prams",
+    "box": "box boxes package packages",
+    "shadow": "shadow shadows",
+    "something": "object objects thing things something item items",
+}
+CLASSES = {noun: name for name, nouns in NOUNS.items() for noun in nouns.split()}
+
+# Their first word is an object's name, but a place is meant.
+_PLACE_NAME = re.compile(
+    r"\b(?:car (?:park|lot)|bus (?:stop|lane|shelter|station)|(?:bike|bicycle) (?:rack|lane|stand|path)|"
+    r"traffic (?:light|sign|signal|cone|island)|truck stop|taxi (?:rank|stand))s?\b"
+)
+_QUANTITY_OF = re.compile(r"\b(?:group|crowd)s? of\b")
+# "near the red car": where the change is, not what changed.
+_BESIDE = re.compile(
+    r"\b(?:near|by|beside|behind|under|against|between|past|around|next to|close to|in front of|at|on|in|"
+    r"from|towards?) (?:the|an?|his|her|their|its|another|some) (?:\w+ )?$"
+)
+
+_BEFORE = r"(?:before|first|earlier|original|previous|old)"
+_AFTER = r"(?:after|second|later|new|latest)"
+_IMAGE = r"(?:image|picture|photo|pic|frame|one|shot)s?"
+_OBJECT = r"(?:person|man|woman|people|car|van|bus|truck|vehicle|one)s?"
+_VERB_LEFT = (
+    r"(?:(?:has|have|had|just|been|he|she|they|who|and) left(?! (?:side|half|hand|edge|corner|part|lane))|"
+    r"(?<!the )(?<!on )(?<!to )(?<!far )(?<!top )(?<!upper )(?<!bottom )(?<!lower )(?<!moved )left "
+    r"(?:the|its|their))"
+)
+_GO = (
+    r"(?:moved?|moving|come|came|comes|coming|walked|walking|walks|driven|drove|driving|pulled|pulling|"
+    r"stepped|rode|ran)"
+)
+_SCENE = r"(?:view|sight|frame|shot|the (?:view|scene|frame|picture|image|shot))"
+_NOT = r"(?:not|isn't|aren't|wasn't|weren't)"
+
+# The first kind with a hit decides.
+_KINDS: list[tuple[str, tuple[str, ...]]] = [
+    (
+        "none",
+        (
+            r"no (?:\w+ )?(?:change|difference)s?",
+            r"nothing (?:\w+ ){0,2}(?:changed|changes|moved|moves|happened|different|new)",
+            r"(?:is|are|looks?|remains?|seems?|stays?) (?:\w+ )?(?:the same|identical|unchanged)",
+            r"unchanged",
+            r"(?:has not|have not|did not|hasn't|haven't|didn't) (?:changed?|moved?)",
+            r"same (?:picture|image|scene)s?",
+        ),
+    ),
+    ("appeared", (rf"{_GO} (?:in|into)(?: {_SCENE}|$)", rf"into {_SCENE}")),
+    ("disappeared", (rf"out of {_SCENE}",)),
+    (
+        "replaced",
+        (
+            r"replace[sd]?",
+            r"replacing",
+            r"swapped",
+            r"in (?:its|his|her|their) place",
+            r"taken (?:the|its|his|her|their) place",
+            r"instead of",
+            rf"(?:a|is|another) different (?:\w+ )?{_OBJECT}",
+            r"turned into",
+        ),
+    ),
+    (
+        "appeared",
+        (
+            rf"{_NOT} (?:\w+ ){{0,5}}(?:{_BEFORE} {_IMAGE}|before|earlier|previously)",
+            rf"{_NOT} (?:\w+ ){{0,3}}left {_IMAGE}",
+        ),
+    ),
+    (
+        "disappeared",
+        (
+            r"disappear(?:s|ed|ing)?",
+            r"vanish(?:es|ed|ing)?",
+            r"missing|absent|no longer|no more|nobody|removed",
+            r"(?:is|are|was|were|has|have|now|been|all) gone(?! (?:to|towards?|from|across|along))",
+            rf"{_NOT} (?:\w+ ){{0,2}}(?:there|here|visible|present|seen)",
+            rf"{_NOT} (?:\w+ ){{0,3}}(?:{_AFTER}|right) {_IMAGE}",
+            r"no (?:\w+ ){1,2}(?:is|are|remains?)(?: (?:there|here|visible|present|left|anymore)|$)",
+            _VERB_LEFT,
+            r"leaves (?:the|its|his|her|their)|(?:is|are) leaving|departed|departs|exit(?:s|ed)",
+            r"(?:taken|driven|drove|walked|moved|went|pulled|carried|cleared) (?:away|off)|been taken",
+        ),
+    ),
+    (
+        "moved",
+        (
+            r"moved|moves|moving|shifted|shifts|relocated",
+            r"(?:changed|switched|different|another) (?:\w+ )?(?:place|position|location|spot)s?",
+            r"(?:come|came|gone|got|is|are|now) (?:\w+ )?(?:closer|nearer|farther|further)",
+            r"(?:was|were) (?:\w+ ){1,6}(?:is|are) now|approach(?:es|ed|ing)",
+            r"gone (?:to|towards?|from|across|along)",
+            r"(?:has|have) (?:walked|driven|crossed|turned|travell?ed|advanced)",
+        ),
+    ),
+    ("fewer", (r"fewer|less (?:\w+ )?(?:people|cars|vehicles|traffic)|decreased",)),
+    ("more", (r"more|additional|increased|extra",)),
+    (
+        "appeared",
+        (
+            r"appear(?:s|ed|ing)?|emerge[sd]?|arrive[sd]?|arriving|enter(?:s|ed|ing)?",
+            r"new|newly|added|(?:shown|showed|turned) up",
+            r"(?:is|are) now|(?:there|that) (?:is|are|s) (?:[\w'-]+ )*now",
+            r"now (?:(?:\w+ ){0,2}(?:is|are|has|have)|there|here|visible|present|in|on|at)",
+            rf"there (?:is|are|s) (?:[\w'-]+ )*{_AFTER} {_IMAGE}",
+            r"(?:has|have) (?:parked|stopped|pulled up|come in)|been (?:parked|placed|put)",
+        ),
+    ),
+    ("disappeared", (rf"there (?:is|are|s) (?:[\w'-]+ )*{_BEFORE} {_IMAGE}", r"there (?:was|were)")),
+]
+TYPES = [(name, re.compile(rf"\b(?:{'|'.join(patterns)})(?![\w'-])")) for name, patterns in _KINDS]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a sentence claims.
+
+    Attributes:
+        type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
+        object: class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown".
+    """
+
+    type: str
+    object: str
+
+
+def read(sentence: str) -> Wording:
+    """Read a sentence; one without words claims that nothing changed."""
+    text = " ".join(tokenize(sentence))
+    if not text:
+        return Wording("none", "unknown")
+    kind = next((name for name, pattern in TYPES if pattern.search(text)), "unknown")
+    return Wording(kind, _object(text))
+
+
+def _object(text: str) -> str:
+    text = _QUANTITY_OF.sub(" ", _PLACE_NAME.sub(" ", text))
+    nouns = [
+        (match.start(), CLASSES[match[0]]) for match in re.finditer(r"[\w'-]+", text) if match[0] in CLASSES
+    ]
+    told = [name for start, name in nouns if not _BESIDE.search(text[:start])]
+    return next(iter(told or [name for _, name in nouns]), "unknown")
