@@ -22,7 +22,7 @@ def open_source(url: str, options: SourceOptions = _DEFAULTS, camera: str | None
     """Open video files, a folder of stills, or a camera; iterate it for frames.
 
     Args:
-        url: a video file; a glob whose files are segments of one camera, read one after the other; a folder or
+        url: a video file; a glob whose files are segments of one camera, read in turn; a folder or
             a glob of still images; a single still; ``file://`` for any of these; ``rtsp://``, ``rtsps://``.
         options: sampling, analysis size, start time, time-outs.
         camera: name of the camera. None takes the scene of VIRAT names (``VIRAT_S_XXYY``), the name of the

@@ -1,0 +1,118 @@
+"""Footage that the tests make themselves, and a real RTSP server."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+def picture(index: int, width: int = 320, height: int = 240) -> np.ndarray:
+    """RGB gradient with a block that moves: every frame is another."""
+    rows, columns = np.mgrid[0:height, 0:width]
+    rgb = np.stack([columns * 255 // width, rows * 255 // height, np.full_like(rows, 90)], axis=-1)
+    x = (index * 4) % (width - 40)
+    rgb[100:140, x : x + 40] = (250, 250, 40)
+    return rgb.astype(np.uint8)
+
+
+@pytest.fixture
+def make_clip(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a clip under the test's folder; `stamps` are times of frames in units of `time_base`."""
+
+    def make(
+        name: str = "clip.mp4",
+        stamps: Sequence[int] = range(50),
+        *,
+        time_base: Fraction = Fraction(1, 10),
+        codec: str = "libx264",
+        pix_fmt: str = "yuv420p",
+        size: tuple[int, int] = (320, 240),
+        gop: int = 10,
+        b_frames: int = 0,
+        container_options: dict[str, str] | None = None,
+        metadata: dict[str, str] | None = None,
+    ) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with av.open(str(path), "w", options=container_options or {}) as container:
+            container.metadata.update(metadata or {})
+            stream = container.add_stream(codec, rate=10)
+            stream.width, stream.height, stream.pix_fmt = *size, pix_fmt
+            stream.codec_context.time_base = time_base
+            stream.time_base = time_base
+            stream.codec_context.thread_count = 1
+            if codec == "libx264":
+                stream.options = {"preset": "ultrafast", "bf": str(b_frames), "g": str(gop)}
+            for index, stamp in enumerate(stamps):
+                frame = av.VideoFrame.from_ndarray(picture(index, *size), format="rgb24")
+                frame.pts, frame.time_base = stamp, time_base
+                container.mux(stream.encode(frame))
+            container.mux(stream.encode(None))
+        return path
+
+    return make
+
+
+class RtspServer:
+    """GStreamer's RTSP server in a process; killed and started again on the same port."""
+
+    def __init__(self, credentials: tuple[str, ...] = ()) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.credentials = credentials
+        self.process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def url(self, path: str = "stream", user: str = "") -> str:
+        return f"rtsp://{user}127.0.0.1:{self.port}/{path}"
+
+    def start(self) -> None:
+        script = Path(__file__).with_name("rtsp_server.py")
+        self.process = subprocess.Popen(
+            [SYSTEM_PYTHON, str(script), str(self.port), *self.credentials],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().strip() == "ready"
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            with contextlib.suppress(AttributeError):
+                self.process.stdout.close()
+            self.process = None
+
+
+@pytest.fixture
+def rtsp_server() -> Iterator[Callable[..., RtspServer]]:
+    """Starts servers and kills them after the test; skips where Debian's GstRtspServer is absent."""
+    check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
+    if (
+        shutil.which(SYSTEM_PYTHON) is None
+        or subprocess.run([SYSTEM_PYTHON, "-c", check], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no GStreamer RTSP server (apt install gir1.2-gst-rtsp-server-1.0 python3-gi)")
+    servers: list[RtspServer] = []
+
+    def start(*credentials: str) -> RtspServer:
+        servers.append(RtspServer(credentials))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
