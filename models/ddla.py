@@ -136,7 +136,7 @@ class DDLA(Captioner):
         self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
 
     def prior_scores(self, features: Tensor) -> Tensor:
-        """w . g(z), see `Captioner`; all 0 for the uniform prior."""
+        """The paper's w . g(z), see `Captioner`; all 0 for the uniform prior."""
         return ((features - self.scale_mean) / self.scale_std) @ self.prior_weights
 
     def log_prior(self, pairs: PairBatch) -> Tensor:
@@ -215,7 +215,7 @@ class DDLA(Captioner):
 
     @torch.no_grad()
     def perplexity(self, pairs: PairBatch, sentences: Tensor) -> float:
-        """exp of the mean of -log P(S_i | X) per token, EOS counted; NaN without any sentence.
+        """The exponential of the mean of -log P(S_i | X) per token, EOS counted; NaN without sentences.
 
         For a whole split sum `log_likelihood` over its batches, a mean of perplexities is not one.
         """
@@ -239,7 +239,7 @@ class DDLA(Captioner):
         return log_p.sum(dim=1)
 
     def _advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """One word on: what the next word is predicted from, ``(N, hidden + 2 * features)``, and the state."""
+        """One word on: what predicts the next word, ``(N, hidden + 2 * features)``, and the new state."""
         keys, values, log_weights = state.pictures
         hidden, cell = state.memory
         matched = torch.tanh(keys + self.query(hidden)[:, None, None, :])
@@ -255,8 +255,8 @@ def _support(weights: Tensor) -> tuple[Tensor, Tensor]:
     """The cells of each projected mask ``(N, 196)``, padded to the largest number of them, M.
 
     Returns:
-        int64 ``(N, M)`` cells, and float32 ``(N, M)`` logarithms of their weights, -inf for padding. A mask has
-        at least one cell, so that the attention over it is defined.
+        int64 ``(N, M)`` cells, and float32 ``(N, M)`` logarithms of their weights, -inf for padding. A mask
+        keeps at least one cell, so that the attention over it is defined.
     """
     most = int((weights > MASK_FLOOR).sum(dim=1).max()) if len(weights) else 1
     ordered, cells = weights.topk(max(most, 1), dim=1)

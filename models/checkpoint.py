@@ -1,0 +1,171 @@
+"""Checkpoints: a captioner in one file that describes itself.
+
+A safetensors file: the weights but for the frozen encoder's, and in its metadata, under "narrated", JSON with
+the format, the captioner's name, its constructor's arguments, the encoder's name and hash, the vocabulary and
+the training record. Tensors and plain values only, so that nothing in it can run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialized
+from torch import Tensor
+
+from models.captioner import Captioner
+
+FORMAT = 1
+KEY = "narrated"
+ENCODER = "encoder."
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """What a checkpoint file holds.
+
+    Attributes:
+        captioner: name of the captioner, a key of `CAPTIONERS`.
+        arguments: of its constructor, besides vocabulary and encoder.
+        encoder: name of its encoder, a key of `ENCODERS`.
+        encoder_sha256: hex, of the encoder's weights it was trained on.
+        words: the vocabulary without the special words.
+        record: how it was trained.
+        weights: by their names in the captioner, the encoder's left out.
+        sha256: hex, of the file.
+    """
+
+    captioner: str
+    arguments: Mapping[str, Any]
+    encoder: str
+    encoder_sha256: str
+    words: tuple[str, ...]
+    record: Mapping[str, Any]
+    weights: Mapping[str, Tensor]
+    sha256: str
+
+
+def save(captioner: Captioner, path: Path) -> str:
+    """Write a captioner to a file: all of it, or nothing.
+
+    Args:
+        captioner: as it is; its `sha256` becomes that of the file.
+        path: ends usually in ``.safetensors``; its folder is made if need be.
+
+    Returns:
+        sha256 (hex) of the file. The same weights and record give the same bytes.
+    """
+    described = {
+        "format": FORMAT,
+        "captioner": captioner.name,
+        "arguments": captioner.arguments(),
+        "encoder": {"name": captioner.encoder.name, "sha256": captioner.encoder.sha256},
+        "vocabulary": captioner.vocabulary.words[4:],
+        "record": captioner.record,
+    }
+    weights = {
+        name: value.detach().cpu().contiguous()
+        for name, value in captioner.state_dict().items()
+        if not name.startswith(ENCODER)
+    }
+    content = serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside it and then renamed: a full disk or a kill must not leave half a checkpoint.
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        written = Path(file.name)
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            written.chmod(0o644)
+            written.replace(path)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+    captioner.sha256 = hashlib.sha256(content).hexdigest()
+    return captioner.sha256
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint file, without building its captioner.
+
+    Raises:
+        CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
+    """
+    try:
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"no checkpoint at {path}; give the path of one, or train one with narrated-train"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror or error}") from error
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{path} is damaged, cut short or no checkpoint ({error}); copy it again from where it was made"
+        ) from error
+    if KEY not in metadata:
+        raise CheckpointError(
+            f"{path} holds tensors but is no checkpoint of narrated; give one of narrated-train's"
+        )
+    return _described(path, metadata[KEY], weights, sha256)
+
+
+def fill(captioner: Captioner, checkpoint: Checkpoint, path: Path) -> None:
+    """Give a newly built captioner the checkpoint's weights, record and hash.
+
+    Raises:
+        CheckpointError: weights are missing, too many, or of other shapes.
+    """
+    try:
+        missing, unexpected = captioner.load_state_dict(dict(checkpoint.weights), strict=False)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{path}: the weights do not fit captioner {captioner.name}: {error}"
+        ) from error
+    lacking = [name for name in missing if not name.startswith(ENCODER)]
+    if lacking or unexpected:
+        raise CheckpointError(
+            f"{path} does not fit this version's captioner {captioner.name} "
+            f"(missing {lacking[:3]}, unknown {list(unexpected)[:3]}); train it again, or install the version "
+            "it is from"
+        )
+    captioner.record = checkpoint.record
+    captioner.sha256 = checkpoint.sha256
+
+
+def _described(path: Path, text: str, weights: Mapping[str, Tensor], sha256: str) -> Checkpoint:
+    try:
+        described = json.loads(text)
+        if described["format"] > FORMAT:
+            raise CheckpointError(
+                f"{path} has format {described['format']}, this version reads up to {FORMAT}: update narrated"
+            )
+        return Checkpoint(
+            captioner=described["captioner"],
+            arguments=described["arguments"],
+            encoder=described["encoder"]["name"],
+            encoder_sha256=described["encoder"]["sha256"],
+            words=tuple(described["vocabulary"]),
+            record=described["record"],
+            weights=weights,
+            sha256=sha256,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path}: its description is damaged ({error!r}); copy or train it again"
+        ) from error
