@@ -1,10 +1,21 @@
-"""Candidate pairs: which two frames of a camera are worth comparing."""
+"""Candidate pairs: which two frames of a camera are worth comparing.
+
+Spot-the-diff draws random frames of a video. A camera that is watched needs better: the reference, a frame
+of the quiet scene, is compared with each sampled frame, and a pair is proposed once what happened is over
+or has lasted long enough to be told. Live, replay and extraction all come through `candidate_pairs`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.distance import l2_luma, l2_rgb
 from pipeline.sources import Frame
+from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,3 +33,170 @@ class FramePair:
     after: Frame
     l2: float
     beyond_upper: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairOptions:
+    """When a pair is proposed.
+
+    Attributes:
+        settle_s: the changed blocks must stay below the lower threshold from sample to sample for so long.
+        max_wait_s: longest wait for that; then the pair is proposed although things still move.
+        max_gap_s: age at which the reference is renewed while nothing happens.
+        long_gap_s: age at which the long baseline is compared with the quiet scene, and renewed.
+        block: side of a screening block in analysis pixels; the thresholds belong to it.
+
+    Raises:
+        ValueError: an option is not positive.
+    """
+
+    settle_s: float = 0.75
+    max_wait_s: float = 3.0
+    max_gap_s: float = 60.0
+    long_gap_s: float = 300.0
+    block: int = SCREENING_BLOCK
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise ValueError(f"{field.name} = {getattr(self, field.name)}: it must be positive")
+
+
+_DEFAULTS = PairOptions()
+
+
+def candidate_pairs(
+    frames: Iterable[Frame], thresholds: PairThresholds, options: PairOptions = _DEFAULTS
+) -> Iterator[FramePair]:
+    """Pairs of frames between which something changed.
+
+    * The change settles, or lasts `max_wait_s`: (reference, current frame); the current frame is the
+      new reference. With `beyond_upper` where the whole frame lies beyond the upper threshold.
+    * The scene returns to the reference before that (somebody crossed): (reference, the frame that
+      differed most, within the upper threshold), once. A flash, all of it beyond the upper threshold,
+      is nothing.
+    * The scene drifts too slowly for a reference that is renewed: (long baseline, current quiet frame).
+    * A pause of the stream of `max_wait_s` or longer (or sparse stills) cannot be seen settling:
+      the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
+
+    Pairs come in the order of their later frame. Each begins at or after the end of the last one,
+    except that one of the long baseline may reach back over somebody who crossed. Pure and deterministic;
+    four frames are held whatever the footage. Where the resolution changes or the clock goes back by
+    more than `max_wait_s`, a new reference is taken; frames late by less are left out.
+
+    Args:
+        frames: sampled frames of one camera in the order of time.
+        thresholds: of this camera, see `pipeline.thresholds.calibrate`.
+        options: see there.
+
+    Yields:
+        The pairs; only their frames are converted to RGB.
+
+    Raises:
+        ValueError: frames of two cameras are mixed.
+    """
+    watch: _Watch | None = None
+    for frame in frames:
+        if watch is None:
+            watch = _Watch(frame, thresholds, options)
+            continue
+        if frame.camera != watch.reference.camera:
+            raise ValueError(
+                f"frames of {watch.reference.camera!r} and {frame.camera!r} are mixed: "
+                "find the pairs of each camera on its own"
+            )
+        ahead_s = _seconds(watch.previous, frame)
+        if -options.max_wait_s < ahead_s <= 0:
+            continue
+        if ahead_s <= 0 or frame.luma.shape != watch.reference.luma.shape:
+            yield from watch.rest()
+            watch = _Watch(frame, thresholds, options)
+            continue
+        yield from watch.look(frame)
+    if watch is not None:
+        yield from watch.rest()
+
+
+def _seconds(earlier: Frame, later: Frame) -> float:
+    return (later.time - earlier.time).total_seconds()
+
+
+class _Watch:
+    """What is remembered of one camera between two frames."""
+
+    def __init__(self, frame: Frame, thresholds: PairThresholds, options: PairOptions) -> None:
+        self._thresholds = thresholds
+        self._options = options
+        self._begin(frame)
+
+    def _begin(self, frame: Frame) -> None:
+        self.previous = frame
+        self._baseline = frame
+        self._renew(frame)
+
+    def _renew(self, frame: Frame) -> None:
+        """`frame` is the reference: nothing differs from it yet."""
+        self.reference = frame
+        self._changed: Frame | None = None  # the first frame that differs from the reference
+        self._moved: Frame | None = None  # the last one in which what differs still moved
+        self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
+        self._distance = 0.0
+
+    def look(self, frame: Frame) -> Iterator[FramePair]:
+        """Pairs that end with the coming of `frame`."""
+        distance, blocks = self._screened(self.reference, frame)
+        changed = blocks > self._thresholds.lower
+        # The generator may be left for good at a yield, never resumed with half a state.
+        proposed = self._in_change(frame, distance, changed) if changed.any() else self._in_quiet(frame)
+        self.previous = frame
+        yield from proposed
+
+    def rest(self) -> Iterator[FramePair]:
+        """The pair that was still waiting when the frames ended."""
+        if self._changed is not None:
+            after = self._fullest or self.previous
+            yield from self._proposed(self.reference, after, beyond=self._fullest is None)
+
+    def _in_quiet(self, frame: Frame) -> list[FramePair]:
+        pairs: list[FramePair] = []
+        if self._changed is not None:
+            if self._fullest is not None:
+                pairs += self._proposed(self.reference, self._fullest, beyond=False)
+            self._renew(frame)
+        elif _seconds(self.reference, frame) >= self._options.max_gap_s:
+            self._renew(frame)
+        if _seconds(self._baseline, frame) >= self._options.long_gap_s:
+            distance, blocks = self._screened(self._baseline, frame)
+            if blocks.max() > self._thresholds.lower:
+                beyond = distance > self._thresholds.upper
+                pairs += self._proposed(self._baseline, frame, beyond=beyond)
+                self._renew(frame)
+            self._baseline = frame
+        return pairs
+
+    def _in_change(self, frame: Frame, distance: float, changed: NDArray[np.bool_]) -> list[FramePair]:
+        options = self._options
+        if self._changed is None:
+            self._changed = self._moved = frame
+        elif self._screened(self.previous, frame)[1][changed].max() > self._thresholds.lower:
+            self._moved = frame
+        assert self._moved is not None  # noqa: S101 - set with _changed
+        if self._distance < distance <= self._thresholds.upper:
+            self._fullest, self._distance = frame, distance
+        settled = _seconds(self._moved, frame) >= options.settle_s
+        waited = _seconds(self._changed, frame) >= options.max_wait_s
+        paused = _seconds(self.previous, frame) >= options.max_wait_s
+        if not (settled or waited or paused):
+            return []
+        pairs = self._proposed(self.reference, frame, beyond=distance > self._thresholds.upper)
+        self._begin(frame)
+        return pairs
+
+    def _screened(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
+        return l2_luma(before.luma, after.luma, self._options.block)
+
+    def _proposed(self, before: Frame, after: Frame, *, beyond: bool) -> list[FramePair]:
+        """The pair; none where the resolution changed and only the luma planes are of one size."""
+        if before.image.shape != after.image.shape:
+            return []
+        return [FramePair(before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond)]

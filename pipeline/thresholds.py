@@ -1,0 +1,201 @@
+"""Lower and upper threshold of a camera, calibrated from its own footage.
+
+Spot-the-diff (Jhamtani and Berg-Kirkpatrick 2018, section 2) keeps the frame pairs whose L2 distance lies
+between a lower and an upper threshold that its authors set by hand, one pair for all videos. Here they are
+found per camera. Departure: the lower threshold is compared with the *peak* over blocks of the distance
+map, because a person who covers 0.1 % of the frame hardly moves the distance of the whole frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.distance import l2_luma
+from pipeline.sources import Frame
+
+SCREENING_BLOCK = 16
+"""Side in analysis pixels of the blocks in which frames are screened: about a distant person."""
+
+LOWER_BOUNDS = (16.0, 40.0)
+"""The lower threshold stays within these, unless the noise of the whole frame alone is beyond them."""
+
+UPPER_BOUNDS = (30.0, 75.0)
+"""The upper threshold stays within these: two unrelated views are some 70 grey levels apart."""
+
+MIN_FRAMES = 5
+"""Fewer frames than this say nothing about a camera; the defaults are taken."""
+
+_SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, beside noise
+_NOISE_FACTOR = 1.5
+_ACTIVITY_FACTOR = 2.5
+_QUIET_RATIO = 2.0  # noise is steady: the median of a quiet block is no more than this times its quartile
+_NOISE_SPREAD = 3.0  # steady traffic is no noise: quiet blocks are within this of the quietest quarter
+_HELD = 4096  # distance maps held at most: hours of footage are thinned evenly
+
+
+@dataclass(frozen=True, slots=True)
+class PairThresholds:
+    """The band in which two frames are a candidate pair, in grey levels 0..255.
+
+    Attributes:
+        lower: the largest L2 distance over blocks must exceed this, else nothing changed.
+        upper: an L2 distance of the whole frame beyond this is an event of the whole scene.
+
+    Raises:
+        ValueError: not ``0 < lower`` and ``0 < upper <= 255`` (lower and upper are of different kinds,
+            so that lower may exceed upper).
+    """
+
+    lower: float = 20.0
+    upper: float = 50.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("lower", self.lower), ("upper", self.upper)):
+            if not 0.0 < value <= 255.0:  # noqa: PLR2004 - the range of uint8
+                raise ValueError(f"the {name} threshold {value} is not within 0..255 grey levels")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Quantiles of a distance, in grey levels: 5 %, 50 %, 95 % and the largest."""
+
+    p5: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    largest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a camera's footage says about its thresholds.
+
+    Attributes:
+        thresholds: lower and upper.
+        noise: L2 distance of two consecutive samples in blocks where nothing happens, in grey levels.
+        peak: quantiles over consecutive samples of the largest block distance.
+        whole: quantiles over consecutive samples of the distance of the whole frame.
+        frames: frames read.
+        span_s: time from the first to the last frame, in seconds.
+        measured: False where there was too little footage and the thresholds are the defaults.
+    """
+
+    thresholds: PairThresholds
+    noise: float
+    peak: Quantiles
+    whole: Quantiles
+    frames: int
+    span_s: float
+    measured: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON or YAML; `from_dict` gives the same calibration back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Calibration stored by `to_dict`.
+
+        Raises:
+            ValueError: a field is missing or unknown, or a threshold is out of range.
+        """
+        known = {field.name for field in fields(cls)}
+        if set(values) != known:
+            odd = ", ".join(sorted(known ^ set(values)))
+            raise ValueError(f"this is no stored calibration ({odd}): calibrate the camera again")
+        parts: dict[str, Any] = dict(values)
+        try:
+            parts["thresholds"] = PairThresholds(**values["thresholds"])
+            parts["peak"], parts["whole"] = Quantiles(**values["peak"]), Quantiles(**values["whole"])
+        except TypeError as error:
+            raise ValueError(
+                f"this is no stored calibration ({error}): calibrate the camera again"
+            ) from error
+        return cls(**parts)
+
+
+def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> Calibration:
+    """Thresholds of a camera from its footage: quiet or busy, by day or night.
+
+    The noise is read off consecutive samples, in blocks whose distance is steady over time (noise is,
+    passers-by are not) and no more than three times that of the quietest quarter of the frame (steady
+    traffic is): the 90 % quantile over these blocks of their median over time. Then
+    ``lower = 8 + 1.5 noise`` within `LOWER_BOUNDS` (beyond them only where most of the frame is that
+    noisy) and ``upper = 2.5 x`` the 95 % quantile of the whole-frame distance within `UPPER_BOUNDS`.
+    Memory does not grow with the footage: at most 4,096 distance maps and two frames are held.
+
+    Args:
+        frames: one camera's sampled frames in the order of time; only their luma is looked at.
+        block: side of a screening block in analysis pixels.
+
+    Returns:
+        The calibration; the default thresholds where there are fewer than `MIN_FRAMES` frames.
+    """
+    reel = _Reel(frames)
+    whole: list[float] = []
+    maps: list[NDArray[np.float32]] = []
+    stride = 1
+    for number, (before, after) in enumerate(pairwise(reel)):
+        if number % stride or before.luma.shape != after.luma.shape:
+            continue
+        distance, blocks = l2_luma(before.luma, after.luma, block)
+        if maps and maps[-1].shape != blocks.shape:  # the resolution changed: what was seen is of no use
+            whole, maps = [], []
+        whole.append(distance)
+        maps.append(blocks)
+        if len(maps) > _HELD:
+            whole, maps, stride = whole[::2], maps[::2], 2 * stride
+    if len(maps) < MIN_FRAMES - 1:
+        nothing = Quantiles()
+        return Calibration(PairThresholds(), 0.0, nothing, nothing, reel.count, reel.span_s, measured=False)
+    blocks_in_time = np.stack(maps).reshape(len(maps), -1)
+    noise, floor = _noise(blocks_in_time)
+    widest = max(LOWER_BOUNDS[1], _NOISE_FACTOR * floor)
+    lower = float(np.clip(_SLACK + _NOISE_FACTOR * noise, LOWER_BOUNDS[0], widest))
+    activity = _quantiles(np.asarray(whole))
+    upper = float(np.clip(_ACTIVITY_FACTOR * activity.p95, *UPPER_BOUNDS))
+    thresholds = PairThresholds(round(lower, 2), round(upper, 2))
+    peaks = _quantiles(blocks_in_time.max(axis=1))
+    return Calibration(thresholds, round(noise, 3), peaks, activity, reel.count, reel.span_s, measured=True)
+
+
+class _Reel:
+    """Passes frames on, and counts them."""
+
+    def __init__(self, frames: Iterable[Frame]) -> None:
+        self._frames = frames
+        self.count = 0
+        self.span_s = 0.0
+
+    def __iter__(self) -> Iterator[Frame]:
+        first: Frame | None = None
+        for frame in self._frames:
+            first = first or frame
+            self.count += 1
+            self.span_s = (frame.time - first.time).total_seconds()
+            yield frame
+
+
+def _noise(blocks: NDArray[np.float32]) -> tuple[float, float]:
+    """Noise of the quiet blocks, and the level that three quarters of all blocks lie above.
+
+    Args:
+        blocks: L2 distance of consecutive samples, float32 ``(time, blocks)``.
+
+    Returns:
+        In grey levels: the noise where it is steady; the floor over all blocks, busy or not.
+    """
+    quartile, median = np.quantile(blocks, (0.25, 0.5), axis=0)
+    floor = float(np.quantile(quartile, 0.25))
+    steady = median <= _QUIET_RATIO * np.maximum(quartile, 1.0)
+    quiet = steady & (quartile <= _NOISE_SPREAD * max(floor, 1.0))
+    return float(np.quantile(median[quiet] if quiet.any() else quartile, 0.9)), floor
+
+
+def _quantiles(values: NDArray[Any]) -> Quantiles:
+    return Quantiles(*(round(float(q), 3) for q in np.quantile(values, (0.05, 0.5, 0.95, 1.0))))

@@ -1,0 +1,332 @@
+"""When a pair is proposed, and when not: every rule on small synthetic scenes, then real footage."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.pairs import FramePair, PairOptions, candidate_pairs
+from pipeline.sources import Clock, Frame, open_source
+from pipeline.thresholds import PairThresholds, calibrate
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+SIZE = (96, 160)
+BAND = PairThresholds(16.0, 50.0)
+
+Film = list[tuple[float, np.ndarray]]
+
+
+class Grey:
+    """A picture whose three channels are its plane."""
+
+    def __init__(self, plane: np.ndarray) -> None:
+        self._plane = plane
+
+    def rgb(self) -> np.ndarray:
+        return np.repeat(self._plane[..., None], 3, axis=2)
+
+
+def frame(t: float, luma: np.ndarray, camera: str = "yard", full: np.ndarray | None = None) -> Frame:
+    picture = Grey(luma if full is None else full)
+    return Frame(camera, START + timedelta(seconds=t), Clock.FILE, round(1000 * t), luma, picture)
+
+
+def street(person: int | None = None, grey: int = 220, brightness: float = 1.0) -> np.ndarray:
+    """An empty street, or one with a person at `person` pixels from the left."""
+    luma = np.tile(np.linspace(60, 150, SIZE[1]), (SIZE[0], 1))
+    luma[20:60, 100:140] = 40
+    if person is not None:
+        luma[60:84, max(person, 0) : person + 10] = grey
+    return (luma * brightness).astype(np.uint8)
+
+
+def film(scene: Callable[[float], np.ndarray], seconds: float, hz: float = 2.0) -> list[Frame]:
+    return [frame(k / hz, scene(k / hz)) for k in range(int(seconds * hz))]
+
+
+def times(pairs: list[FramePair]) -> list[tuple[float, float]]:
+    return [((p.before.time - START).total_seconds(), (p.after.time - START).total_seconds()) for p in pairs]
+
+
+def found(frames: list[Frame], options: PairOptions | None = None) -> list[FramePair]:
+    return list(candidate_pairs(frames, BAND, options or PairOptions()))
+
+
+def test_static_footage_gives_no_pairs() -> None:
+    assert found(film(lambda t: street(), 400)) == []
+
+
+def test_noise_gives_no_pairs() -> None:
+    rng = np.random.default_rng(1)
+
+    def night(_: float) -> np.ndarray:
+        return np.clip(street() + rng.normal(0, 12, SIZE), 0, 255).astype(np.uint8)
+
+    band = calibrate(film(night, 30)).thresholds
+    assert list(candidate_pairs(film(night, 400), band)) == []
+
+
+def test_a_step_gives_one_pair_once_it_has_settled() -> None:
+    (pair,) = found(film(lambda t: street(70 if t >= 10 else None), 30))
+    assert times([pair]) == [(0.0, 11.0)]
+    assert not pair.beyond_upper
+    difference = pair.before.image.astype(float) - pair.after.image
+    assert pair.l2 == pytest.approx(np.sqrt((difference**2).mean()))
+
+
+def test_a_small_person_is_enough() -> None:
+    distant = street()
+    distant[60:68, 70:73] = 230  # 0.16 % of the frame
+    pairs = found(film(lambda t: distant if t >= 10 else street(), 30))
+    assert len(pairs) == 1
+    assert pairs[0].l2 < 6
+
+
+def test_what_keeps_moving_is_proposed_after_the_longest_wait() -> None:
+    pairs = found(film(lambda t: street(int(5 * (t - 10))) if t >= 10 else street(), 16), PairOptions())
+    assert times(pairs)[0] == (0.0, 13.0)
+    patient = found(
+        film(lambda t: street(int(5 * (t - 10))) if t >= 10 else street(), 16), PairOptions(max_wait_s=5)
+    )
+    assert times(patient)[0] == (0.0, 15.0)
+
+
+def test_what_arrives_and_then_stands_waits_for_it_to_stand() -> None:
+    walk = film(lambda t: street(None if t < 10 else min(70, int(40 * (t - 9.5)))), 30)
+    assert times(found(walk)) == [(0.0, 12.5)]  # the last step is at 11.5
+
+
+def test_somebody_who_crosses_is_told_once_where_most_of_him_is_seen() -> None:
+    def crossing(t: float) -> np.ndarray:
+        return street({10.0: -6, 10.5: 40, 11.0: 80, 11.5: 153}.get(t))
+
+    (pair,) = found(film(crossing, 40))
+    assert times([pair])[0][1] in {10.5, 11.0}
+    assert not pair.beyond_upper
+
+
+def test_two_who_cross_are_told_twice() -> None:
+    pairs = found(film(lambda t: street(70 if t in {10.0, 10.5, 20.0} else None), 40))
+    assert [after for _, after in times(pairs)] == [10.0, 20.0]
+    assert times(pairs)[1][0] > 10.5
+
+
+def test_one_who_stays_longer_is_told_twice_coming_and_going() -> None:
+    pairs = found(film(lambda t: street(70 if 10 <= t < 20 else None), 40))
+    assert times(pairs) == [(0.0, 11.0), (11.0, 21.0)]
+
+
+@pytest.mark.parametrize("brightness", [0.2, 1.65])
+def test_a_scene_switch_gives_one_pair_beyond_upper(brightness: float) -> None:
+    (pair,) = found(film(lambda t: street(brightness=brightness if t >= 10 else 1.0), 60))
+    assert pair.beyond_upper
+    assert times([pair]) == [(0.0, 11.0)]
+
+
+def test_after_a_scene_switch_the_new_scene_is_the_reference() -> None:
+    def evening(t: float) -> np.ndarray:
+        return street(70 if t >= 30 else None, brightness=0.2 if t >= 10 else 1.0, grey=255)
+
+    pairs = found(film(evening, 60))
+    assert [p.beyond_upper for p in pairs] == [True, False]
+    assert times(pairs)[1] == (11.0, 31.0)
+
+
+def test_a_flash_is_nothing() -> None:
+    assert found(film(lambda t: street(brightness=1.65 if t == 10 else 1.0), 60)) == []
+
+
+def test_somebody_in_a_flash_is_shown_outside_it() -> None:
+    def passing(t: float) -> np.ndarray:
+        return street(70 if 10 <= t <= 11 else None, brightness=0.2 if t == 10.5 else 1.0, grey=240)
+
+    (pair,) = found(film(passing, 40))
+    assert not pair.beyond_upper
+    assert times([pair])[0][1] in {10.0, 11.0}
+
+
+def test_slow_drift_is_caught_by_the_long_baseline_alone() -> None:
+    def fading(t: float) -> np.ndarray:
+        luma = street().astype(float)
+        luma[60:84, 60:84] += min(t, 900) * 0.1  # six levels a minute
+        return luma.astype(np.uint8)
+
+    pairs = found(film(fading, 1300))
+    assert times(pairs) == [(0.0, 300.0), (300.0, 600.0), (600.0, 900.0)]
+    assert found(film(fading, 1300), PairOptions(long_gap_s=1e9)) == []
+
+
+def test_the_long_baseline_reaches_back_over_somebody_who_crossed() -> None:
+    def fading(t: float) -> np.ndarray:
+        luma = street(20 if t % 100 == 50 else None).astype(float)
+        luma[60:84, 60:84] += t * 0.1
+        return luma.astype(np.uint8)
+
+    pairs = times(found(film(fading, 320)))
+    assert pairs[-1] == (0.0, 300.0)
+    assert [after for _, after in pairs] == [50.0, 150.0, 250.0, 300.0]
+
+
+def test_the_reference_is_renewed_while_nothing_happens() -> None:
+    (pair,) = found(film(lambda t: street(70 if t >= 130 else None), 140))
+    assert times([pair]) == [(120.0, 131.0)]
+
+
+def test_a_pair_across_a_pause_is_proposed_at_once() -> None:
+    frames = film(lambda t: street(), 20)
+    frames += [frame(600 + k / 2, street(70)) for k in range(40)]
+    assert times(found(frames)) == [(0.0, 600.0)]
+
+
+def test_sparse_stills_are_compared_one_by_one() -> None:
+    stills = [frame(60.0 * k, street(70 if k % 4 >= 2 else None)) for k in range(8)]
+    assert times(found(stills)) == [(60.0, 120.0), (180.0, 240.0), (300.0, 360.0)]
+
+
+def test_what_is_unfinished_at_the_end_is_proposed() -> None:
+    assert times(found(film(lambda t: street(70 if t >= 9.5 else None), 10))) == [(0.0, 9.5)]
+    (lights_out,) = found(film(lambda t: street(brightness=0.2 if t >= 9.5 else 1.0), 10))
+    assert lights_out.beyond_upper
+
+
+def test_a_change_of_resolution_takes_a_new_reference() -> None:
+    large = [frame(t / 2, street()) for t in range(20)]
+    small = [frame(10 + t / 2, street(70)[::2, ::2]) for t in range(20)]
+    assert found(large + small) == []
+    hidden = [frame(10 + t / 2, street(70), full=street(70)[::2, ::2]) for t in range(20)]
+    assert found(large + hidden) == []  # the same luma size, another full size
+
+
+def test_late_frames_are_left_out_and_a_clock_set_back_takes_a_new_reference() -> None:
+    frames = film(lambda t: street(), 20)
+    late = [*frames[:20], frame(8.2, street(70)), frame(9.5, street(70)), *frames[20:]]
+    assert found(late) == []
+    back = [frame(t - 3600, street(70 if t > 10 else None)) for t in range(20)]
+    assert times(found(frames + back)) == [(-3600.0, -3588.0)]
+
+
+def test_frames_of_two_cameras_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"'yard' and 'gate' are mixed"):
+        found([frame(0, street()), frame(1, street(), camera="gate")])
+
+
+@pytest.mark.parametrize("field", ["settle_s", "max_wait_s", "max_gap_s", "long_gap_s", "block"])
+def test_options_must_be_positive(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field} = 0"):
+        PairOptions(**{field: 0})
+
+
+def test_no_more_than_a_few_frames_are_held() -> None:
+    alive: list[weakref.ref[np.ndarray]] = []
+    most = 0
+
+    def endless() -> Iterator[Frame]:
+        nonlocal most
+        for k in range(600):
+            shot = frame(k / 2, street(70 if k % 50 > 30 else None))
+            alive.append(weakref.ref(shot.luma))
+            yield shot
+            del shot
+            if k % 20 == 0:
+                gc.collect()
+                most = max(most, sum(ref() is not None for ref in alive))
+
+    assert sum(1 for _ in candidate_pairs(endless(), BAND)) == 23
+    assert most <= 6
+
+
+SHOTS = st.lists(
+    st.tuples(
+        st.floats(0.1, 4.0),
+        st.sampled_from([None, None, 20, 70, 72, 120]),
+        st.sampled_from([1.0, 1.0, 1.0, 0.2]),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(shots=SHOTS, chunk=st.integers(1, 7))
+def test_pairs_are_in_order_and_the_same_however_frames_arrive(
+    shots: list[tuple[float, int | None, float]], chunk: int
+) -> None:
+    t = 0.0
+    frames: list[Frame] = []
+    for step, person, brightness in shots:
+        t += step
+        frames.append(frame(t, street(person, brightness=brightness)))
+    options = PairOptions(long_gap_s=20.0, max_gap_s=6.0)
+    pairs = found(frames, options)
+    assert all(p.before.time < p.after.time for p in pairs)
+    assert all(a.after.time < b.after.time for a, b in pairwise(pairs))
+
+    def chunked() -> Iterator[Frame]:
+        for k in range(0, len(frames), chunk):
+            yield from frames[k : k + chunk]
+
+    again = list(candidate_pairs(chunked(), BAND, options))
+    assert [(p.before, p.after, p.l2, p.beyond_upper) for p in again] == [
+        (p.before, p.after, p.l2, p.beyond_upper) for p in pairs
+    ]
+    short = found(frames, PairOptions(long_gap_s=1e9))
+    assert all(a.after.time <= b.before.time for a, b in pairwise(short))
+
+
+def test_proposals_do_not_wait_for_later_frames() -> None:
+    """A live camera's pair comes with the frame that completes it."""
+    seen = 0
+
+    def live() -> Iterator[Frame]:
+        nonlocal seen
+        for shot in film(lambda t: street(70 if t >= 10 else None), 30):
+            seen += 1
+            yield shot
+
+    pair = next(candidate_pairs(live(), BAND))
+    assert seen == 23
+    assert times([pair]) == [(0.0, 11.0)]
+
+
+@pytest.mark.footage
+def test_vtest_gives_a_sane_number_of_pairs(clips: Path) -> None:
+    with open_source(str(clips / "opencv_vtest.avi")) as source:
+        frames = list(source)
+    pairs = list(candidate_pairs(frames, calibrate(frames).thresholds))
+    assert 15 <= len(pairs) <= 27  # 79 s of people who never stop
+    assert not any(p.beyond_upper for p in pairs)
+    assert all(p.l2 > 2 and p.before.image.shape == (576, 768, 3) for p in pairs[:3])
+
+
+@pytest.mark.footage
+@pytest.mark.parametrize(
+    ("clip", "quiet"),
+    [
+        ("intel_one-by-one-person-detection.mp4", [(0, 4.5), (47, 49), (71.5, 73.5), (88.5, 90.5)]),
+        ("intel_car-detection.mp4", []),
+        ("intel_bottle-detection.mp4", []),
+    ],
+)
+def test_each_real_event_is_straddled_and_quiet_stretches_are_quiet(
+    clips: Path, bench: Path, clip: str, quiet: list[tuple[float, float]]
+) -> None:
+    with open_source(str(clips / clip)) as source:
+        frames = list(source)
+    start = frames[0].time
+    pairs = list(candidate_pairs(frames, calibrate(frames).thresholds))
+    spans = [((p.before.time - start).total_seconds(), (p.after.time - start).total_seconds()) for p in pairs]
+    lines = [json.loads(line) for line in (bench / "visible" / "events.jsonl").read_text().splitlines()]
+    events = [e["t"] for e in lines if e["clip"] == clip and e.get("salient")]
+    assert len(events) >= 8
+    assert [t for t in events if not any(before <= t <= after for before, after in spans)] == []
+    for since, until in quiet:
+        assert not any(since <= before and after <= until for before, after in spans)
