@@ -64,6 +64,10 @@ class PairOptions:
 
 _DEFAULTS = PairOptions()
 
+_GONE = (
+    0.5  # what was seen has left, although the scene is not quite as before: the largest block falls to this
+)
+
 
 def candidate_pairs(
     frames: Iterable[Frame], thresholds: PairThresholds, options: PairOptions = _DEFAULTS
@@ -75,6 +79,9 @@ def candidate_pairs(
     * The scene returns to the reference before that (somebody crossed): (reference, the frame that
       differed most, within the upper threshold), once. A flash, all of it beyond the upper threshold,
       is nothing.
+    * What was seen has left by then, but something else remains (the exposure followed a car, a bag was
+      put down; the largest block distance is less than half of what it was): two pairs, (reference, the
+      frame that differed most) and (that frame, current frame). Else the end frames would not show it.
     * The scene drifts too slowly for a reference that is renewed: (long baseline, current quiet frame).
     * A pause of the stream of `max_wait_s` or longer (or sparse stills) cannot be seen settling:
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
@@ -140,14 +147,14 @@ class _Watch:
         self._changed: Frame | None = None  # the first frame that differs from the reference
         self._moved: Frame | None = None  # the last one in which what differs still moved
         self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
-        self._distance = 0.0
+        self._distance = self._peak = 0.0  # of the fullest, whole and in its largest block
 
     def look(self, frame: Frame) -> Iterator[FramePair]:
         """Pairs that end with the coming of `frame`."""
         distance, blocks = self._screened(self.reference, frame)
-        changed = blocks > self._thresholds.lower
-        # The generator may be left for good at a yield, never resumed with half a state.
-        proposed = self._in_change(frame, distance, changed) if changed.any() else self._in_quiet(frame)
+        different = blocks.max() > self._thresholds.lower
+        # All of the state is renewed before a pair is given out.
+        proposed = self._in_change(frame, distance, blocks) if different else self._in_quiet(frame)
         self.previous = frame
         yield from proposed
 
@@ -174,21 +181,29 @@ class _Watch:
             self._baseline = frame
         return pairs
 
-    def _in_change(self, frame: Frame, distance: float, changed: NDArray[np.bool_]) -> list[FramePair]:
+    def _in_change(self, frame: Frame, distance: float, blocks: NDArray[np.float32]) -> list[FramePair]:
         options = self._options
+        changed = blocks > self._thresholds.lower
+        peak = float(blocks.max())
         if self._changed is None:
             self._changed = self._moved = frame
         elif self._screened(self.previous, frame)[1][changed].max() > self._thresholds.lower:
             self._moved = frame
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
-            self._fullest, self._distance = frame, distance
+            self._fullest, self._distance, self._peak = frame, distance, peak
         settled = _seconds(self._moved, frame) >= options.settle_s
         waited = _seconds(self._changed, frame) >= options.max_wait_s
         paused = _seconds(self.previous, frame) >= options.max_wait_s
         if not (settled or waited or paused):
             return []
-        pairs = self._proposed(self.reference, frame, beyond=distance > self._thresholds.upper)
+        pairs: list[FramePair] = []
+        before = self.reference
+        if self._fullest is not None and peak < _GONE * self._peak:
+            pairs += self._proposed(before, self._fullest, beyond=False)
+            before = self._fullest
+            distance = self._screened(before, frame)[0]
+        pairs += self._proposed(before, frame, beyond=distance > self._thresholds.upper)
         self._begin(frame)
         return pairs
 

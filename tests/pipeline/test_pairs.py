@@ -155,6 +155,20 @@ def test_somebody_in_a_flash_is_shown_outside_it() -> None:
     assert times([pair])[0][1] in {10.0, 11.0}
 
 
+@pytest.mark.parametrize("leaving", [11.0, 13.0])
+def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving: float) -> None:
+    """The exposure followed a car: neither end of the settled pair shows the car."""
+
+    def car(t: float) -> np.ndarray:
+        person = int(20 + 30 * (t - 10)) if 10 <= t < leaving else None
+        return street(person, brightness=0.75 if t >= 10 else 1.0, grey=255)
+
+    pairs = times(found(film(car, 40)))
+    (before, shown), (shown_again, after) = pairs
+    assert before == 0.0
+    assert 10.0 <= shown == shown_again < leaving <= after
+
+
 def test_slow_drift_is_caught_by_the_long_baseline_alone() -> None:
     def fading(t: float) -> np.ndarray:
         luma = street().astype(float)
@@ -307,17 +321,28 @@ def test_vtest_gives_a_sane_number_of_pairs(clips: Path) -> None:
     assert all(p.l2 > 2 and p.before.image.shape == (576, 768, 3) for p in pairs[:3])
 
 
+ONE_BY_ONE = "intel_one-by-one-person-detection.mp4"
+
+
 @pytest.mark.footage
 @pytest.mark.parametrize(
-    ("clip", "quiet"),
+    ("clip", "quiet", "visits"),
     [
-        ("intel_one-by-one-person-detection.mp4", [(0, 4.5), (47, 49), (71.5, 73.5), (88.5, 90.5)]),
-        ("intel_car-detection.mp4", []),
-        ("intel_bottle-detection.mp4", []),
+        (
+            ONE_BY_ONE,
+            [(0, 4.5), (47, 49), (71.5, 73.5), (88.5, 90.5)],
+            [(6.2, 19.6), (22.7, 44.6), (50.2, 70.2), (74.7, 86.7), (92.2, 119.7), (123.5, 136.2)],
+        ),
+        ("intel_car-detection.mp4", [], [(4.6, 9.0), (14.4, 19.3), (25.2, 27.7)]),
+        ("intel_bottle-detection.mp4", [], []),
     ],
 )
-def test_each_real_event_is_straddled_and_quiet_stretches_are_quiet(
-    clips: Path, bench: Path, clip: str, quiet: list[tuple[float, float]]
+def test_real_events_lie_inside_pairs_whose_ends_show_them(
+    clips: Path,
+    bench: Path,
+    clip: str,
+    quiet: list[tuple[float, float]],
+    visits: list[tuple[float, float]],
 ) -> None:
     with open_source(str(clips / clip)) as source:
         frames = list(source)
@@ -330,3 +355,6 @@ def test_each_real_event_is_straddled_and_quiet_stretches_are_quiet(
     assert [t for t in events if not any(before <= t <= after for before, after in spans)] == []
     for since, until in quiet:
         assert not any(since <= before and after <= until for before, after in spans)
+    for came, left in visits:  # who comes and goes between two frames is seen in neither
+        assert any(before < came < after < left for before, after in spans), came
+        assert any(came < before < left < after for before, after in spans), left
