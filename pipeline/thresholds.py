@@ -26,7 +26,7 @@ LOWER_BOUNDS = (16.0, 40.0)
 """The lower threshold stays within these, unless the noise of the whole frame alone is beyond them."""
 
 UPPER_BOUNDS = (30.0, 75.0)
-"""The upper threshold stays within these: two unrelated views are some 70 grey levels apart."""
+"""The upper threshold stays within these: two unrelated views are 61 grey levels apart in the median."""
 
 MIN_FRAMES = 5
 """Fewer frames than this say nothing about a camera; the defaults are taken."""
