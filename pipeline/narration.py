@@ -170,7 +170,8 @@ def _aligned(change: Change, size: tuple[int, int]) -> Image:
 def _resized(image: Image, size: tuple[int, int]) -> Image:
     height, width = size
     shrinks = image.shape[0] >= height and image.shape[1] >= width
-    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
 
 
 def _tensor(image: Image) -> Tensor:

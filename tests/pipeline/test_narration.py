@@ -1,0 +1,113 @@
+"""One narration per change, in order, with ids that depend on footage, settings and model alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+import torch
+
+from models.captioner import Captioner, DescribeOptions
+from models.ddla import DDLA
+from models.encoder import ENCODERS
+from models.vocabulary import Vocabulary
+from pipeline.changes import Change, SceneEvent, find_changes
+from pipeline.narration import EVENT_SENTENCES, narrate
+from pipeline.pairs import FramePair
+from pipeline.sources import Clock, Frame, Image
+
+ALL = DescribeOptions(min_salience=0.0)
+
+
+@dataclasses.dataclass(slots=True)
+class Still:
+    image: Image
+
+    def rgb(self) -> Image:
+        return self.image
+
+
+@pytest.fixture(scope="module")
+def captioner() -> Captioner:
+    torch.manual_seed(3)
+    said = ["a car has appeared on the left", "the person in the middle is gone"]
+    ddla = DDLA(Vocabulary.build(said, min_count=1), ENCODERS["efficientnet_lite0"]())
+    ddla.sha256 = "ab" * 32
+    return ddla.eval()
+
+
+def _frame(image: Image, second: float, camera: str = "yard") -> Frame:
+    time = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(seconds=second)
+    return Frame(camera, time, Clock.FILE, int(second * 1000), image[..., 1].copy(), Still(image))
+
+
+def _pair(*boxes: tuple[int, int], camera: str = "yard", beyond_upper: bool = False) -> FramePair:
+    """A textured yard, in which white boxes stand at the given places afterwards."""
+    texture = np.random.default_rng(7).integers(60, 110, (30, 40, 3), np.uint8)
+    before = np.kron(texture, np.ones((8, 8, 1), np.uint8))
+    after = before.copy()
+    for x, y in boxes:
+        after[y : y + 50, x : x + 30] = (250, 240, 200)
+    return FramePair(_frame(before, 0, camera), _frame(after, 1, camera), 5.0, beyond_upper)
+
+
+def _changes(*pairs: FramePair) -> list[Change]:
+    return find_changes(pairs)
+
+
+def test_one_narration_per_change_and_a_batch_equals_its_singles(captioner: Captioner) -> None:
+    changes = _changes(_pair((30, 40)), _pair(camera="lot"), _pair((30, 40), (250, 150), camera="gate"))
+    together = narrate(changes, captioner, ALL)
+    assert [n.camera for n in together] == ["yard", "lot", "gate"]
+    assert together[1].sentences == ()
+    assert together[0].sentences
+    for change, narration in zip(changes, together, strict=True):
+        (alone,) = narrate([change], captioner, ALL)
+        assert alone.text == narration.text
+        assert alone.id == narration.id
+        for a, b in zip(alone.sentences, narration.sentences, strict=True):
+            assert a.box == b.box
+            assert a.confidence == pytest.approx(b.confidence, abs=1e-4)
+
+
+def test_boxes_lie_where_the_change_is(captioner: Captioner) -> None:
+    (narration,) = narrate(_changes(_pair((240, 100))), captioner, ALL)
+    (sentence,) = narration.sentences
+    assert sentence.box is not None
+    x, y, width, height = sentence.box
+    assert (x, y, width, height) == pytest.approx((240 / 320, 100 / 240, 30 / 320, 50 / 240), abs=0.02)
+
+
+@pytest.mark.parametrize("event", [SceneEvent.LIGHT, SceneEvent.VIEW, SceneEvent.OBSTRUCTED])
+def test_a_scene_event_is_told_in_its_own_words(captioner: Captioner, event: SceneEvent) -> None:
+    change = dataclasses.replace(_changes(_pair())[0], event=event)
+    (narration,) = narrate([change], captioner)
+    assert narration.event is event
+    assert narration.text == EVENT_SENTENCES[event]
+
+
+def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:
+    first, again = (narrate(_changes(_pair((30, 40))), captioner, ALL, "s1")[0] for _ in range(2))
+    assert first == again
+    assert first.id.startswith("yard-20240501T120001.000Z-")
+    other_settings = narrate(_changes(_pair((30, 40))), captioner, ALL, "s2")[0]
+    other_pixels = narrate(_changes(_pair((30, 48))), captioner, ALL, "s1")[0]
+    other_camera = narrate(_changes(_pair((30, 40), camera="lot")), captioner, ALL, "s1")[0]
+    assert len({first.id, other_settings.id, other_pixels.id, other_camera.id}) == 4
+
+
+def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) -> None:
+    from pipeline.narration import _aligned, _resized
+
+    still = _pair((30, 40))
+    shaken = np.roll(still.before.image, (6, 9), axis=(0, 1))
+    pair = FramePair(_frame(shaken, 0), still.after, 5.0)
+    (change,) = _changes(pair)
+    assert change.shift != (0, 0)
+    moved = _aligned(change, (224, 224)).astype(int)
+    meant = _resized(still.before.image, (224, 224)).astype(int)
+    unmoved = _resized(shaken, (224, 224)).astype(int)
+    inner = (slice(10, -10), slice(10, -10))
+    assert np.abs(moved - meant)[inner].mean() < 0.7 * np.abs(unmoved - meant)[inner].mean()
