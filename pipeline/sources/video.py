@@ -36,6 +36,9 @@ from pipeline.sources.timing import (
 SHORT_BY_S = 1.0
 """A file that ends this much before its container's duration was cut off."""
 
+REORDER_FRAMES = 16
+"""Most frames a decoder holds back to reorder them: by so many is the first dts of an AVI late."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -145,6 +148,7 @@ class _SegmentReader:
         self._shift = 0
         self._time_base = Fraction(1)
         self._frame_length = 0
+        self._by_dts = False
 
     @property
     def end(self) -> datetime:
@@ -161,6 +165,8 @@ class _SegmentReader:
             stream = video_stream(container, self._options.threads)
             self._time_base = stream.time_base or Fraction(1, 1000)
             rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+            # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.
+            self._by_dts = container.format.name == "avi"
             self._frame_length = max(1, round(1 / (rate * self._time_base)))
             yield from self._sampled(container, stream)
 
@@ -182,12 +188,14 @@ class _SegmentReader:
 
     def _position(self, frame: VideoFrame, stream: VideoStream) -> int | None:
         """Time of a frame from the segment's start in units of the time base; None: it comes too late."""
-        stamp = frame.pts if frame.pts is not None else frame.dts
+        stamp = self._stamp(frame)
         if stamp is None:
-            # Neither stamp (raw streams without a container): the frame follows on the one before.
+            # Neither stamp (raw streams, the last frames of an AVI): it follows on the one before.
             position = 0 if self._last is None else self._last + self._frame_length
         else:
             position = stamp - (stream.start_time or 0) + self._shift
+        if self._last is None and self._by_dts and 0 < position <= REORDER_FRAMES * self._frame_length:
+            self._shift, position = -position, 0
         if self._last is not None and position <= self._last:
             back = elapsed(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
@@ -202,12 +210,17 @@ class _SegmentReader:
         self._end = max(self._end, position + (frame.duration or self._frame_length))
         return position
 
+    def _stamp(self, frame: VideoFrame) -> int | None:
+        first, second = (frame.dts, None) if self._by_dts else (frame.pts, frame.dts)
+        return second if first is None else first
+
     def _frame(self, frame: VideoFrame, position: int) -> Frame:
+        stamp = self._stamp(frame)
         return Frame(
             camera=self._camera,
             time=self.start + elapsed(position, self._time_base),
             clock=Clock.FILE,
-            pts=frame.pts if frame.pts is not None else position,
+            pts=position if stamp is None else stamp,
             luma=resized_luma(luma_of(frame), self._options.analysis_width),
             picture=LazyPicture(partial(rgb_of, frame)),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -88,6 +89,10 @@ class RtspServer:
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == "ready"
+
+    def freeze(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         if self.process is not None:

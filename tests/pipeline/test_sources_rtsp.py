@@ -1,0 +1,159 @@
+"""RTSP cameras, against GStreamer's server."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+from pipeline.sources import Clock, SourceOptions, open_source
+from pipeline.sources.rtsp import BACK_OFF_S, ReceiveClock, back_off_s
+
+QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
+
+
+def read_in_thread(source):
+    """Iterates in a thread, as the daemon does; the list grows as frames come."""
+    frames = []
+
+    def collect():
+        for frame in source:
+            frames.append(frame)  # noqa: PERF402 - they are looked at while they come
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    return frames, thread
+
+
+def wait_for(condition, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def first_error(url, options=QUICK, seconds=6.0):
+    """The first interruption that the report tells, and how long it took."""
+    with open_source(url, options) as source:
+        began = time.monotonic()
+        frames, thread = read_in_thread(source)
+        assert wait_for(lambda: source.report.errors, seconds)
+        took = time.monotonic() - began
+        source.close()
+        thread.join(1.0)
+        assert not thread.is_alive()
+        assert frames == []
+        return source.report.errors[0], took
+
+
+def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, caplog):
+    server = rtsp_server("admin", "s3cr3t")
+    url = server.url(user="admin:s3cr3t@")
+    with open_source(url, QUICK) as source:
+        frames, thread = read_in_thread(source)
+        assert wait_for(lambda: len(frames) >= 5, 15)
+        server.kill()
+        assert wait_for(lambda: source.report.errors, 5)
+        server.start()
+        before, back = len(frames), time.monotonic()
+        assert wait_for(lambda: len(frames) >= before + 5, 15)
+        assert time.monotonic() - back < 10  # 3 s and the server's start on a busy machine
+        assert thread.is_alive()
+        source.close()
+        thread.join(1.5)
+        assert not thread.is_alive()
+    report = source.report
+    assert report.reconnections == 1
+    assert report.damaged
+    assert report.sampled == len(frames)
+    times = [f.time for f in frames]
+    assert times == sorted(set(times))
+    assert abs(times[0] - datetime.now(UTC)) < timedelta(minutes=1)
+    assert {f.clock for f in frames} == {Clock.RECEIVE}
+    assert frames[-1].image.shape == (240, 320, 3)
+    told = "".join(report.errors) + caplog.text + source.camera
+    assert "s3cr3t" not in told
+    assert "admin" not in told
+
+
+def test_a_frozen_server_is_noticed(rtsp_server):
+    server = rtsp_server()
+    with open_source(server.url(), QUICK) as source:
+        frames, thread = read_in_thread(source)
+        assert wait_for(lambda: len(frames) >= 3, 15)
+        server.freeze()
+        assert wait_for(lambda: source.report.errors, 6)
+        assert "silent for 2 s" in source.report.errors[0]
+        source.close()
+        thread.join(1.5)
+        assert not thread.is_alive()
+
+
+def test_wrong_path_and_wrong_password_are_told_without_the_password(rtsp_server):
+    server = rtsp_server("admin", "s3cr3t")
+    error, _ = first_error(server.url("nowhere", user="admin:s3cr3t@"))
+    assert "404" in error
+    assert "s3cr3t" not in error
+    error, _ = first_error(server.url(user="admin:wr0ng@"))
+    assert "401" in error
+    assert "wr0ng" not in error
+
+
+def test_a_silent_host_is_given_up_after_the_time_out():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        error, took = first_error(f"rtsp://u:pw@127.0.0.1:{silent.getsockname()[1]}/a")
+    assert "no answer within 2 s" in error
+    assert 1.7 < took < 4
+
+
+def test_refusal_does_not_spin(caplog):
+    with socket.socket() as probe:  # bound, but nobody listens
+        probe.bind(("127.0.0.1", 0))
+        caplog.set_level(logging.WARNING)
+        with open_source(f"rtsp://127.0.0.1:{probe.getsockname()[1]}/a", QUICK) as source:
+            _, thread = read_in_thread(source)
+            time.sleep(2.5)
+            source.close()
+            thread.join(1.0)
+    assert 2 <= len(source.report.errors) <= 6
+    assert "refused" in source.report.errors[0]
+    assert len(caplog.records) == len(source.report.errors)
+
+
+def test_close_during_opening_ends_iteration_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/a"
+        with open_source(url, SourceOptions(open_timeout_s=3.0)) as source:
+            _, thread = read_in_thread(source)
+            time.sleep(0.3)
+            source.close()
+            thread.join(1.0)
+            assert not thread.is_alive()
+
+
+def test_a_slow_reader_gets_the_newest_frames_and_the_rest_is_counted(rtsp_server):
+    with open_source(rtsp_server().url(), QUICK) as source:
+        frames = iter(source)
+        next(frames)
+        time.sleep(2.0)
+        late = next(frames)
+        assert source.report.dropped > 3
+        assert datetime.now(UTC) - late.time < timedelta(seconds=1.2)
+
+
+def test_pauses_grow_to_their_limit_and_are_jittered():
+    first_s, longest_s = BACK_OFF_S
+    pauses = [back_off_s(n) for n in range(40)]
+    assert first_s / 2 <= pauses[0] <= first_s
+    assert all(longest_s / 2 <= p <= longest_s for p in pauses[20:])
+    assert len(set(pauses[20:])) > 10
+
+
+def test_receive_times_rise():
+    clock = ReceiveClock()
+    times = [clock.now() for _ in range(1000)]
+    assert times == sorted(set(times))

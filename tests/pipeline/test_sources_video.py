@@ -1,0 +1,261 @@
+"""Video files: time from time stamps, sampling, order of segments, damage."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+from pipeline.sources import SourceOptions, open_source, video
+from pipeline.sources.picture import luma_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EVERY = SourceOptions(sample_hz=1000)
+
+
+def seconds(frames, origin=EPOCH):
+    return [(frame.time - origin).total_seconds() for frame in frames]
+
+
+def read(path, options=EVERY, camera=None):
+    with open_source(str(path), options, camera) as source:
+        return list(source), source
+
+
+def test_time_is_pts_times_time_base(make_clip):
+    frames, source = read(make_clip(stamps=range(30)))
+    assert seconds(frames) == [round(i / 10, 6) for i in range(30)]
+    assert source.duration_s == pytest.approx(3.0, abs=0.11)
+    assert source.camera == "clip"
+    assert source.report.decoded == source.report.sampled == 30
+
+
+def test_variable_rate_with_b_frames(make_clip):
+    stamps = [0, 30, 70, 900, 1000, 1033, 4000, 4500, 4501, 9000]
+    path = make_clip(stamps=stamps, time_base=Fraction(1, 1000), b_frames=2)
+    frames, source = read(path)
+    assert seconds(frames) == [s / 1000 for s in stamps]
+    assert not source.report.damaged
+    frames, _ = read(path, SourceOptions(sample_hz=2))
+    assert seconds(frames) == [0.0, 0.9, 1.0, 4.0, 4.5, 9.0]
+
+
+def test_a_late_first_stamp_is_the_start(make_clip):
+    frames, _ = read(make_clip("late.ts", range(14, 44)))
+    assert seconds(frames) == [round(i / 10, 6) for i in range(30)]
+
+
+def test_stamps_that_jump_back_do_not_turn_time_back(make_clip, tmp_path):
+    one = make_clip("one.ts", range(20))
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(one.read_bytes() * 2)
+    frames, source = read(joined)
+    times = seconds(frames)
+    assert times == sorted(set(times))
+    assert 36 <= len(frames) <= 40
+    assert times[-1] == pytest.approx(3.9, abs=0.3)
+    assert any("jump back" in error for error in source.report.errors)
+
+
+def test_avi_with_b_frames_has_no_pts_but_times(make_clip):
+    frames, _ = read(make_clip("b.avi", range(30), b_frames=2))
+    assert seconds(frames) == [round(i / 10, 6) for i in range(30)]
+    columns = [np.flatnonzero(f.image[120, :, 2] < 70).mean() for f in frames]
+    assert columns == sorted(columns)  # the block moves right: pictures are in order too
+
+
+def test_sampling_takes_the_first_frame_of_each_slot(make_clip):
+    path = make_clip(stamps=range(50))
+    frames, source = read(path, SourceOptions(sample_hz=2))
+    assert seconds(frames) == [i / 2 for i in range(10)]
+    assert source.report.decoded == 50
+    frames, _ = read(path, SourceOptions(sample_hz=0.4))
+    assert seconds(frames) == [0.0, 2.5]
+
+
+def test_start_creation_time_and_epoch(make_clip):
+    made = make_clip("made.mp4", range(5), metadata={"creation_time": "2020-05-06T07:08:09.000000Z"})
+    assert read(made)[0][0].time == datetime(2020, 5, 6, 7, 8, 9, tzinfo=UTC)
+    start = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    assert read(made, SourceOptions(start=start))[0][0].time == start
+    stamped = made.rename(made.with_name("cam_20210203-040506.mp4"))
+    assert read(stamped)[0][0].time.year == 2020
+    assert read(make_clip("2021-02-03_04-05-06.mp4", range(5)))[0][0].time == datetime(
+        2021, 2, 3, 4, 5, 6, tzinfo=UTC
+    )
+
+
+def test_virat_segments_are_one_camera_with_their_offsets(make_clip, tmp_path):
+    for name in ("VIRAT_S_040102_00_000000_000004", "VIRAT_S_040101_01_000020_000022"):
+        make_clip(f"{name}.mp4", range(20))
+    make_clip("VIRAT_S_040101_00_000010_000012.mp4", range(20))
+    options = SourceOptions(sample_hz=1)
+    frames, source = read(tmp_path / "VIRAT_S_0401*.mp4", options)
+    assert source.camera == "VIRAT_S_0401"
+    assert seconds(frames) == [10, 11, 20, 21, 22, 23]  # sequence 02 follows on 01, which ends at 22 s
+    frames, source = read(tmp_path / "VIRAT_S_040101_01_000020_000022.mp4", options)
+    assert (source.camera, seconds(frames)) == ("VIRAT_S_0401", [20, 21])
+    make_clip("VIRAT_S_050000_00_000000_000002.mp4", range(3))
+    with pytest.raises(video.SourceError, match=r"several cameras \(VIRAT_S_0401, VIRAT_S_0500\)"):
+        open_source(str(tmp_path / "*.mp4"))
+
+
+def test_segments_follow_each_other_in_the_order_of_their_names(make_clip, tmp_path):
+    for name, length in (("p10", 10), ("p9", 20), ("p1", 30)):
+        make_clip(f"gate/{name}.mp4", range(length))
+    frames, source = read(tmp_path / "gate" / "*.mp4", SourceOptions(sample_hz=1))
+    assert source.camera == "gate"
+    assert seconds(frames) == [0, 1, 2, 3, 4, 5]
+    assert source.duration_s == pytest.approx(6.0, abs=0.3)
+
+
+def test_segments_with_recording_times_keep_their_gaps_and_never_overlap(make_clip, tmp_path):
+    for name, second in (("a", 30), ("b", 0), ("c", 1)):
+        at = {"creation_time": f"2020-01-01T00:00:{second:02d}.000000Z"}
+        make_clip(f"{name}.mp4", range(20), metadata=at)
+    origin = datetime(2020, 1, 1, tzinfo=UTC)
+    frames, _ = read(tmp_path / "*.mp4", SourceOptions(sample_hz=1))
+    assert seconds(frames, origin) == [0, 1, 2, 3, 30, 31]
+
+
+def test_luma_is_the_y_plane_resized_by_area(make_clip):
+    path = make_clip(size=(644, 364), stamps=range(3))  # 644 is padded to a longer line
+    frames, _ = read(path, SourceOptions(sample_hz=1000, analysis_width=160))
+    with av.open(str(path)) as container:
+        decoded = next(container.decode(video=0))
+        plane = decoded.to_ndarray()[:364, :644]
+    assert np.array_equal(luma_of(decoded), plane)
+    assert frames[0].luma.shape == (90, 160)
+    assert np.array_equal(frames[0].luma, cv2.resize(plane, (160, 90), interpolation=cv2.INTER_AREA))
+
+
+@pytest.mark.parametrize(("codec", "pix_fmt"), [("libx264", "yuv420p10le"), ("ffv1", "bgr0")])
+def test_luma_of_other_formats(make_clip, codec, pix_fmt):
+    frames, _ = read(make_clip("odd.mkv", range(3), codec=codec, pix_fmt=pix_fmt))
+    grey = cv2.cvtColor(frames[0].image, cv2.COLOR_RGB2GRAY)
+    difference = cv2.resize(grey, (480, 360)).astype(int) - frames[0].luma
+    assert np.abs(difference).mean() < 20  # limited against full range, no more
+    assert np.corrcoef(cv2.resize(grey, (480, 360)).ravel(), frames[0].luma.ravel())[0, 1] > 0.98
+
+
+def test_rgb_is_converted_only_when_asked_and_once(make_clip, monkeypatch):
+    converted = []
+    real = video.rgb_of
+    monkeypatch.setattr(video, "rgb_of", lambda frame: converted.append(frame.pts) or real(frame))
+    frames, _ = read(make_clip())
+    assert converted == []
+    image = frames[7].image
+    assert image is frames[7].image
+    assert len(converted) == 1
+    assert image.shape == (240, 320, 3)
+    assert np.abs(image[60, 200].astype(int) - (159, 63, 90)).max() < 25
+
+
+def test_a_second_iteration_reads_from_the_start(make_clip):
+    with open_source(str(make_clip()), SourceOptions(sample_hz=2)) as source:
+        first, second = list(source), list(source)
+        assert [f.time for f in first] == [f.time for f in second]
+        assert np.array_equal(first[-1].image, second[-1].image)
+        assert source.report.decoded == 50
+
+
+def test_a_truncated_file_gives_what_it_has(make_clip):
+    path = make_clip(stamps=range(100), container_options={"movflags": "faststart"})
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 6 // 10])
+    frames, source = read(path)
+    assert 20 < len(frames) < 90
+    assert source.report.damaged
+    assert any("ends early" in error for error in source.report.errors)
+
+
+def test_a_file_cut_before_its_index_is_refused(make_clip):
+    path = make_clip(stamps=range(100))
+    path.write_bytes(path.read_bytes()[:-3000])
+    with pytest.raises(video.SourceError, match="cut off before its index"):
+        open_source(str(path))
+
+
+@pytest.mark.parametrize("name", ["flipped.mp4", "flipped.ts", "flipped.avi"])
+def test_flipped_bytes_are_counted_and_smears_are_skipped(make_clip, name):
+    path = make_clip(name, range(200))
+    clean, _ = read(path)
+    raw = bytearray(path.read_bytes())
+    rng = np.random.default_rng(7)
+    for position in rng.integers(len(raw) // 4, len(raw) // 2, 12):
+        raw[position] ^= 0xFF
+    path.write_bytes(raw)
+    frames, source = read(path)
+    assert source.report.damaged
+    assert 100 <= len(frames) < 200
+    by_time = {frame.time: frame for frame in clean}
+    same = [f for f in frames if f.time in by_time and np.array_equal(f.luma, by_time[f.time].luma)]
+    assert len(same) >= 0.9 * len(frames)
+    times = seconds(frames)
+    assert times == sorted(set(times))
+
+
+def test_mjpeg_in_avi_and_noise_in_its_middle(make_clip):
+    path = make_clip("m.avi", range(120), codec="mjpeg", pix_fmt="yuvj420p")
+    frames, source = read(path)
+    assert seconds(frames) == [round(i / 10, 6) for i in range(120)]
+    assert not source.report.damaged
+    raw = bytearray(path.read_bytes())
+    third = len(raw) // 3
+    raw[third : third + len(raw) // 8] = np.random.default_rng(1).bytes(len(raw) // 8)
+    path.write_bytes(raw)
+    frames, source = read(path)
+    assert source.report.damaged
+    assert len(frames) >= 80
+
+
+def test_a_bad_segment_is_told_and_the_others_are_read(make_clip, tmp_path):
+    make_clip("gate/1.mp4", range(10))
+    (tmp_path / "gate/2.mp4").write_bytes(b"")
+    make_clip("gate/3.mp4", range(10))
+    frames, source = read(tmp_path / "gate" / "*.mp4")
+    assert len(frames) == 20
+    assert len(source.report.errors) == 1
+    assert "2.mp4" in source.report.errors[0]
+
+
+def test_a_segment_that_goes_away_is_told(make_clip, tmp_path):
+    make_clip("1.mp4", range(10))
+    gone = make_clip("2.mp4", range(10))
+    with open_source(str(tmp_path / "*.mp4"), EVERY) as source:
+        gone.unlink()
+        assert len(list(source)) == 10
+        assert "no such file" in source.report.errors[0]
+
+
+def test_names_that_look_like_patterns_and_protocols(make_clip, tmp_path):
+    plain = make_clip()
+    for name in ("a[1].mp4", "front:door.mp4", "what a name?.mp4"):
+        shutil.copy(plain, tmp_path / name)
+        assert len(read(tmp_path / name)[0]) == 50
+    assert read(tmp_path / "what a name?.mp4")[1].camera == "what_a_name"
+    frames, _ = read("file://" + str(tmp_path / "a%5B1%5D.mp4"))
+    assert len(frames) == 50
+
+
+@pytest.mark.footage
+def test_real_avi_footage(clips):
+    frames, source = read(clips / "opencv_vtest.avi", SourceOptions())
+    assert source.report.decoded == 795
+    assert source.duration_s == 79.5
+    assert len(frames) == 159
+    assert seconds(frames) == [i / 2 for i in range(159)]
+    assert not source.report.damaged
+
+
+@pytest.mark.footage
+def test_real_clips_are_read_whole(clips):
+    frames, source = read(clips / "intel_car-detection.mp4", SourceOptions())
+    assert frames[0].time == datetime(2018, 4, 19, 22, 46, tzinfo=UTC)
+    assert frames[-1].time - frames[0].time <= timedelta(seconds=source.duration_s)
+    assert not source.report.damaged
