@@ -59,9 +59,9 @@ def load_captioner(
         encoder = ENCODERS[checkpoint.encoder]()
     if (encoder.name, encoder.sha256) != (checkpoint.encoder, checkpoint.encoder_sha256):
         raise CheckpointError(
-            f"{path} was trained on encoder {checkpoint.encoder}, weights {checkpoint.encoder_sha256[:12]}, but "
-            f"here is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in the "
-            "version of constraints.txt, or train again"
+            f"{path} was trained on encoder {checkpoint.encoder}, weights {checkpoint.encoder_sha256[:12]}, "
+            f"but here is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in "
+            "the version of constraints.txt, or train again"
         )
     try:
         captioner = CAPTIONERS[checkpoint.captioner]()(
@@ -69,8 +69,8 @@ def load_captioner(
         )
     except (TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: captioner {checkpoint.captioner} does not take its arguments ({error}); train it again, "
-            "or install the version it is from"
+            f"{path}: captioner {checkpoint.captioner} does not take its arguments ({error}); train it "
+            "again, or install the version it is from"
         ) from error
     fill(captioner, checkpoint, path)
     return captioner.to(device).eval()

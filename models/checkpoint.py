@@ -141,8 +141,8 @@ def fill(captioner: Captioner, checkpoint: Checkpoint, path: Path) -> None:
     if lacking or unexpected:
         raise CheckpointError(
             f"{path} does not fit this version's captioner {captioner.name} "
-            f"(missing {lacking[:3]}, unknown {list(unexpected)[:3]}); train it again, or install the version "
-            "it is from"
+            f"(missing {lacking[:3]}, unknown {list(unexpected)[:3]}); train it again, or install the "
+            "version it is from"
         )
     captioner.record = checkpoint.record
     captioner.sha256 = checkpoint.sha256

@@ -154,14 +154,19 @@ class DDLA(Captioner):
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
         flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
-        shape = (*chosen.shape, 2, -1)
-        values = embedded.flatten(0, 1).flatten(1).index_select(0, flat).view(shape)
-        keys = self.key(embedded).flatten(0, 1).flatten(1).index_select(0, flat).view(shape)
+        keys, values = (
+            x.flatten(0, 1)
+            .flatten(1)
+            .index_select(0, flat)
+            .view(*chosen.shape, 2, x.shape[-1])
+            .transpose(1, 2)
+            for x in (self.key(embedded), embedded)
+        )
         return State(
             pair,
             cluster,
             self.log_prior(pairs),
-            pictures=(keys.transpose(1, 2).contiguous(), values.transpose(1, 2).contiguous(), log_weights),
+            pictures=(keys.contiguous(), values.contiguous(), log_weights),
             memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
         )
 
@@ -211,6 +216,8 @@ class DDLA(Captioner):
         told = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device
         )
+        if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
+            return torch.full_like(told, -1, dtype=torch.int64)
         return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~told, -1)
 
     @torch.no_grad()

@@ -70,7 +70,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
         (
             r"no (?:\w+ )?(?:change|difference)s?",
             r"nothing (?:\w+ ){0,2}(?:changed|changes|moved|moves|happened|different|new)",
-            r"(?:is|are|looks?|remains?|seems?|stays?) (?:\w+ )?(?:the same|identical|unchanged)",
+            r"(?:is|are|looks?|remains?|seems?|stays?) (?!not )(?:\w+ )?(?:the same|identical)$",
             r"unchanged",
             r"(?:has not|have not|did not|hasn't|haven't|didn't) (?:changed?|moved?)",
             r"same (?:picture|image|scene)s?",
@@ -133,11 +133,11 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
             r"new|newly|added|(?:shown|showed|turned) up",
             r"(?:is|are) now|(?:there|that) (?:is|are|s) (?:[\w'-]+ )*now",
             r"now (?:(?:\w+ ){0,2}(?:is|are|has|have)|there|here|visible|present|in|on|at)",
-            rf"there (?:is|are|s) (?:[\w'-]+ )*{_AFTER} {_IMAGE}",
+            rf"there (?:is|are|s) (?:[\w'-]+ )*(?:(?:{_AFTER}|right) {_IMAGE}|{_IMAGE} (?:2|two))",
             r"(?:has|have) (?:parked|stopped|pulled up|come in)|been (?:parked|placed|put)",
         ),
     ),
-    ("disappeared", (rf"there (?:is|are|s) (?:[\w'-]+ )*{_BEFORE} {_IMAGE}", r"there (?:was|were)")),
+    ("disappeared", (rf"there (?:is|are|s) (?:[\w'-]+ )*(?:{_BEFORE}|left) {_IMAGE}", r"there (?:was|were)")),
 ]
 TYPES = [(name, re.compile(rf"\b(?:{'|'.join(patterns)})(?![\w'-])")) for name, patterns in _KINDS]
 

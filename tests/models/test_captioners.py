@@ -1,0 +1,216 @@
+"""What every captioner must do."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models import CAPTIONERS, load_captioner, save
+from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.encoder import Encoder
+from models.vocabulary import BOS, PAD, Vocabulary
+
+MakePairs = Callable[..., PairBatch]
+SMALL: dict[str, dict[str, Any]] = {
+    "ddla": {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
+}
+PLACES = [
+    [(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)],
+    [(60, 60, 50, 30)],
+    [],
+    [(10, 150, 40, 40), (90, 30, 30, 60)],
+]
+TOLD = [
+    ["a red car has appeared on the left", "the blue person is gone"],
+    ["a green bottle has moved"],
+    [],
+    ["a car"],
+]
+ALL = DescribeOptions(min_salience=0.0)
+
+
+@pytest.fixture(params=CAPTIONERS)
+def captioner(request: pytest.FixtureRequest, vocabulary: Vocabulary, encoder: Encoder) -> Captioner:
+    torch.manual_seed(11)
+    made = CAPTIONERS[request.param]()(vocabulary, encoder, **SMALL[request.param])
+    made.fit_scaling(torch.rand(30, 4))
+    return made.eval()
+
+
+def rounded(described: list[list[Sentence]]) -> list[list[tuple[Any, ...]]]:
+    """Sentences up to rounding: a batch may add in another order than its singles."""
+    return [
+        [(s.text, s.type, s.object, s.box, round(s.salience, 4), round(s.confidence, 4)) for s in told]
+        for told in described
+    ]
+
+
+def part(pairs: PairBatch, which: slice, clusters: int | None = None) -> PairBatch:
+    assert pairs.maps is not None
+    cut = {name: getattr(pairs, name)[which, :clusters] for name in ("masks", "boxes", "active", "valid")}
+    return replace(pairs, maps=(pairs.maps[0][which], pairs.maps[1][which]), **cut)
+
+
+def test_its_name_is_its_key() -> None:
+    assert {name: captioner().name for name, captioner in CAPTIONERS.items()} == {n: n for n in CAPTIONERS}
+    assert set(SMALL) == set(CAPTIONERS)
+
+
+def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
+    pairs = make_pairs(PLACES)
+    state = captioner.encode(pairs)
+    valid = pairs.valid.nonzero()
+    assert torch.equal(torch.stack([state.pair, state.cluster], 1), valid)
+    assert state.log_prior.shape == pairs.valid.shape
+    log_probs, after = captioner.step(torch.full((len(state),), BOS), state)
+    assert log_probs.shape == (6, len(captioner.vocabulary))
+    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(6))
+    assert [m.shape for m in after.memory] == [m.shape for m in state.memory]
+    sentences = captioner.vocabulary.batch(TOLD)
+    assert captioner.log_likelihood(pairs, sentences).shape == sentences.shape[:2]
+    assert captioner.loss(pairs, sentences).shape == ()
+    assert captioner.image_size == (224, 224)
+
+
+def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) -> None:
+    pairs = make_pairs(PLACES)
+    described = captioner.describe(pairs, ALL)
+    assert [len(told) > 0 for told in described] == [True, True, False, True]
+    for b, told in enumerate(described):
+        assert [s.salience for s in told] == sorted((s.salience for s in told), reverse=True)
+        for s in told:
+            assert s.text[0].isupper() or s.text[0].isdigit()
+            assert s.text.endswith(".")
+            assert "<" not in s.text
+            assert 0 < s.confidence <= 1
+            assert 0 < s.salience <= 1
+            assert s.box in [tuple(box) for box in pairs.boxes[b].tolist()]
+            assert s.type != "none"
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_batch_equals_its_singles(captioner: Captioner, make_pairs: MakePairs, beam_size: int) -> None:
+    pairs, options = make_pairs(PLACES), replace(ALL, beam_size=beam_size)
+    singles = [captioner.describe(part(pairs, slice(b, b + 1)), options)[0] for b in range(4)]
+    assert rounded(captioner.describe(pairs, options)) == rounded(singles)
+    sentences = captioner.vocabulary.batch(TOLD)
+    alone = [captioner.log_likelihood(part(pairs, slice(b, b + 1)), sentences[b : b + 1]) for b in range(4)]
+    torch.testing.assert_close(captioner.log_likelihood(pairs, sentences), torch.cat(alone))
+
+
+def test_padding_changes_nothing(captioner: Captioner, make_pairs: MakePairs) -> None:
+    pairs = make_pairs(PLACES)
+    tight = part(pairs, slice(1, 2), clusters=1)
+    padded = part(pairs, slice(1, 2))
+    padded.masks[~padded.valid] = True  # whatever stands in the padding
+    padded.boxes[~padded.valid] = 1.0
+    padded.active[~padded.valid] = 1.0
+    assert rounded(captioner.describe(tight, ALL)) == rounded(captioner.describe(padded, ALL))
+    sentences = captioner.vocabulary.batch(TOLD[1:2])
+    longer = torch.nn.functional.pad(sentences, (0, 3, 0, 2), value=PAD)
+    torch.testing.assert_close(captioner.loss(tight, sentences), captioner.loss(padded, longer))
+
+
+@pytest.mark.parametrize("clusters", [0, 1, 3])
+def test_no_clusters_no_sentences(captioner: Captioner, make_pairs: MakePairs, clusters: int) -> None:
+    pairs = make_pairs([[], []])
+    pairs = replace(
+        pairs,
+        masks=torch.zeros(2, clusters, 224, 224, dtype=torch.bool),
+        boxes=torch.zeros(2, clusters, 4),
+        active=torch.zeros(2, clusters),
+        valid=torch.zeros(2, clusters, dtype=torch.bool),
+    )
+    assert captioner.describe(pairs) == [[], []]
+    captioner.train()
+    loss = captioner.loss(pairs, captioner.vocabulary.batch([["a car"], []]))
+    loss.backward()
+    assert float(loss.detach()) == 0
+
+
+def test_gradients_are_finite_beside_empty_pairs(captioner: Captioner, make_pairs: MakePairs) -> None:
+    captioner.train().loss(make_pairs(PLACES), captioner.vocabulary.batch(TOLD)).backward()
+    trained = {name: p.grad for name, p in captioner.named_parameters() if p.requires_grad}
+    assert all(grad is not None and torch.isfinite(grad).all() for grad in trained.values())
+    assert all(grad is not None and grad.any() for grad in trained.values()), "a part that is never trained"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sentence", [TOLD[0][0], "a"])
+def test_teacher_forcing_is_step_by_step(captioner: Captioner, make_pairs: MakePairs, sentence: str) -> None:
+    pairs = part(make_pairs(PLACES), slice(1, 2), clusters=1)  # one cluster: the marginal is its likelihood
+    state, last, total = captioner.encode(pairs), BOS, 0.0
+    for token in captioner.vocabulary.encode(sentence):
+        log_probs, state = captioner.step(torch.tensor([last]), state)
+        total, last = total + float(log_probs[0, token]), token
+    forced = captioner.log_likelihood(pairs, captioner.vocabulary.batch([[sentence]]))
+    assert float(forced) == pytest.approx(total, rel=1e-4)
+
+
+def test_images_and_their_maps_give_the_same(captioner: Captioner, make_pairs: MakePairs) -> None:
+    told = [captioner.describe(make_pairs(PLACES, with_maps=w), ALL) for w in (True, False)]
+    assert rounded(told[0]) == rounded(told[1])
+    with pytest.raises(ValueError, match="images or its maps"):
+        captioner.describe(replace(make_pairs(PLACES), maps=None))
+
+
+def test_save_and_load_give_equal_sentences(
+    captioner: Captioner, make_pairs: MakePairs, tmp_path: Path
+) -> None:
+    captioner.record = {"seed": 3, "scores": {"CIDEr": 0.4}}
+    path = tmp_path / "weights" / "some.safetensors"
+    sha256 = save(captioner, path)
+    loaded = load_captioner(path, encoder=captioner.encoder)
+    assert loaded.describe(make_pairs(PLACES), ALL) == captioner.describe(make_pairs(PLACES), ALL)
+    assert (loaded.sha256, captioner.sha256) == (sha256, sha256)
+    assert loaded.record == captioner.record
+    assert loaded.arguments() == captioner.arguments()
+    assert not loaded.training
+    assert save(loaded, tmp_path / "again.safetensors") == sha256
+
+
+def test_describing_keeps_the_training_mode(captioner: Captioner, make_pairs: MakePairs) -> None:
+    pairs = make_pairs(PLACES)
+    expected = captioner.describe(pairs, ALL)
+    captioner.train()
+    assert captioner.describe(pairs, ALL) == expected  # without dropout
+    assert captioner.training
+
+
+def test_four_pairs_can_be_learned_by_heart(captioner: Captioner, make_pairs: MakePairs) -> None:
+    places = [[(20 + 30 * i, 30 + 20 * i, 40, 50)] for i in range(4)]
+    told = [
+        "a red car has appeared on the left",
+        "the blue person is gone",
+        "a green bottle has moved",
+        "nothing has changed",
+    ]
+    pairs, sentences = make_pairs(places, seed=4), captioner.vocabulary.batch([[t] for t in told])
+    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.01)
+    captioner.train()
+    losses = []
+    for _ in range(150):
+        loss = captioner.loss(pairs, sentences)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.1 * losses[0]
+    described = captioner.describe(pairs, DescribeOptions(beam_size=2))
+    texts = [[s.text for s in sentences] for sentences in described]
+    # The last pair's words say that nothing changed, so nothing is told.
+    assert texts == [
+        ["A red car has appeared on the left."],
+        ["The blue person is gone."],
+        ["A green bottle has moved."],
+        [],
+    ]
+    assert [(s.type, s.object) for each in described for s in each] == [
+        ("appeared", "car"),
+        ("disappeared", "person"),
+        ("moved", "bottle"),
+    ]
+    assert all(s.confidence > 0.7 for each in described for s in each)

@@ -1,0 +1,133 @@
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from models import CheckpointError, load_captioner, save
+from models.checkpoint import KEY, read_checkpoint
+from models.ddla import DDLA
+from models.encoder import Encoder
+from models.vocabulary import Vocabulary
+
+
+@pytest.fixture
+def ddla(vocabulary: Vocabulary, encoder: Encoder) -> DDLA:
+    return DDLA(vocabulary, encoder, features=6, words=4, hidden=8, attention=4)
+
+
+@pytest.fixture
+def path(ddla: DDLA, tmp_path: Path) -> Path:
+    save(ddla, tmp_path / "ddla.safetensors")
+    return tmp_path / "ddla.safetensors"
+
+
+def altered(path: Path, **changes: object) -> Path:
+    """The checkpoint with entries of its description changed."""
+    with safe_open(path, framework="pt") as file:
+        described = {**json.loads(file.metadata()[KEY]), **changes}
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    save_file(weights, path, metadata={KEY: json.dumps(described)})
+    return path
+
+
+def test_a_checkpoint_describes_itself(path: Path, ddla: DDLA) -> None:
+    checkpoint = read_checkpoint(path)
+    assert checkpoint.captioner == "ddla"
+    assert checkpoint.arguments["hidden"] == 8
+    assert (checkpoint.encoder, checkpoint.encoder_sha256) == ("colour", ddla.encoder.sha256)
+    assert Vocabulary(checkpoint.words).words == ddla.vocabulary.words
+    assert checkpoint.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert not [p for p in path.parent.iterdir() if p != path], "left something beside it"
+
+
+def test_the_encoder_stays_out(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    from models.encoder import EfficientNetLite0
+
+    captioner = DDLA(vocabulary, EfficientNetLite0(), features=6, words=4, hidden=8, attention=4)
+    save(captioner, tmp_path / "ddla.safetensors")
+    assert not [name for name in read_checkpoint(tmp_path / "ddla.safetensors").weights if "encoder" in name]
+    assert (tmp_path / "ddla.safetensors").stat().st_size < 100_000
+    loaded = load_captioner(tmp_path / "ddla.safetensors")  # loads the encoder by its name
+    assert loaded.encoder.sha256 == captioner.encoder.sha256
+    assert torch.equal(loaded.get_parameter("score.weight"), captioner.score.weight)
+
+
+def test_a_failed_save_leaves_the_old_one(path: Path, ddla: DDLA, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("models.checkpoint.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        save(ddla, path)
+    assert path.read_bytes() == old
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_absent(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no checkpoint at .*narrated-train"):
+        load_captioner(tmp_path / "none.safetensors")
+    with pytest.raises(CheckpointError, match="cannot read"):
+        load_captioner(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 100, -1])
+def test_cut_short(path: Path, kept: int) -> None:
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(CheckpointError, match="cut short"):
+        load_captioner(path)
+
+
+def test_not_a_checkpoint(path: Path) -> None:
+    path.write_bytes(b"\x80\x02}q\x00." * 40)
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        load_captioner(path)
+    save_file({"a": torch.ones(1)}, path)
+    with pytest.raises(CheckpointError, match="is no checkpoint of narrated"):
+        load_captioner(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "update narrated"),
+        ({"format": None}, "description is damaged"),
+        ({"captioner": "duda"}, "'duda', this version knows ddla"),
+        ({"encoder": {"name": "vgg", "sha256": ""}}, "needs the encoder 'vgg'"),
+        ({"encoder": "vgg"}, "description is damaged"),
+    ],
+)
+def test_other_models(path: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load_captioner(altered(path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arguments": {"depth": 3}}, "does not take its arguments"),
+        ({"arguments": {"prior": "flat"}}, "does not take its arguments"),
+        ({"arguments": {"hidden": 9}}, "weights do not fit"),
+        ({"vocabulary": ["a"]}, "weights do not fit"),
+        ({"vocabulary": ["a", "a"]}, "does not take its arguments"),
+        ({"encoder": {"name": "colour", "sha256": "0" * 64}}, "trained on encoder colour"),
+    ],
+)
+def test_what_does_not_fit(path: Path, encoder: Encoder, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load_captioner(altered(path, **changes), encoder=encoder)
+
+
+def test_missing_weights(path: Path, encoder: Encoder) -> None:
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    del weights["query.weight"]
+    save_file(weights, path, metadata=metadata)
+    with pytest.raises(CheckpointError, match=r"missing \['query.weight'\]"):
+        load_captioner(path, encoder=encoder)

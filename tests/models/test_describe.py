@@ -1,0 +1,131 @@
+"""Which sentences are told: a captioner that says what the test puts into its clusters."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.captioner import Captioner, DescribeOptions, PairBatch
+from models.encoder import Encoder
+from models.state import State
+from models.vocabulary import Vocabulary
+
+MakePairs = Callable[..., PairBatch]
+FOUR = [(0, 0, 60, 60), (10, 10, 50, 60), (150, 0, 60, 60), (0, 150, 60, 60)]
+
+
+class Script(Captioner):
+    """Says a given sentence about each cluster, each word with a given probability, under a given prior."""
+
+    name = "script"
+
+    def __init__(
+        self, vocabulary: Vocabulary, encoder: Encoder, lines: list[tuple[str, float, float]]
+    ) -> None:
+        super().__init__(vocabulary, encoder)
+        self.scale = torch.nn.Parameter(torch.ones(()))
+        self.lines = [vocabulary.encode(text) for text, _, _ in lines]
+        self.prior = torch.tensor([prior for _, prior, _ in lines])
+        self.sure = [sure for _, _, sure in lines]
+
+    def arguments(self) -> dict[str, Any]:
+        return {}
+
+    def encode(self, pairs: PairBatch) -> State:
+        pair, cluster = pairs.valid.nonzero(as_tuple=True)
+        prior = self.prior[: pairs.valid.shape[1]].log().expand(pairs.valid.shape)
+        return State(pair, cluster, prior, (), (torch.zeros_like(pair),))
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        said = state.memory[0]
+        probability = torch.zeros(len(state), len(self.vocabulary))
+        for row, (k, at) in enumerate(zip(state.cluster.tolist(), said.tolist(), strict=True)):
+            probability[row] = (1 - self.sure[k]) / (len(self.vocabulary) - 1)
+            probability[row, self.lines[k][at]] = self.sure[k]
+        return probability.log(), state.remember(said + 1)
+
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        return self.scale * 0
+
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        return torch.zeros(sentences.shape[:2])
+
+    def prior_scores(self, features: Tensor) -> Tensor:
+        return features[..., 2]
+
+    def fit_scaling(self, features: Tensor) -> None:
+        pass
+
+
+@pytest.fixture
+def told(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> Callable[..., list[str]]:
+    def tell(lines: list[tuple[str, float, float]], **options: Any) -> list[str]:
+        captioner = Script(vocabulary, encoder, lines)
+        described = captioner.describe(make_pairs([FOUR[: len(lines)]]), DescribeOptions(**options))
+        return [s.text for s in described[0]]
+
+    return tell
+
+
+CAR, PERSON, BOTTLE, NOTHING = (
+    "a red car has appeared",
+    "the person is gone",
+    "a bottle has moved",
+    "nothing has changed",
+)
+
+
+def test_most_salient_first_and_the_faint_left_out(told: Callable[..., list[str]]) -> None:
+    lines = [(CAR, 0.3, 0.9), (PERSON, 0.5, 0.9), (BOTTLE, 0.15, 0.9), (CAR, 0.05, 0.9)]
+    assert told(lines) == ["The person is gone.", "A red car has appeared."]
+    assert told(lines, min_salience=0.7) == ["The person is gone."]
+    assert len(told(lines, min_salience=0.0)) == 4
+    assert len(told(lines, min_salience=0.0, max_sentences=3)) == 3
+
+
+def test_a_given_number_is_told_whatever_the_gates(told: Callable[..., list[str]]) -> None:
+    lines = [(CAR, 0.3, 0.4), (CAR, 0.6, 0.4), (BOTTLE, 0.1, 0.4)]
+    assert told(lines, sentences=3, min_confidence=0.9, max_sentences=1) == [
+        "A red car has appeared.",
+        "A red car has appeared.",
+        "A bottle has moved.",
+    ]
+    assert told(lines, sentences=1) == ["A red car has appeared."]
+    assert told(lines, sentences=0) == []
+
+
+def test_unsure_sentences_are_left_out(told: Callable[..., list[str]]) -> None:
+    lines = [(CAR, 0.5, 0.6), (BOTTLE, 0.5, 0.9)]
+    assert told(lines, min_confidence=0.7) == ["A bottle has moved."]
+
+
+def test_nothing_changed_is_not_told(told: Callable[..., list[str]]) -> None:
+    lines = [(NOTHING, 0.6, 0.9), (CAR, 0.4, 0.9)]
+    assert told(lines) == ["A red car has appeared."]
+    assert told(lines, sentences=1) == []
+
+
+def test_the_same_change_is_told_once(told: Callable[..., list[str]]) -> None:
+    here_twice_and_elsewhere = [(CAR, 0.3, 0.9), (CAR, 0.4, 0.9), (CAR, 0.3, 0.9)]
+    assert told(here_twice_and_elsewhere) == ["A red car has appeared."] * 2
+    assert len(told([(CAR, 0.5, 0.9), (BOTTLE, 0.5, 0.9)])) == 2
+
+
+def test_equal_priors_are_told_by_area(told: Callable[..., list[str]]) -> None:
+    assert told([(BOTTLE, 0.5, 0.9), (CAR, 0.5, 0.9)])[0] == "A bottle has moved."  # 60 x 60 before 50 x 60
+    assert told([(PERSON, 0.3, 0.9), (BOTTLE, 0.3, 0.9), (CAR, 0.3, 0.9)])[2] == "A bottle has moved."
+
+
+def test_words_are_cut_at_the_longest_sentence(told: Callable[..., list[str]]) -> None:
+    assert told([(CAR, 1.0, 0.9)], max_words=3) == ["A red car."]
+
+
+def test_confidence_is_the_mean_probability_of_words_and_end(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    sentence = Script(vocabulary, encoder, [(CAR, 1.0, 0.8)]).describe(make_pairs([FOUR[:1]]))[0][0]
+    assert sentence.confidence == pytest.approx(0.8)
+    assert sentence.salience == pytest.approx(1.0)
+    assert sentence.box == pytest.approx((0, 0, 60 / 224, 60 / 224))

@@ -1,0 +1,63 @@
+import pytest
+
+from models.wording import Wording, read
+
+CLAIMS = """
+appeared    car       A car has appeared on the left.
+appeared    person    Two people have walked into the scene.
+appeared    person    There is a person now in the parking lot.
+appeared    van       There is now a white van at the bus stop.
+appeared    person    Next to the truck a man has appeared.
+appeared    car       There is a red car that is not in the left image.
+appeared    person    There is a person walking in the after image.
+appeared    person    A new person is on the left side.
+appeared    truck     There is a red truck on the road in the right photo.
+disappeared person    The person on the left has disappeared.
+disappeared person    The man has left.
+disappeared car       The car has left the parking lot.
+disappeared person    One person has left the table at the left.
+disappeared car       The car on the left is gone.
+disappeared car       The left car has disappeared.
+disappeared truck     A truck has driven out of view.
+disappeared van       The van is no longer there.
+disappeared bicycle   The bicycle is missing from the bike rack.
+disappeared car       The car in the left image is not in the right image.
+disappeared person    No people are left.
+disappeared person    people are missing in front of the blue truck
+disappeared umbrella  There was an umbrella.
+moved       car       On the left the car has moved.
+moved       person    The man moved left.
+moved       person    The man has moved left the most.
+moved       bus       The bus has gone to the right.
+moved       person    The person has moved closer.
+moved       car       A group of cars has moved to the left.
+moved       person    The pedestrian is in a different position.
+more        person    There are more people near the red car.
+fewer       person    There are fewer people on the sidewalk.
+fewer       vehicle   There is less traffic.
+replaced    bottle    The bottle has been replaced by a box.
+replaced    person    A different person is now near the bench.
+none        unknown   Nothing has changed.
+none        unknown   There are no differences.
+none        unknown   I see no difference between the two images.
+none        unknown   The images are the same.
+unknown     person    A man is walking.
+unknown     unknown   The traffic light is green.
+unknown     person    It is not the same person.
+unknown     motorcycle A motorcycle.
+unknown     unknown   W12 w13.
+"""
+
+
+@pytest.mark.parametrize("line", CLAIMS.strip().splitlines())
+def test_claims_of_a_sentence(line: str) -> None:
+    kind, thing, sentence = line.split(maxsplit=2)
+    assert read(sentence) == Wording(kind, thing)
+
+
+def test_a_sentence_without_words_claims_nothing() -> None:
+    assert read("...") == Wording("none", "unknown")
+
+
+def test_capitals_and_full_stops_do_not_matter() -> None:
+    assert read("THE CAR HAS MOVED") == read("the car has moved.")
