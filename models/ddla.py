@@ -147,7 +147,7 @@ class DDLA(Captioner):
 
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
-        maps = torch.stack(self.maps(pairs), dim=1)
+        maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
         cells = maps.flatten(3).permute(0, 3, 1, 2)
         embedded = self.embed_map(cells)  # (B, 196, 2, features)
         hidden, cell = self.first(embedded.mean(dim=1).flatten(1)).chunk(2, dim=1)

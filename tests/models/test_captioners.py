@@ -153,6 +153,13 @@ def test_teacher_forcing_is_step_by_step(captioner: Captioner, make_pairs: MakeP
 def test_images_and_their_maps_give_the_same(captioner: Captioner, make_pairs: MakePairs) -> None:
     told = [captioner.describe(make_pairs(PLACES, with_maps=w), ALL) for w in (True, False)]
     assert rounded(told[0]) == rounded(told[1])
+    pairs = make_pairs(PLACES)
+    assert pairs.maps is not None
+    halves = replace(pairs, maps=(pairs.maps[0].half(), pairs.maps[1].half()))
+    sentences = captioner.vocabulary.batch(TOLD)
+    torch.testing.assert_close(
+        captioner.loss(halves, sentences), captioner.loss(pairs, sentences), rtol=1e-2, atol=0
+    )
     with pytest.raises(ValueError, match="images or its maps"):
         captioner.describe(replace(make_pairs(PLACES), maps=None))
 
