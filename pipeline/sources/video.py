@@ -14,6 +14,7 @@ from typing import Self
 
 import av
 from av.container.input import InputContainer
+from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -144,7 +145,7 @@ class _SegmentReader:
         self._segment, self._options, self._camera = segment, options, camera
         self._tally, self._closed = tally, closed
         self._last: int | None = None
-        self._end = 0
+        self._end = self._reached = 0
         self._shift = 0
         self._time_base = Fraction(1)
         self._frame_length = 0
@@ -152,8 +153,8 @@ class _SegmentReader:
 
     @property
     def end(self) -> datetime:
-        """Time at which the last frame ended."""
-        return self.start + elapsed(self._end, self._time_base)
+        """Time at which the last frame ended, sound or not."""
+        return self.start + elapsed(max(self._end, self._reached), self._time_base)
 
     def frames(self) -> Iterator[Frame]:
         try:
@@ -176,6 +177,7 @@ class _SegmentReader:
         for packet in packets_of(container, stream, self._tally):
             if self._closed.is_set():
                 return
+            self._note_reached(packet, stream)
             for frame in sound.decode(packet):
                 position = self._position(frame, stream)
                 if position is None or not sampler.takes(position, self._time_base):
@@ -210,6 +212,16 @@ class _SegmentReader:
         self._end = max(self._end, position + (frame.duration or self._frame_length))
         return position
 
+    def _note_reached(self, packet: Packet[VideoStream], stream: VideoStream) -> None:
+        """Damaged packets count as read: a file whose last pictures are smeared does not end early."""
+        stamp = packet.dts if self._by_dts or packet.pts is None else packet.pts
+        if stamp is None:
+            return
+        reached = stamp - (stream.start_time or 0) + (packet.duration or self._frame_length)
+        if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
+            reached = min(reached, int(self._segment.duration_s / self._time_base))
+        self._reached = max(self._reached, reached)
+
     def _stamp(self, frame: VideoFrame) -> int | None:
         first, second = (frame.dts, None) if self._by_dts else (frame.pts, frame.dts)
         return second if first is None else first
@@ -229,7 +241,7 @@ class _SegmentReader:
         return float(position * self._time_base)
 
     def _check_end(self) -> None:
-        end_s, duration_s = self._seconds(self._end), self._segment.duration_s
+        end_s, duration_s = self._seconds(max(self._end, self._reached)), self._segment.duration_s
         if self._last is None:
             self._tally.error(
                 f"{self._segment.path}: not one frame could be decoded; record or copy it again"
@@ -265,6 +277,9 @@ def opened(path: Path) -> InputContainer:
 
 def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
     """Length of the video in seconds as its container tells it, or None."""
+    if container.format.name == "avi" and stream.frames > 0 and stream.average_rate:
+        # For a file that was cut off libav gives the length of the rest; the header still knows.
+        return float(stream.frames / stream.average_rate)
     if stream.duration is not None and stream.time_base is not None and stream.duration > 0:
         return float(stream.duration * stream.time_base)
     if container.duration is not None and container.duration > 0:

@@ -164,8 +164,10 @@ def test_a_second_iteration_reads_from_the_start(make_clip):
         assert source.report.decoded == 50
 
 
-def test_a_truncated_file_gives_what_it_has(make_clip):
-    path = make_clip(stamps=range(100), container_options={"movflags": "faststart"})
+@pytest.mark.parametrize("name", ["cut.mp4", "cut.avi", "cut.mkv"])
+def test_a_truncated_file_gives_what_it_has(make_clip, name):
+    options = {"movflags": "faststart"} if name.endswith("mp4") else {}
+    path = make_clip(name, range(100), container_options=options)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * 6 // 10])
     frames, source = read(path)
@@ -198,6 +200,19 @@ def test_flipped_bytes_are_counted_and_smears_are_skipped(make_clip, name):
     assert len(same) >= 0.9 * len(frames)
     times = seconds(frames)
     assert times == sorted(set(times))
+
+
+def test_one_damaged_picture_without_a_later_keyframe_is_no_early_end(make_clip):
+    path = make_clip("long_gop.mkv", range(60), gop=1000)
+    with av.open(str(path)) as container:
+        place = [packet.pos for packet in container.demux(video=0)][10]
+    raw = bytearray(path.read_bytes())
+    raw[place + 30 : place + 60] = bytes(30)
+    path.write_bytes(raw)
+    frames, source = read(path)
+    assert 9 <= len(frames) <= 11  # what leans on the damaged picture is smeared
+    assert source.report.corrupt >= 45
+    assert not any("ends early" in error for error in source.report.errors)
 
 
 def test_mjpeg_in_avi_and_noise_in_its_middle(make_clip):
