@@ -16,6 +16,8 @@ Where the paper is silent, and departures:
   decoder must know which side it sees to tell "appeared" from "disappeared". Cells where the projected mask
   is below 1e-4 are left out.
 * Maps are embedded by a linear layer with ReLU, once per pair. The first state comes from their means.
+* `coordinates` adds each cell's x and y to the maps (as DUDA's authors do), without which the decoder can
+  hardly say where; off by default, as in the paper.
 * The next word is predicted from the hidden state and both contexts. Dropout, sizes: see the constructor.
 * Smoothing of the mask before the pyramid: a Gaussian of 2 pixels at 224.
 * Encoder: any of `ENCODERS`; the paper's is ResNet-101.
@@ -62,6 +64,7 @@ class DDLA(Captioner):
     name = "ddla"
     scale_mean: Tensor
     scale_std: Tensor
+    coordinates: Tensor | None
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class DDLA(Captioner):
         attention: int = 128,
         dropout: float = 0.3,
         smoothing: float = 2.0,
+        coordinates: bool = False,
     ) -> None:
         """Build with random weights.
 
@@ -88,6 +92,7 @@ class DDLA(Captioner):
             attention: size of the attention.
             dropout: of word vectors and of what the next word is predicted from.
             smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
+            coordinates: whether every cell of the maps also holds its x and y.
 
         Raises:
             ValueError: another prior.
@@ -103,12 +108,14 @@ class DDLA(Captioner):
             "attention": attention,
             "dropout": dropout,
             "smoothing": smoothing,
+            "coordinates": coordinates,
         }
         self.smoothing = smoothing
+        self.register_buffer("coordinates", _coordinates() if coordinates else None, persistent=False)
         self.register_buffer("scale_mean", torch.zeros(FEATURES))
         self.register_buffer("scale_std", torch.ones(FEATURES))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=prior == "learned")
-        self.embed_map = nn.Sequential(nn.Linear(encoder.channels, features), nn.ReLU())
+        self.embed_map = nn.Sequential(nn.Linear(encoder.channels + 2 * coordinates, features), nn.ReLU())
         self.first = nn.Linear(2 * features, 2 * hidden)
         self.key = nn.Linear(features, attention)
         self.query = nn.Linear(hidden, attention, bias=False)
@@ -149,6 +156,9 @@ class DDLA(Captioner):
         """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
         maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
         cells = maps.flatten(3).permute(0, 3, 1, 2)
+        if self.coordinates is not None:
+            at = self.coordinates.view(1, GRID * GRID, 1, 2).expand(*cells.shape[:3], 2)
+            cells = torch.cat([cells, at], dim=3)
         embedded = self.embed_map(cells)  # (B, 196, 2, features)
         hidden, cell = self.first(embedded.mean(dim=1).flatten(1)).chunk(2, dim=1)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
@@ -256,6 +266,13 @@ class DDLA(Captioner):
         words = self.dropout(self.embed_word(tokens))
         hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
         return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
+
+
+def _coordinates() -> Tensor:
+    """The centre of each cell, x then y, in -1..1, ``(196, 2)``, row by row."""
+    along = (torch.arange(GRID) + 0.5) / GRID * 2 - 1
+    y, x = torch.meshgrid(along, along, indexing="ij")
+    return torch.stack([x, y], dim=-1).flatten(0, 1)
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -187,3 +187,21 @@ def test_a_speck_and_an_empty_mask_can_be_told(ddla: DDLA, make_pairs: MakePairs
     pairs.masks[0, 1] = False
     assert torch.isfinite(ddla.loss(pairs, ddla.vocabulary.batch([["a car"]])))
     assert len(ddla.describe(pairs, DescribeOptions(sentences=2))[0]) == 2
+
+
+@pytest.mark.parametrize("coordinates", [False, True])
+@torch.no_grad()
+def test_only_coordinates_tell_places_apart_that_look_alike(
+    vocabulary: Vocabulary, encoder: Encoder, coordinates: bool
+) -> None:
+    captioner = DDLA(
+        vocabulary, encoder, features=12, words=10, hidden=16, attention=8, coordinates=coordinates
+    )
+    masks = torch.zeros(1, 2, 224, 224, dtype=torch.bool)
+    masks[0, 0, 80:144, 16:64] = masks[0, 1, 80:144, 160:208] = True
+    flat = torch.ones(1, encoder.channels, 14, 14)
+    pairs = PairBatch(
+        None, None, masks, torch.rand(1, 2, 4), torch.ones(1, 2), torch.ones(1, 2).bool(), (flat, flat)
+    )
+    log_probs, _ = captioner.eval().step(torch.full((2,), BOS), captioner.encode(pairs))
+    assert torch.allclose(log_probs[0], log_probs[1], atol=1e-6) is not coordinates
