@@ -1,0 +1,29 @@
+"""The publisher: records go from the journal to a Redis stream and channel."""
+
+from pipeline.publisher.delivery import drain
+from pipeline.publisher.publisher import (
+    CHANNEL,
+    NO_SERVER,
+    Publisher,
+    PublisherError,
+    PublisherOptions,
+    ServerAwayError,
+    StreamConflictError,
+    open_publisher,
+    stream_key,
+)
+from pipeline.publisher.subscription import subscribe
+
+__all__ = [
+    "CHANNEL",
+    "NO_SERVER",
+    "Publisher",
+    "PublisherError",
+    "PublisherOptions",
+    "ServerAwayError",
+    "StreamConflictError",
+    "drain",
+    "open_publisher",
+    "stream_key",
+    "subscribe",
+]

@@ -1,0 +1,108 @@
+"""The one place that opens connections to Redis and puts its errors into words without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+import redis
+from redis import exceptions as refusals
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from pipeline.publisher.publisher import PublisherError, ServerAwayError
+from pipeline.sources.redact import redacted
+
+_PASSING_CODES = (
+    "MISCONF",
+    "NOREPLICAS",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "BUSY",
+    "NOAUTH",
+    "WRONGPASS",
+)
+
+
+def connect(url: str, timeout_s: float) -> redis.Redis:
+    """A client for `url` that connects at its first command and never tries again by itself.
+
+    Trying again is the caller's business: it alone knows when to stop.
+
+    Raises:
+        PublisherError: the URL is malformed.
+    """
+    try:
+        return redis.Redis.from_url(
+            url,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),
+            decode_responses=True,
+            protocol=2,  # one shape of answers from Redis 6.2 to 8
+        )
+    except (ValueError, TypeError) as error:
+        raise PublisherError(
+            f"the Redis URL {redacted(url)} is malformed; "
+            "write redis://user:password@host:6379/0 or unix:///path/to/socket"
+        ) from _without_secrets(error, url)
+
+
+@contextmanager
+def worded(client: redis.Redis, url: str) -> Iterator[None]:
+    """Errors of Redis leave the block as `PublisherError`, without the password.
+
+    Raises:
+        ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
+            changed): an operator or time can put it right while the caller tries again.
+        PublisherError: anything else that the server refuses.
+    """
+    try:
+        yield
+    except refusals.AuthenticationError as error:
+        raise ServerAwayError(
+            f"{redacted(url)} refuses the user or password; check redis.url"
+        ) from _without_secrets(error, url)
+    except (refusals.ConnectionError, refusals.TimeoutError, OSError) as error:
+        client.connection_pool.disconnect()  # what stands in a half-read connection is no answer to us
+        raise ServerAwayError(
+            f"{redacted(url)} cannot be reached or does not answer: {_words(error, url)}"
+        ) from _without_secrets(error, url)
+    except (
+        refusals.OutOfMemoryError,
+        refusals.ReadOnlyError,
+        refusals.NoPermissionError,
+        refusals.BusyLoadingError,
+    ) as error:
+        raise ServerAwayError(f"{redacted(url)} takes no writes now: {_words(error, url)}") from None
+    except refusals.ResponseError as error:
+        passing = str(error).startswith(_PASSING_CODES)
+        kind = ServerAwayError if passing else PublisherError
+        raise kind(f"{redacted(url)} refused: {_words(error, url)}") from None
+    except refusals.RedisError as error:
+        raise PublisherError(f"{redacted(url)}: {_words(error, url)}") from None
+
+
+def _words(error: Exception, url: str) -> str:
+    """The error's own words without the URL's password."""
+    words = redacted(str(error) or type(error).__name__)
+    for secret in _secrets(url):
+        words = words.replace(secret, "***")
+    return words
+
+
+def _without_secrets(error: Exception, url: str) -> Exception | None:
+    """The error as a cause to show in a traceback, None where its text holds the password."""
+    return None if any(secret in str(error) for secret in (url, *_secrets(url))) else error
+
+
+def _secrets(url: str) -> list[str]:
+    """The password in `url`, as written and decoded."""
+    authority = url.partition("://")[2].rpartition("@")[0]
+    found = [authority.partition(":")[2]]
+    found += [
+        part.partition("=")[2] for part in url.partition("?")[2].split("&") if part.startswith("password=")
+    ]
+    return [secret for raw in found if raw for secret in (raw, unquote(raw))]

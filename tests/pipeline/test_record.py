@@ -1,0 +1,328 @@
+import hashlib
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.captioner import Sentence
+from pipeline.changes import SceneEvent
+from pipeline.narration import FrameStamp, ModelStamp, Narration
+from pipeline.record import (
+    ChainEnd,
+    Evidence,
+    RecordError,
+    build_record,
+    check_camera,
+    hash_holds,
+    is_canonical,
+    json_schema,
+    next_stream_id,
+    read_record,
+)
+from pipeline.sources import Clock
+
+
+@pytest.fixture(scope="module")
+def make_narration():
+    """Narrations as the narrator would hand them on; any field may be replaced."""
+
+    def make(second=0.0, camera="front_door", **changed):
+        after = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(seconds=second)
+        narration = Narration(
+            id=f"{camera}-{second:g}",
+            camera=camera,
+            before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
+            after=FrameStamp(after, 90000, "b" * 64),
+            clock=Clock.FILE,
+            event=SceneEvent.NONE,
+            sentences=(
+                Sentence(
+                    "A car has appeared on the left.", "appeared", "car", (0.41, 0.22, 0.18, 0.5), 0.77, 0.81
+                ),
+                Sentence("A person has left.", "disappeared", "person", (0.1, 0.5, 0.05, 0.2), 0.5, 0.6),
+            ),
+            l2=12.34567,
+            model=ModelStamp("ddla", "c" * 64),
+            settings_sha256="d" * 64,
+        )
+        return replace(narration, **changed)
+
+    return make
+
+
+def test_a_record_has_the_specified_members(make_narration):
+    record = build_record(
+        make_narration(),
+        ChainEnd(),
+        suppressed=3,
+        latency_ms={"changes": 1.23456},
+        evidence=Evidence(before="sha256:" + "1" * 64, after="sha256:" + "2" * 64),
+    )
+    members = json.loads(record.line())
+    digest = members.pop("hash")
+    assert members == {
+        "schema": "narrated/1",
+        "id": "front_door-0",
+        "camera": "front_door",
+        "seq": 1,
+        "before": {"time": "2024-05-01T11:59:59.000000Z", "pts": 0, "sha256": "a" * 64},
+        "after": {"time": "2024-05-01T12:00:00.000000Z", "pts": 90000, "sha256": "b" * 64},
+        "clock": "file",
+        "event": "change",
+        "text": "A car has appeared on the left. A person has left.",
+        "sentences": [
+            {
+                "text": "A car has appeared on the left.",
+                "type": "appeared",
+                "object": "car",
+                "box": [0.41, 0.22, 0.18, 0.5],
+                "salience": 0.77,
+                "confidence": 0.81,
+            },
+            {
+                "text": "A person has left.",
+                "type": "disappeared",
+                "object": "person",
+                "box": [0.1, 0.5, 0.05, 0.2],
+                "salience": 0.5,
+                "confidence": 0.6,
+            },
+        ],
+        "l2": 12.346,
+        "suppressed": 3,
+        "model": {"name": "ddla", "sha256": "c" * 64},
+        "config_sha256": "d" * 64,
+        "stream_id": "1714564800000-0",
+        "latency_ms": {"changes": 1.2},
+        "evidence": {"before": "sha256:" + "1" * 64, "after": "sha256:" + "2" * 64},
+        "prev": "0" * 64,
+    }
+    assert digest == hashlib.sha256(rfc8785.dumps(members)).hexdigest()
+    assert record.objects == ("car", "person")
+
+
+def test_a_record_reads_back_and_its_hash_holds(make_narration):
+    record = build_record(make_narration(), ChainEnd())
+    line = record.line()
+    assert read_record(line) == record
+    assert read_record(line).line() == line
+    assert hash_holds(line)
+    assert not hash_holds(line.replace(b"car", b"cat"))
+    assert b"latency_ms" not in line
+    assert b"evidence" not in line
+
+
+def test_the_hash_is_found_even_if_a_text_speaks_of_hashes(make_narration):
+    tricky = Sentence('A "hash":"' + "f" * 64 + '", was seen.', "unknown", "unknown", None, 0.0, 1.0)
+    line = build_record(make_narration(sentences=(tricky,)), ChainEnd()).line()
+    assert hash_holds(line)
+    assert json.loads(line)["sentences"][0]["box"] is None
+    assert read_record(line).sentences[0].text == tricky.text
+
+
+def test_records_are_chained(make_narration):
+    first = build_record(make_narration(0), ChainEnd())
+    second = build_record(make_narration(1), ChainEnd.of(first))
+    assert (second.seq, second.prev) == (2, first.hash)
+
+
+def test_the_same_narration_gives_the_same_bytes_whatever_the_noise_in_the_last_digits(make_narration):
+    sentence = Sentence(
+        "A car has left.", "disappeared", "car", (1e-9, -1e-9, 0.3, 1.00000001), 0.1 + 0.2, 1.0
+    )
+    other = replace(sentence, salience=0.3, box=(0.0, 0.0, 0.3, 1.0))
+    first = build_record(make_narration(sentences=(sentence,), l2=12.00000001), ChainEnd())
+    second = build_record(make_narration(sentences=(other,), l2=12.0), ChainEnd())
+    assert first.line() == second.line()
+
+
+def test_times_are_utc_with_microseconds(make_narration):
+    zone = timezone(timedelta(hours=2))
+    stamp = FrameStamp(datetime(2024, 5, 1, 14, 0, 0, 120_000, tzinfo=zone), 1, "b" * 64)
+    record = build_record(make_narration(after=stamp), ChainEnd())
+    assert record.after.time == "2024-05-01T12:00:00.120000Z"
+    assert record.after.moment == stamp.time
+    with pytest.raises(RecordError, match="no time zone"):
+        build_record(make_narration(after=replace(stamp, time=datetime(2024, 5, 1))), ChainEnd())  # noqa: DTZ001
+
+
+def test_scene_events_keep_their_names(make_narration):
+    for event in SceneEvent:
+        record = build_record(make_narration(event=event), ChainEnd())
+        assert record.event == ("change" if event is SceneEvent.NONE else event.value)
+
+
+@pytest.mark.parametrize("name", ["front_door", "A", "cam-1.left", "x" * 64, "VIRAT_S_000001"])
+def test_camera_names_that_are_safe(name):
+    assert check_camera(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "-rf", "a b", "käse", "x" * 65, "a\n", "a{b}", "a*"])
+def test_camera_names_that_are_not(name, make_narration):
+    with pytest.raises(RecordError, match="A-Z a-z 0-9 _"):
+        build_record(make_narration(camera=name), ChainEnd())
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"l2": float("nan")}, "l2"),
+        ({"l2": 300.0}, "l2"),
+        ({"settings_sha256": "short"}, "config_sha256"),
+        ({"id": ""}, "id"),
+        ({"sentences": (Sentence("A.", "exploded", "car", None, 0.5, 0.5),)}, "sentences.0.type"),
+        (
+            {"sentences": (Sentence("A.", "moved", "car", (0.5, 0.5, 1.5, 0.1), 0.5, 0.5),)},
+            "sentences.0.box.2",
+        ),
+        ({"sentences": (Sentence("\ud800", "moved", "car", None, 0.5, 0.5),)}, "text"),
+    ],
+)
+def test_a_narration_that_does_not_fit_is_refused_by_field(changed, field, make_narration):
+    with pytest.raises(RecordError, match=re.escape(field)):
+        build_record(make_narration(**changed), ChainEnd())
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda m: m.update(extra=1), "extra"),
+        (lambda m: m["before"].update(host="x"), "before.host"),
+        (lambda m: m.update(seq="1"), "seq"),
+        (lambda m: m.update(seq=0), "seq"),
+        (lambda m: m.pop("prev"), "prev"),
+        (lambda m: m.update(schema="narrated/2"), "schema"),
+        (lambda m: m["after"].update(time="2024-13-01T00:00:00.000000Z"), "after.time"),
+        (lambda m: m["after"].update(time="2024-05-01T12:00:00Z"), "after.time"),
+        (lambda m: m.update(camera="../x"), "camera"),
+        (lambda m: m.update(stream_id="1714564800000"), "stream_id"),
+    ],
+)
+def test_reading_refuses_what_is_no_record_by_field(change, field, make_narration):
+    members = json.loads(build_record(make_narration(), ChainEnd()).line())
+    change(members)
+    with pytest.raises(RecordError, match=re.escape(field)):
+        read_record(json.dumps(members))
+
+
+def test_reading_refuses_other_lines():
+    for line in (b"", b"{", b"[]", b"\xff", b"null"):
+        with pytest.raises(RecordError):
+            read_record(line)
+
+
+def test_stream_ids_rise_even_if_the_clock_does_not():
+    time = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    ms = 1714564800000
+    assert next_stream_id(time, (0, 0)) == (ms, 0)
+    assert next_stream_id(time, (ms, 0)) == (ms, 1)
+    assert next_stream_id(time - timedelta(hours=1), (ms, 7)) == (ms, 8)
+    assert next_stream_id(datetime(1970, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)  # 0-0 is no valid id
+    assert next_stream_id(datetime(1969, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text()
+    | st.floats(1e-9, 1e15) | st.floats(0, 1).map(lambda x: round(x, 4)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abchx_"), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(value=_JSON)
+def test_the_quick_canonical_check_agrees_with_rfc8785(value):
+    try:
+        canonical = rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError:
+        return
+    assert is_canonical(canonical)
+    assert not is_canonical(canonical + b" ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"b":1,"a":2}', b'{"a": 1}', b'{"a":12.0}', b'{"a":1e2}', b'{"a":-0}', b'{"a":0.50}', b'{"a":1,"a":1}',
+     b'{"a":"\\u0041"}', b'{"a":NaN}', b'"\\ud800"', b"\xff", b"", b'{"a":1.0E+2}', b"[1e-5]"],
+)  # fmt: skip
+def test_other_spellings_are_not_canonical(line):
+    assert not is_canonical(line)
+
+
+_TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "null": type(None),
+}
+_SAYS_NOTHING = {"$defs", "$schema", "title", "description", "default", "properties", "prefixItems", "type"}
+_RULES = {
+    "const": lambda value, rule: value == rule,
+    "enum": lambda value, rule: value in rule,
+    "pattern": lambda value, rule: re.search(rule, value),
+    "minimum": lambda value, rule: value >= rule,
+    "maximum": lambda value, rule: value <= rule,
+    "minItems": lambda value, rule: len(value) >= rule,
+    "minLength": lambda value, rule: len(value) >= rule,
+    "maxItems": lambda value, rule: len(value) <= rule,
+    "maxLength": lambda value, rule: len(value) <= rule,
+    "required": lambda value, rule: set(rule) <= value.keys(),
+    "propertyNames": lambda value, rule: all(re.search(rule["pattern"], name) for name in value),
+    "patternProperties": lambda value, rule: all(any(re.search(r, name) for r in rule) for name in value),
+}
+
+
+def _fits(value, schema, root):
+    """Whether `value` fits `schema`: a validator for the keywords that our schema uses, and no others."""
+    if "$ref" in schema:
+        return _fits(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    if "anyOf" in schema:
+        return any(_fits(value, option, root) for option in schema["anyOf"])
+    if "type" in schema and (not isinstance(value, _TYPES[schema["type"]]) or isinstance(value, bool)):
+        return False
+    own = schema.keys() - _SAYS_NOTHING - {"items", "additionalProperties"}
+    return all(_RULES[keyword](value, schema[keyword]) for keyword in own) and all(
+        part_schema is not False and _fits(part, part_schema, root)
+        for part, part_schema in _parts(value, schema)
+    )
+
+
+def _parts(value, schema):
+    """Each part of an object or array, with the schema that it must fit; False where none may be."""
+    if isinstance(value, dict):
+        other = next(
+            iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties", {})
+        )
+        named = schema.get("properties", {})
+        return [(part, named.get(name, other)) for name, part in value.items()]
+    if isinstance(value, list):
+        return list(
+            zip(value, schema.get("prefixItems") or [schema.get("items", {})] * len(value), strict=False)
+        )
+    return []
+
+
+def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
+    schema = json_schema()
+    assert json.loads(json.dumps(schema)) == schema
+    nobox = Sentence("The light has changed.", "none", "unknown", None, 1.0, 1.0)
+    for record in (
+        build_record(make_narration(), ChainEnd(), latency_ms={"decode": 3.0}),
+        build_record(make_narration(event=SceneEvent.LIGHT, sentences=(nobox,)), ChainEnd()),
+    ):
+        members = json.loads(record.line())
+        assert _fits(members, schema, schema)
+        assert set(schema["required"]) <= members.keys() <= set(schema["properties"])
+        for name in members:
+            assert not _fits({**members, name: {"?": "1"}}, schema, schema), name
+        assert not _fits({**members, "host": "x"}, schema, schema)
+        assert not _fits({k: v for k, v in members.items() if k != "id"}, schema, schema)
+        assert not _fits({**members, "seq": 0}, schema, schema)
+        first = {**members["sentences"][0], "box": [0, 0, 1, 1.5]}
+        assert not _fits({**members, "sentences": [first]}, schema, schema)
