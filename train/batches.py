@@ -1,0 +1,115 @@
+"""From samples and their features to the batches of one epoch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.captioner import PairBatch
+from models.encoder import Encoder
+from models.vocabulary import Vocabulary, tokenize
+from pipeline.changes import ChangeOptions
+from train.features import Features, Progress, sample_features
+from train.samples import Sample, load_samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """One split with what a captioner sees of it.
+
+    Attributes:
+        samples: one per pair, further annotators merged into it.
+        features: of the samples, by position.
+        annotations: what can be trained on: position of the sample, and one annotator's sentences.
+        skipped: annotations that are not trained on because their pair has no cluster.
+        sha256: hash (hex) of the annotation file and of the features.
+    """
+
+    samples: tuple[Sample, ...]
+    features: Features
+    annotations: tuple[tuple[int, tuple[str, ...]], ...]
+    skipped: int
+    sha256: str
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        """Per pair the sentences of all its annotators."""
+        return [tuple(s for told in sample.annotations for s in told) for sample in self.samples]
+
+
+def load_split(
+    folder: Path,
+    split: str,
+    encoder: Encoder,
+    options: ChangeOptions,
+    *,
+    cache: Path,
+    progress: Progress | None = None,
+) -> Split:
+    """Read a split and compute, or take from the cache, what a captioner sees of it.
+
+    Args:
+        folder: samples in the layout of `train.samples`.
+        split: train, val or test.
+        encoder: gives the maps.
+        options: how clusters are found.
+        cache: folder of the features.
+        progress: told how many samples are ready.
+
+    Raises:
+        SampleError: the split cannot be read.
+        FeatureError: an image cannot be read, or the cache cannot be written.
+    """
+    samples = tuple(load_samples(folder, split))
+    features = sample_features(samples, encoder, options, cache, progress)
+    told = [
+        (position, sentences)
+        for position, sample in enumerate(samples)
+        for sentences in sample.annotations
+        if any(tokenize(s) for s in sentences)
+    ]
+    annotations = tuple(each for each in told if features.counts[each[0]])
+    digest = hashlib.sha256((folder / f"{split}.json").read_bytes())
+    digest.update(features.sha256.encode())
+    return Split(samples, features, annotations, len(told) - len(annotations), digest.hexdigest())
+
+
+def epoch_batches(
+    split: Split, vocabulary: Vocabulary, size: int, *, seed: int, epoch: int, max_words: int
+) -> Iterator[tuple[PairBatch, Tensor]]:
+    """The annotations of a split in an order that seed and epoch decide, `size` at a time.
+
+    The order depends on nothing else, so that a resumed run sees what an uninterrupted one sees.
+
+    Args:
+        split: at least one annotation to train on.
+        vocabulary: gives tokens.
+        size: annotations in a batch; the last batch may be smaller.
+        seed: of the run, not negative.
+        epoch: not negative.
+        max_words: longer sentences are cut.
+
+    Yields:
+        The pairs and their tokens, int64 ``(B, T, L)``.
+    """
+    order = np.random.default_rng([seed, epoch]).permutation(len(split.annotations))
+    for start in range(0, len(order), size):
+        chosen = [split.annotations[i] for i in order[start : start + size]]
+        tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
+        yield split.features.batch([position for position, _ in chosen]), tokens
+
+
+def prior_features(split: Split) -> Tensor:
+    """`PairBatch.features` of all clusters of a split, float32 ``(N, 4)``."""
+    rows = range(len(split.samples))
+    boxes = np.concatenate([split.features.boxes(i) for i in rows])
+    active = np.concatenate([split.features.active(i) for i in rows])
+    valid = torch.ones(1, len(boxes), dtype=torch.bool)
+    clusters = (torch.from_numpy(boxes).unsqueeze(0), torch.from_numpy(active).unsqueeze(0), valid)
+    return PairBatch(None, None, valid.view(1, -1, 1, 1), *clusters).features()[0]

@@ -1,0 +1,162 @@
+"""The training commands as functions: what is read, what is made of it, what is written where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models import load_captioner, save
+from models.captioner import Captioner
+from models.vocabulary import Vocabulary
+from pipeline.changes import ChangeOptions
+from train.batches import Split, load_split
+from train.config import TrainConfig, build_captioner, build_encoder
+from train.evaluate import Evaluation, evaluate
+from train.loop import OnBatch, Point, Trained, TrainError, state_path, train
+from train.samples import Sample, load_samples
+from train.scores import text_scores
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Who is told how far a run is.
+
+    Attributes:
+        features: called with what is computed, samples ready and all samples.
+        batch: see `train.loop.OnBatch`.
+        epoch: called with each point of the curves.
+        note: called with a line that the user should read.
+    """
+
+    features: Callable[[str, int, int], None] = lambda _split, _ready, _all: None
+    batch: OnBatch | None = None
+    epoch: Callable[[Point], None] | None = None
+    note: Callable[[str], None] = lambda _line: None
+
+
+QUIET = Telling()
+
+
+def train_on_folder(
+    data: Path,
+    out: Path,
+    config: TrainConfig,
+    *,
+    cache: Path | None = None,
+    resume: bool = False,
+    device: str = "cpu",
+    command: str = "",
+    telling: Telling = QUIET,
+) -> tuple[Trained, Evaluation]:
+    """Train a captioner on a folder of samples, measure it on the validation split, write its checkpoint.
+
+    Args:
+        data: folder in the layout of `train.samples`, with train.json and val.json.
+        out: where the checkpoint is written.
+        config: what is trained, and how.
+        cache: folder of the features; None takes ``.features`` in `data`.
+        resume: go on with the run whose state lies beside `out`.
+        device: torch device.
+        command: the command line, for the record.
+        telling: who is told how far it is.
+
+    Raises:
+        SampleError, FeatureError, ConfigError, TrainError, MissingScorersError: see their modules.
+    """
+    options, changes = config.train_options(), config.change_options()
+    if out.is_dir():
+        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+    if state_path(out).exists() and not resume:
+        telling.note(
+            f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
+        )
+    text_scores(["a"], [["a"]])  # missing scorers must be told now, not after the first epoch
+    training_samples = load_samples(data, "train")
+    encoder = build_encoder(config)
+    torch.manual_seed(options.seed)
+    vocabulary = Vocabulary.build(_all_sentences(training_samples), config.min_count)
+    captioner = build_captioner(config, vocabulary, encoder).to(device)
+    cache = cache or data / ".features"
+    training, validation = (
+        load_split(data, name, encoder, changes, cache=cache, progress=partial(telling.features, name))
+        for name in ("train", "val")
+    )
+    _note_skipped(training, telling)
+    record = {
+        "command": command,
+        "changes": _plain(changes),
+        "min_count": config.min_count,
+        "data": data.name,
+    }
+    trained = train(
+        captioner,
+        training,
+        validation,
+        options,
+        out,
+        record=record,
+        resume=resume,
+        on_batch=telling.batch,
+        on_epoch=telling.epoch,
+    )
+    scores = evaluate(captioner, validation, training.sentences)
+    captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
+    save(captioner, out)
+    return trained, scores
+
+
+def evaluate_on_folder(
+    data: Path,
+    checkpoint: Path,
+    split: str = "val",
+    *,
+    cache: Path | None = None,
+    device: str = "cpu",
+    telling: Telling = QUIET,
+) -> tuple[Captioner, Evaluation]:
+    """Measure a checkpoint on one split of a folder of samples, with the change options it was trained with.
+
+    Raises:
+        SampleError, FeatureError, CheckpointError, MissingScorersError: see their modules.
+    """
+    captioner = load_captioner(checkpoint, device)
+    text_scores(["a"], [["a"]])
+    changes = trained_changes(captioner)
+    progress = partial(telling.features, split)
+    loaded = load_split(
+        data, split, captioner.encoder, changes, cache=cache or data / ".features", progress=progress
+    )
+    there = (data / "train.json").is_file()
+    training = load_samples(data, "train", require_images=False) if there else []
+    if not there:
+        telling.note(f"{data} has no train.json: the trivial rows that are drawn from it are left out")
+    return captioner, evaluate(captioner, loaded, [tuple(_all_sentences([s])) for s in training])
+
+
+def trained_changes(captioner: Captioner) -> ChangeOptions:
+    """The change options in a captioner's training record; the defaults where it has none."""
+    recorded: dict[str, Any] = captioner.record.get("changes", {})
+    options: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in recorded.items()}
+    return ChangeOptions(**options)
+
+
+def _plain(changes: ChangeOptions) -> dict[str, Any]:
+    values = {name: getattr(changes, name) for name in ChangeOptions.__slots__}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def _all_sentences(samples: list[Sample]) -> list[str]:
+    return [s for sample in samples for told in sample.annotations for s in told]
+
+
+def _note_skipped(split: Split, telling: Telling) -> None:
+    if split.skipped:
+        total = split.skipped + len(split.annotations)
+        telling.note(
+            f"{split.skipped} of {total} training annotations are skipped: nothing differs in their pairs"
+        )

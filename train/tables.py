@@ -1,0 +1,107 @@
+"""Results as tables and JSON for people at a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.table import Table
+
+from train.annotations import AnnotationStatistics
+from train.evaluate import Evaluation
+from train.scores import TextScores
+
+TABLE_1 = {
+    "annotations": "13,192",
+    "sentences_mean": "1.86",
+    "sentences_sd": "1.01",
+    "words_mean": "10.96",
+    "words_sd": "4.97",
+    "long_share": "5 %",
+    "vocabulary": "2,404",
+    "frequent": "1,000",
+    "frequent_share": "97 %",
+}
+"""What the paper prints for Spot-the-diff (a little more data than was released)."""
+
+_LABELS = {
+    "annotations": "annotations",
+    "pairs": "distinct pairs",
+    "sentences": "sentences",
+    "empty": "sentences without a word",
+    "number_only": "sentences that are only a number",
+    "sentences_mean": "sentences per annotation, mean",
+    "sentences_sd": "sentences per annotation, s.d.",
+    "words_mean": "words per sentence, mean",
+    "words_sd": "words per sentence, s.d.",
+    "long_share": "sentences over 20 words",
+    "vocabulary": "vocabulary",
+    "frequent": "words seen 5 times or more",
+    "frequent_share": "running words they cover",
+}
+
+
+def statistics_table(rows: dict[str, AnnotationStatistics]) -> Table:
+    """Splits side by side, and the paper's Table 1."""
+    table = Table("", *(f"{name}" for name in rows), "paper, Table 1", title="Annotations")
+    plain = {name: asdict(row) for name, row in rows.items()}
+    for key, label in _LABELS.items():
+        values = [_shown(key, plain[name][key]) for name in rows]
+        table.add_row(label, *values, TABLE_1.get(key, ""))
+    return table
+
+
+def score_table(name: str, evaluation: Evaluation) -> Table:
+    """Text scores, the trivial rows below them."""
+    table = Table(
+        "",
+        "BLEU-1",
+        "BLEU-2",
+        "BLEU-3",
+        "BLEU-4",
+        "ROUGE-L",
+        "CIDEr",
+        "pairs",
+        title="Text scores (CIDEr is CIDEr-D)",
+    )
+    table.add_row(f"{name}, single", *_cells(evaluation.single), style="bold")
+    for row, sentence, scores in evaluation.trivial:
+        table.add_row(f'{row}: "{sentence}"' if sentence else row, *_cells(scores))
+    if evaluation.human:
+        table.add_row("one annotator against the others", *_cells(evaluation.human))
+    table.add_section()
+    table.add_row(f"{name}, multi (T given)", *_cells(evaluation.multi), style="bold")
+    return table
+
+
+def truth_lines(evaluation: Evaluation) -> list[str]:
+    """What is right, in one line each."""
+    truth, alignment = evaluation.truth, evaluation.alignment
+    lines = [
+        (
+            f"first sentence right, of {truth.pairs} pairs with a change: type {truth.type:.3f}, "
+            f"polarity {truth.polarity:.3f}, object {truth.object:.3f}, place {truth.place:.3f}, "
+            f"all three {truth.all:.3f}"
+        ),
+        f"no change: precision {truth.no_change_precision:.3f}, recall {truth.no_change_recall:.3f}",
+        f"LenRatio {evaluation.length_ratio:.3f}",
+    ]
+    if evaluation.perplexity is not None:
+        lines.append(f"perplexity {evaluation.perplexity:.2f}")
+    if alignment:
+        lines.append(
+            f"alignment precision {alignment.precision:.3f} of {alignment.sentences} sentences "
+            f"(by chance {alignment.chance:.3f})"
+        )
+    if evaluation.without_clusters:
+        lines.append(f"{evaluation.without_clusters} pairs without a cluster, about which nothing is said")
+    return lines
+
+
+def _cells(scores: TextScores) -> list[str]:
+    return [f"{x:.3f}" for x in (*scores.bleu, scores.rouge_l, scores.cider)] + [str(scores.pairs)]
+
+
+def _shown(key: str, value: float) -> str:
+    if key.endswith("_share"):
+        return f"{value:.1%}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
