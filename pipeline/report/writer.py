@@ -1,0 +1,150 @@
+"""Collects narrations and their pictures, and writes the report's files."""
+
+from __future__ import annotations
+
+import heapq
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from pipeline.record import Record
+from pipeline.report.page import Entry, page
+from pipeline.report.picture import draw_boxes, encode, shrink
+from pipeline.report.subtitles import subtitles
+from pipeline.sources import Image
+
+_WIDTH = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """What the head of the page says.
+
+    Attributes:
+        title: what the report is about.
+        rows: further facts as ``(name, value)``: footage, settings, machine.
+        starts: time of the first frame by camera, from which offsets and subtitles count; a camera that is
+            missing counts from the before frame of its first narration.
+    """
+
+    title: str = "What changed"
+    rows: tuple[tuple[str, str], ...] = ()
+    starts: Mapping[str, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """What was written."""
+
+    records: Path
+    page: Path
+    subtitles: tuple[Path, ...]
+
+
+class ReportWriter:
+    """Writes ``narrations.jsonl``, ``narrations.vtt`` and ``report.html`` into a folder.
+
+    Pictures are drawn on, shrunk and compressed as they come and wait in an unnamed file in the folder, so
+    that an archive of any length needs no more memory than its records. For one thread.
+
+    Args:
+        folder: made if it is missing.
+
+    Raises:
+        OSError: the folder cannot be written (any method).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._records: dict[str, list[Record]] = {}
+        self._places: dict[str, tuple[int, int, int]] = {}
+        self._pictures = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives until `close`
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the pictures; what `finish` wrote stays."""
+        self._pictures.close()
+
+    def add(self, record: Record, before: Image, after: Image) -> None:
+        """Take a record and the images of its pair; records of one camera come in their order.
+
+        Args:
+            record: as it was journalled.
+            before: RGB uint8 ``(height, width, 3)`` at any size.
+            after: the same.
+        """
+        boxes = [sentence.box for sentence in record.sentences]
+        numbers = range(1, len(boxes) + 1)
+        encoded = [encode(draw_boxes(shrink(image, _WIDTH), boxes, numbers)) for image in (before, after)]
+        offset = self._pictures.seek(0, 2)
+        self._pictures.write(b"".join(encoded))
+        self._places[record.hash] = (offset, len(encoded[0]), len(encoded[1]))
+        self._records.setdefault(record.camera, []).append(record)
+
+    def finish(self, facts: ReportFacts = ReportFacts()) -> ReportFiles:
+        """Write all files, each as a whole or not at all."""
+        starts = {
+            camera: facts.starts.get(camera) or records[0].before.moment
+            for camera, records in self._records.items()
+        }
+        files = ReportFiles(
+            self.folder / "narrations.jsonl", self.folder / "report.html", self._write_subtitles(starts)
+        )
+        merged = in_time_order(self._records.values())
+        _write(files.records, (record.line().decode() + "\n" for record in merged))
+        entries = (self._entry(record, starts) for record in merged)
+        _write(files.page, page(facts.title, facts.rows, merged, entries))
+        return files
+
+    def _write_subtitles(self, starts: Mapping[str, datetime]) -> tuple[Path, ...]:
+        """``narrations.vtt`` for one camera, ``<camera>.vtt`` for each of several."""
+        if len(self._records) <= 1:
+            only = next(iter(self._records), "")
+            content = subtitles(self._records[only], starts[only]) if only else "WEBVTT\n"
+            return (_write(self.folder / "narrations.vtt", [content]),)
+        return tuple(
+            _write(self.folder / f"{camera}.vtt", [subtitles(records, starts[camera])])
+            for camera, records in sorted(self._records.items())
+        )
+
+    def _entry(self, record: Record, starts: Mapping[str, datetime]) -> Entry:
+        offset, before, after = self._places[record.hash]
+        self._pictures.seek(offset)
+        since = (record.after.moment - starts[record.camera]).total_seconds()
+        return Entry(record, since, self._pictures.read(before), self._pictures.read(after))
+
+
+def in_time_order(cameras: Iterable[list[Record]]) -> list[Record]:
+    """The records of several cameras by after time, then camera.
+
+    A camera's own order stays even where its clock stepped back: its chain must hold in the merged file.
+    """
+
+    def keyed(records: list[Record]) -> Iterator[tuple[str, str, int, Record]]:
+        latest = ""
+        for record in records:
+            latest = max(latest, record.after.time)
+            yield latest, record.camera, record.seq, record
+
+    return [record for *_, record in heapq.merge(*map(keyed, cameras), key=lambda k: k[:3])]
+
+
+def _write(path: Path, parts: Iterable[str]) -> Path:
+    """Replace the file as a whole, so that nobody ever opens half of it."""
+    fresh = path.with_name(f".{path.name}.tmp")
+    try:
+        with fresh.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(parts)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return path
