@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from train.nuisances import APPLY, Nuisance, disturb, mild, strong
+
+
+@pytest.fixture(scope="module")
+def image() -> np.ndarray:
+    rows, columns = np.mgrid[0:61, 0:83]
+    return np.stack([rows * 4, columns * 3, (rows + columns) % 256], axis=2).astype(np.uint8)
+
+
+EACH = (
+    Nuisance("gain", (1.2, 0.9)),
+    Nuisance("cast", (1.1, 1.0, 0.9)),
+    Nuisance("shift", (2.0, -1.0)),
+    Nuisance("noise", (3.0,), 5),
+    Nuisance("jpeg", (40.0,)),
+    Nuisance("h264", (30.0,)),
+    Nuisance("grey", ()),
+    Nuisance("shadow", (0.5,), 5),
+)
+
+
+def test_every_kind_is_tried() -> None:
+    assert {n.kind for n in EACH} == set(APPLY)
+
+
+@pytest.mark.parametrize("nuisance", EACH, ids=lambda n: n.kind)
+def test_keeps_shape_and_the_original_and_repeats_itself(image: np.ndarray, nuisance: Nuisance) -> None:
+    original = image.copy()
+    changed = disturb(image, (nuisance,))
+    assert changed.shape == image.shape
+    assert changed.dtype == np.uint8
+    assert np.array_equal(image, original)
+    assert not np.array_equal(changed, image)
+    assert np.array_equal(disturb(image, (nuisance,)), changed)
+
+
+def test_gain_is_the_formula(image: np.ndarray) -> None:
+    expected = np.clip(255 * 1.2 * (image / 255) ** 0.9, 0, 255).round()
+    assert np.array_equal(disturb(image, (Nuisance("gain", (1.2, 0.9)),)), expected.astype(np.uint8))
+
+
+def test_shift_moves_right_and_up(image: np.ndarray) -> None:
+    moved = disturb(image, (Nuisance("shift", (2.0, -1.0)),))
+    assert np.array_equal(moved[:-1, 2:], image[1:, :-2])
+
+
+def test_noise_has_the_sigma() -> None:
+    flat = np.full((100, 100, 3), 128, np.uint8)
+    noisy = disturb(flat, (Nuisance("noise", (6.0,), 3),)).astype(float)
+    assert noisy.std() == pytest.approx(6.0, rel=0.03)
+    assert noisy.mean() == pytest.approx(128, abs=0.2)
+
+
+def test_grey_has_no_colour_and_shadow_only_darkens(image: np.ndarray) -> None:
+    without = disturb(image, (Nuisance("grey", ()),))
+    assert (without[..., 0] == without[..., 2]).all()
+    shaded = disturb(image, (Nuisance("shadow", (0.5,), 7),))
+    assert (shaded <= image).all()
+    assert shaded.mean() > 0.5 * image.mean()
+
+
+def test_recompression_stays_near(image: np.ndarray) -> None:
+    for nuisance in (Nuisance("jpeg", (90.0,)), Nuisance("h264", (12.0,))):
+        difference = np.abs(disturb(image, (nuisance,)).astype(int) - image)
+        assert np.median(difference) < 8
+
+
+def test_mild_is_weaker_than_strong(image: np.ndarray) -> None:
+    def effect(draw) -> float:
+        rng = np.random.default_rng(1)
+        return float(
+            np.mean([np.abs(disturb(image, draw(rng)).astype(int) - image).mean() for _ in range(60)])
+        )
+
+    assert 0 < effect(mild) < 0.6 * effect(strong)

@@ -1,0 +1,252 @@
+"""Samples on disk, in the layout in which Spot-the-diff was released.
+
+A folder holds the images ``<id>.png`` (before) and ``<id>_2.png`` (after) and one file per split,
+``train.json``, ``val.json`` or ``test.json``: a list of ``{"img_id": ..., "sentences": [...]}``, where a
+repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 2). What `train.compose`
+writes has further keys, ``camera``, ``kind`` and ``changes``, which other readers of the layout ignore.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Image = NDArray[np.uint8]
+Box = tuple[float, float, float, float]
+
+SPLITS = ("train", "val", "test")
+
+
+class SampleError(Exception):
+    """Samples cannot be read or written; the message names the file and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleChange:
+    """One change that is known to be in a sample.
+
+    Attributes:
+        type: appeared, disappeared, moved, more, fewer or replaced.
+        object: class of the object (person, car, ...).
+        count: number of objects told as one change.
+        box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side.
+        sentence: what the caption says about it; empty until it is worded.
+    """
+
+    type: str
+    object: str
+    count: int
+    box_before: Box | None
+    box_after: Box | None
+    sentence: str = ""
+
+    @property
+    def area(self) -> float:
+        """Area of the larger box, as a share 0..1 of the frame."""
+        return max(b[2] * b[3] for b in (self.box_before, self.box_after) if b is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One frame pair with its captions.
+
+    Attributes:
+        id: image id, unique in a split unless `further` annotators are kept apart.
+        before, after: paths of the two images.
+        sentences: the first annotator's sentences that have words in them.
+        changes: what is known about the pair, most salient first; empty for annotations made by people.
+        camera: the camera of a composed pair, otherwise empty.
+        kind: how a composed pair was made (real, median, erased, pasted, nuisance), otherwise empty.
+        further: the other annotators' sentences.
+    """
+
+    id: str
+    before: Path
+    after: Path
+    sentences: tuple[str, ...]
+    changes: tuple[SampleChange, ...] = ()
+    camera: str = ""
+    kind: str = ""
+    further: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def annotations(self) -> tuple[tuple[str, ...], ...]:
+        """The sentences of all annotators, one tuple each."""
+        return (self.sentences, *self.further)
+
+
+def load_samples(
+    folder: Path, split: str, *, merge: bool = True, require_images: bool = True
+) -> list[Sample]:
+    """Read one split of a folder of samples.
+
+    Blank sentences and sentences that are only a number (the released annotations have 66 and 63) are
+    left out, and so is an annotation in which no word is left.
+
+    Args:
+        folder: the folder of images and JSON files.
+        split: train, val or test.
+        merge: make one sample of a repeated id, the further annotators in `Sample.further`; otherwise
+            every annotation is a sample of its own.
+        require_images: check that the images are there.
+
+    Returns:
+        The samples, in the order in which the file names their ids first.
+
+    Raises:
+        SampleError: the file or an image is missing, the file is broken, or there are no words in it.
+    """
+    path = folder / f"{split}.json"
+    found: dict[str, Sample] = {}
+    apart: list[Sample] = []
+    for position, entry in enumerate(_entries(path)):
+        sample = _sample(folder, path, position, entry)
+        if not sample.sentences:
+            continue
+        apart.append(sample)
+        first = found.get(sample.id)
+        if first is None:
+            found[sample.id] = sample
+        else:
+            found[sample.id] = _with_annotator(first, sample.sentences)
+    if not apart:
+        raise SampleError(f"{path}: no sentence with a word in it; the split needs at least one caption")
+    if require_images:
+        for sample in found.values():
+            for image in (sample.before, sample.after):
+                if not image.is_file():
+                    raise SampleError(f"{path}: sample {sample.id} needs {image}, which does not exist")
+    return list(found.values()) if merge else apart
+
+
+def _with_annotator(sample: Sample, sentences: tuple[str, ...]) -> Sample:
+    return Sample(
+        sample.id,
+        sample.before,
+        sample.after,
+        sample.sentences,
+        sample.changes,
+        sample.camera,
+        sample.kind,
+        (*sample.further, sentences),
+    )
+
+
+def _entries(path: Path) -> list[object]:
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        there = sorted(p.name for p in path.parent.glob("*.json"))
+        raise SampleError(f"{path} does not exist; this folder has {there or 'no JSON files'}") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise SampleError(f"{path} cannot be read as JSON ({error}); write or fetch it again") from error
+    if not isinstance(entries, list):
+        raise SampleError(f"{path}: expected a list of annotations, found {type(entries).__name__}")
+    return entries
+
+
+def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
+    if not isinstance(entry, dict) or "img_id" not in entry or not isinstance(entry.get("sentences"), list):
+        raise SampleError(f'{path}: entry {position} is not {{"img_id": ..., "sentences": [...]}}')
+    name = str(entry["img_id"])
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise SampleError(f"{path}: entry {position} has the id {name!r}, which cannot be a file name")
+    try:
+        changes = tuple(_change(c) for c in entry.get("changes", ()))
+    except (KeyError, TypeError, ValueError) as error:
+        raise SampleError(f"{path}: sample {name} has a broken change ({error!r})") from error
+    sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
+    return Sample(
+        id=name,
+        before=folder / f"{name}.png",
+        after=folder / f"{name}_2.png",
+        sentences=tuple(s for s in sentences if re.search(r"[^\W\d_]", s)),
+        changes=changes,
+        camera=str(entry.get("camera", "")),
+        kind=str(entry.get("kind", "")),
+    )
+
+
+def _box(values: object) -> Box | None:
+    if values is None:
+        return None
+    if not isinstance(values, list) or len(values) != len(("x", "y", "width", "height")):
+        raise ValueError(f"box {values!r} is not [x, y, width, height]")
+    x, y, width, height = (float(v) for v in values)
+    return x, y, width, height
+
+
+def _change(entry: Mapping[str, object]) -> SampleChange:
+    return SampleChange(
+        type=str(entry["type"]),
+        object=str(entry["object"]),
+        count=int(str(entry["count"])),
+        box_before=_box(entry["box_before"]),
+        box_after=_box(entry["box_after"]),
+        sentence=str(entry.get("sentence", "")),
+    )
+
+
+def sample_entry(sample: Sample) -> dict[str, object]:
+    """The JSON entry of a sample's first annotation."""
+    return {
+        "img_id": sample.id,
+        "sentences": list(sample.sentences),
+        "camera": sample.camera,
+        "kind": sample.kind,
+        "changes": [asdict(c) for c in sample.changes],
+    }
+
+
+def write_image(path: Path, image: Image) -> None:
+    """Write an RGB image ``(height, width, 3)`` as a lightly compressed PNG.
+
+    Raises:
+        SampleError: the file cannot be written.
+    """
+    bgr = np.ascontiguousarray(image[..., ::-1])
+    if not cv2.imwrite(str(path), bgr, [cv2.IMWRITE_PNG_COMPRESSION, 1]):
+        raise SampleError(f"{path} cannot be written; is the disk full or the folder read-only?")
+
+
+def write_split(folder: Path, split: str, samples: Iterable[Sample]) -> None:
+    """Write ``<split>.json``; the images are expected to be there already."""
+    entries = [sample_entry(s) for s in samples]
+    text = "[\n" + ",\n".join(json.dumps(e) for e in entries) + "\n]\n"
+    (folder / f"{split}.json").write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill that becomes `out` only when the block ends without an error.
+
+    A half-written folder must not be mistaken for a set of samples, so the work happens in
+    ``<out>.part``, which an interrupted run leaves behind for nobody and the next run replaces.
+
+    Raises:
+        SampleError: `out` exists already, or cannot be made.
+    """
+    if out.exists():
+        raise SampleError(f"{out} exists already; delete it or choose another folder")
+    part = out.with_name(out.name + ".part")
+    try:
+        if part.exists():
+            shutil.rmtree(part)
+        part.mkdir(parents=True)
+    except OSError as error:
+        raise SampleError(f"{part} cannot be made ({error.strerror}); choose another folder") from error
+    try:
+        yield part
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    part.replace(out)
