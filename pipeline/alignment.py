@@ -1,4 +1,4 @@
-"""Alignment of a frame pair by small integer shifts, the one of least L2 distance (Jhamtani 2018, section 3)."""
+"""Alignment of a frame pair: the small integer shift of least L2 distance (Jhamtani 2018, section 3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Shift = tuple[int, int]
 """``(dx, dy)`` in pixels: content of the before frame moved by this lies on the after frame."""
 
-_ROW_STRIDE = 16
+_MAX_WIDTH = 33_000  # elements a row: 33,000 * 255^2 < 2^31
 
 
 def alignment_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) -> Shift:
@@ -30,25 +30,32 @@ def alignment_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shi
     Raises:
         ValueError: images of different shapes or not uint8, a negative `max_shift`, or no window left.
     """
-    if before.shape != after.shape or before.ndim != 3 or before.dtype != np.uint8 or after.dtype != np.uint8:  # noqa: PLR2004 - axes
+    _check(before, after, max_shift)
+    if max_shift == 0:
+        return (0, 0)
+    height, width, channels = before.shape
+    span = range(-max_shift, max_shift + 1)
+    shifts = [(dx, dy) for dy in span for dx in span]
+    shifts.sort(key=lambda shift: (shift[0] ** 2 + shift[1] ** 2, shift[1], shift[0]))
+    offsets = np.array([((max_shift - dx) * channels, max_shift - dy) for dx, dy in shifts], np.int64)
+    window = after[max_shift : height - max_shift, max_shift : width - max_shift]
+    lines = np.ascontiguousarray(window).reshape(height - 2 * max_shift, -1)
+    return shifts[_least(np.ascontiguousarray(before).reshape(height, -1), lines, offsets)]
+
+
+def _check(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) -> None:
+    if before.shape != after.shape or before.ndim != 3 or {before.dtype, after.dtype} != {np.dtype(np.uint8)}:  # noqa: PLR2004 - axes
         raise ValueError(
             f"alignment takes two uint8 (h, w, 3) images of one shape, not {before.dtype} {before.shape} "
             f"and {after.dtype} {after.shape}"
         )
+    height, width, channels = before.shape
     if max_shift < 0:
         raise ValueError(f"max_shift is {max_shift}; it must be 0 or more pixels")
-    height, width, channels = before.shape
     if 2 * max_shift >= min(height, width):
         raise ValueError(f"images of {width}x{height} are too small for shifts of {max_shift} pixels")
-    if max_shift == 0:
-        return (0, 0)
-    span = range(-max_shift, max_shift + 1)
-    shifts = sorted(
-        ((dx, dy) for dy in span for dx in span), key=lambda s: (s[0] ** 2 + s[1] ** 2, s[1], s[0])
-    )
-    flat = (np.ascontiguousarray(image).reshape(height, -1) for image in (before, after))
-    best = _least(*flat, np.array(shifts, np.int64), max_shift, channels)
-    return shifts[best]
+    if width * channels > _MAX_WIDTH:
+        raise ValueError(f"images {width} pixels wide are too wide to align: resize them to analysis size")
 
 
 def shifted(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
@@ -72,41 +79,38 @@ def shifted(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
 
 
 @njit(nogil=True, cache=True)
-def _least(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], shifts: NDArray[np.int64], margin: int, channels: int
-) -> int:
-    """Index of the shift of least squared distance; the first of equals.
+def _least(before: NDArray[np.uint8], window: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
+    """Index of the offset ``(x, y)`` at which before is nearest to the window of after; the first of equals.
 
-    A shift is dropped as soon as its partial sum reaches the least so far, which is exact because sums only
-    grow. Rows are taken at a stride, so that a few of them already stand for the whole frame.
+    An offset is dropped as soon as its partial sum reaches the least so far, which is exact because sums only
+    grow. Rows are taken in the order of their distance under the second shift, the greatest first: they hold
+    what moved and what has texture, so that a few of them decide.
     """
-    height, width = after.shape
-    start = margin * channels
-    count = width - 2 * start
-    least = np.int64(2**62)
-    best = 0
-    for s in range(shifts.shape[0]):
-        dx, dy = shifts[s, 0] * channels, shifts[s, 1]
+    height, width = window.shape
+    distances = np.empty((2, height), np.int64)
+    for s in range(2):
+        x, y = offsets[s]
+        for row in range(height):
+            distances[s, row] = _row_distance(before[y + row, x : x + width], window[row])
+    rows = np.argsort(-distances[1])
+    least, best = distances[0].sum(), 0
+    for s in range(1, offsets.shape[0]):
+        x, y = offsets[s]
         total = np.int64(0)
-        for phase in range(_ROW_STRIDE):
-            for y in range(margin + phase, height - margin, _ROW_STRIDE):
-                total += _squared(
-                    after[y, start : start + count], before[y - dy, start - dx : start - dx + count]
-                )
-                if total >= least:
-                    break
+        for row in rows:
+            total += _row_distance(before[y + row, x : x + width], window[row])
             if total >= least:
                 break
         if total < least:
-            least = total
-            best = s
+            least, best = total, s
     return best
 
 
 @njit(nogil=True, cache=True)
-def _squared(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
-    total = np.int32(0)  # overflows from 33,025 elements a row: 11,008 RGB pixels
+def _row_distance(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
+    """Sum of squared differences of at most _MAX_WIDTH elements."""
+    total = np.int32(0)  # half the width of 64 bits: twice the lanes
     for x in range(a.size):
         d = np.int32(a[x]) - np.int32(b[x])
         total = np.int32(total + np.int32(d * d))
-    return np.int64(total)
+    return int(total)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from pipeline.alignment import Shift, alignment_shift, shifted
 
+_GRID = 4000  # pixels from which the light is matched: enough for two numbers a channel
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
@@ -42,6 +44,15 @@ class ChangeOptions:
     min_area: float = 0.0
     light_correlation: float | None = 0.7
     max_clusters: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot find anything."""
+        if min(self.size) < 2 * self.max_shift + 1 or self.max_shift < 0:
+            raise ValueError(f"size {self.size} must exceed twice max_shift, {self.max_shift}, on both sides")
+        if self.blur < 1 or self.max_clusters < 1 or self.min_samples < 1 or not self.eps >= 0:
+            raise ValueError("blur, max_clusters and min_samples must be at least 1, eps at least 0")
+        if not (self.delta >= 0 and self.noise_factor >= 0 and 0 <= self.min_area <= 1):
+            raise ValueError("delta and noise_factor must be 0 or more, min_area within 0..1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,15 +93,15 @@ def difference_mask(
 
 
 def difference(before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions) -> Difference:
-    """Align a pair, match its light, smooth it and threshold it; arguments and errors of `difference_mask`."""
-    small, onto = _resized(before, options.size), _resized(after, options.size)
+    """Align a pair, match its light, smooth and threshold it; arguments and errors of `difference_mask`."""
+    small, onto = resized(before, options.size), resized(after, options.size)
     shift = alignment_shift(small, onto, options.max_shift)
     moved = shifted(small, shift)
     if options.match_light:
         moved = light_matched(moved, onto)
     if options.blur > 1:
         box = (options.blur, options.blur)
-        moved, onto = cv2.blur(moved, box), cv2.blur(onto, box)
+        moved, onto = np.asarray(cv2.blur(moved, box), np.uint8), np.asarray(cv2.blur(onto, box), np.uint8)
     mask = _active(moved, onto, options.delta, options.noise_factor)
     dx, dy = shift
     height, width = mask.shape
@@ -101,8 +112,9 @@ def difference(before: NDArray[np.uint8], after: NDArray[np.uint8], options: Cha
     return Difference(shift, moved, onto, mask)
 
 
-def _resized(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:  # noqa: PLR2004 - RGB
+def resized(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """An RGB uint8 ``(h, w, 3)`` image at ``(height, width)``: by area, by interpolation where it grows."""
+    if image.dtype != np.uint8 or image.shape[2:] != (3,) or image.size == 0:
         raise ValueError(f"a frame is RGB uint8 (h, w, 3), not {image.dtype} {image.shape}")
     height, width = size
     if image.shape[:2] == size:
@@ -122,7 +134,7 @@ def light_matched(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArra
     Returns:
         RGB uint8 of the same shape; gains stay within 0.4..2.5.
     """
-    step = max(1, round((before.shape[0] * before.shape[1] / 6000) ** 0.5))
+    step = max(1, round((before.shape[0] * before.shape[1] / _GRID) ** 0.5))
     table = _light_table(
         np.ascontiguousarray(before[::step, ::step]).reshape(-1, 3),
         np.ascontiguousarray(after[::step, ::step]).reshape(-1, 3),
@@ -134,29 +146,47 @@ def light_matched(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArra
 def _light_table(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Look-up table ``(1, 256, 3)`` from before's levels to after's."""
     table = np.empty((1, 256, 3), np.uint8)
-    residuals = np.empty(before.shape[0])
     for channel in range(3):
-        gain, offset, limit = 1.0, 0.0, 1e9
-        for _ in range(5):
-            n, sx, sy, sxx, sxy = 0, 0.0, 0.0, 0.0, 0.0
-            for i in range(before.shape[0]):
-                x, y = float(before[i, channel]), float(after[i, channel])
-                if abs(y - gain * x - offset) <= limit:
-                    n += 1
-                    sx += x
-                    sy += y
-                    sxx += x * x
-                    sxy += x * y
-            spread = sxx - sx * sx / n
-            gain = (sxy - sx * sy / n) / spread if spread > 25.0 * n else 1.0
-            gain = min(max(gain, 0.4), 2.5)
-            offset = (sy - gain * sx) / n
-            for i in range(before.shape[0]):
-                residuals[i] = abs(float(after[i, channel]) - gain * float(before[i, channel]) - offset)
-            limit = max(2.5 * 1.4826 * np.median(residuals), 3.0)
+        gain, offset = _line(before[:, channel].astype(np.float32), after[:, channel].astype(np.float32))
         for level in range(256):
             table[0, level, channel] = np.uint8(min(max(round(gain * level + offset), 0), 255))
     return table
+
+
+@njit(nogil=True, cache=True)
+def _line(x: NDArray[np.float32], y: NDArray[np.float32]) -> tuple[float, float]:
+    """Gain and offset of y over x by least squares; twice again without what lies beyond 2.5 deviations."""
+    gain, offset, limit = np.float32(1.0), np.float32(0.0), np.float32(1e9)
+    residuals = np.empty(x.size, np.float32)
+    for _ in range(3):
+        n, sx, sy, sxx, sxy = 0, 0.0, 0.0, 0.0, 0.0
+        for i in range(x.size):
+            if abs(y[i] - gain * x[i] - offset) <= limit:
+                n += 1
+                sx += x[i]
+                sy += y[i]
+                sxx += x[i] * x[i]
+                sxy += x[i] * y[i]
+        spread = sxx - sx * sx / n
+        gain = np.float32(min(max((sxy - sx * sy / n) / spread, 0.4), 2.5) if spread > 25.0 * n else 1.0)
+        offset = np.float32((sy - gain * sx) / n)
+        for i in range(x.size):
+            residuals[i] = abs(y[i] - gain * x[i] - offset)
+        limit = np.float32(max(2.5 * 1.4826 * _median(residuals), 3.0))
+    return float(gain), float(offset)
+
+
+@njit(nogil=True, cache=True)
+def _median(residuals: NDArray[np.float32]) -> float:
+    """Median to a quarter of a grey level, by counting."""
+    counts = np.zeros(4096, np.int32)
+    for residual in residuals:
+        counts[min(int(residual * 4), 4095)] += 1
+    seen, level = counts[0], 0
+    while 2 * seen < residuals.size:
+        level += 1
+        seen += counts[level]
+    return (level + 0.5) / 4
 
 
 @njit(nogil=True, cache=True)
@@ -166,20 +196,31 @@ def _active(
     """Pixels whose squared RGB distance exceeds the square of max(delta, noise_factor x median distance)."""
     height, width = before.shape[:2]
     squares = np.empty((height, width), np.int32)
-    counts = np.zeros(3 * 255 * 255 + 1, np.int32)
     for y in range(height):
+        a, b, row = before[y], after[y], squares[y]
         for x in range(width):
-            total = 0
-            for channel in range(3):
-                d = int(before[y, x, channel]) - int(after[y, x, channel])
-                total += d * d
-            squares[y, x] = total
-            counts[total] += 1
-    half, seen, median = (height * width + 1) // 2, 0, 0
-    while True:
-        seen += counts[median]
-        if seen >= half:
-            break
-        median += 1
+            red = np.int32(a[x, 0]) - np.int32(b[x, 0])
+            green = np.int32(a[x, 1]) - np.int32(b[x, 1])
+            blue = np.int32(a[x, 2]) - np.int32(b[x, 2])
+            row[x] = np.int32(red * red) + np.int32(green * green) + np.int32(blue * blue)
+    median = _median_square(squares, 1 << 12)  # a short list of counts stays in the fastest cache
+    if median < 0:
+        median = _median_square(squares, 3 * 255 * 255 + 1)
     limit = max(delta, noise_factor * np.sqrt(median))
-    return squares > limit * limit
+    active: NDArray[np.bool_] = squares > np.int32(min(limit * limit, 2e9))
+    return active
+
+
+@njit(nogil=True, cache=True)
+def _median_square(squares: NDArray[np.int32], levels: int) -> int:
+    """The lower median; -1 where it is not below `levels`."""
+    counts = np.zeros((4, levels + 1), np.int32)  # four lists: equal neighbours do not wait for each other
+    for row in squares:
+        for x in range(row.size):
+            counts[x & 3, min(row[x], levels)] += 1
+    seen = 0
+    for level in range(levels):
+        seen += counts[0, level] + counts[1, level] + counts[2, level] + counts[3, level]
+        if 2 * seen >= squares.size:
+            return level
+    return -1

@@ -50,7 +50,8 @@ def find_changes(
         pairs: any number of frame pairs.
         options: how changes are found; None for the defaults.
         rank: gives clusters their salience; None ranks by the area of the box, the paper's heuristic.
-        device: a torch device clusters the batch on it; None clusters with numba on the CPU.
+        device: a GPU's torch device (``"cuda"``) clusters the batch on it; None and ``"cpu"`` cluster with
+            numba.
 
     Returns:
         One change per pair, in their order.
@@ -89,7 +90,8 @@ def image_changes(
         rank: gives clusters their salience; None ranks by the area of the box.
 
     Returns:
-        The alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32 ``(K,)``.
+        The alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32
+        ``(K,)``.
 
     Raises:
         ValueError: an image is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
@@ -102,8 +104,8 @@ def salience_features(cluster: Cluster) -> NDArray[np.float32]:
     """The alignment prior's features of a cluster (Jhamtani 2018, section 4).
 
     Returns:
-        float32 ``(4,)``: height, width and area of the tight box and the share of active pixels, all in 0..1 of
-        the frame.
+        float32 ``(4,)``: height, width and area of the tight box and the share of active pixels, all in 0..1
+        of the frame.
     """
     _, _, width, height = cluster.box
     return np.array([height, width, height * width, cluster.active_pixels / cluster.mask.size], np.float32)
@@ -119,7 +121,11 @@ def _clustered(
 ) -> list[tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]]:
     if not differences:
         return []
-    labels = dbscan(np.stack([d.mask for d in differences]), options.eps, options.min_samples, device)
+    if device in {None, "cpu"}:
+        labels = [dbscan(d.mask, options.eps, options.min_samples) for d in differences]
+    else:
+        stack = np.stack([d.mask for d in differences])
+        labels = list(dbscan(stack, options.eps, options.min_samples, device))
     found = []
     for each, plane in zip(differences, labels, strict=True):
         clusters = find_clusters(plane, _kept(each, plane, options))
@@ -153,14 +159,18 @@ def _correlations(moments: NDArray[np.int64]) -> NDArray[np.float64]:
     n, sx, sy, sxx, syy, sxy = moments.T.astype(np.float64)
     variances = (n * sxx - sx * sx) * (n * syy - sy * sy)
     covariance = n * sxy - sx * sy
-    return np.divide(covariance, np.sqrt(variances), out=np.zeros_like(covariance), where=variances > 0)
+    flat = np.zeros(len(moments), np.float64)
+    correlations: NDArray[np.float64] = np.divide(
+        covariance, np.sqrt(variances), out=flat, where=variances > 0
+    )
+    return correlations
 
 
 @njit(nogil=True, cache=True)
 def _moments(
     before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32], count: int
 ) -> NDArray[np.int64]:
-    """Per label: pixels, sums, squared sums and product sum of the grey values (R + 2 G + B), int64 ``(K, 6)``."""
+    """Pixels, sums, squared sums and product sum of the grey values R + 2 G + B per label, ``(K, 6)``."""
     moments = np.zeros((count, 6), np.int64)
     for y in range(labels.shape[0]):
         for x in range(labels.shape[1]):

@@ -23,26 +23,30 @@ _BLOCK = 16
 _STRUCTURED = 3.0  # root mean square gradient (grey levels a pixel) from which a block has structure
 _SAME = 0.4  # correlation from which a block shows the same structure
 _COLLAPSE = 0.35  # gradient energy below this share of what it was: covered, blacked out or blurred
+_MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
+_FEW = 0.25  # share below which the view is another one
 _BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
 
 
 def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEvent:
     """What happened to the scene as a whole, judged on two luma planes.
 
-    Structure is compared block by block through gradient orientations with double angles, which brightness,
-    contrast and even inverted contrast (infrared at night) leave as they are.
+    Structure is compared block by block through gradient orientations with double angles, which
+    brightness, contrast and even inverted contrast (infrared at night) leave as they are.
 
     Args:
         before: luma uint8 ``(h, w)``.
         after: luma uint8; its size may differ.
 
     Returns:
-        OBSTRUCTED where structure collapses (covered, blacked-out or blurred lens), LIGHT where structure stays
-        and brightness changes, VIEW where structure is another one, NONE where at most a part of the blocks
-        changed, as a big object does.
+        OBSTRUCTED where structure collapses (covered, blacked-out or blurred lens), LIGHT where structure
+        stays and brightness changes, VIEW where structure is another one, NONE where at most a part of the
+        blocks changed, as a big object does.
     """
     scaled = [cv2.resize(plane, _SIZE, interpolation=cv2.INTER_AREA) for plane in (before, after)]
-    planes = [cv2.GaussianBlur(plane.astype(np.float32), (3, 3), 0.8) for plane in scaled]
+    planes = [
+        np.asarray(cv2.GaussianBlur(plane.astype(np.float32), (3, 3), 0.8), np.float32) for plane in scaled
+    ]
     fields = [_orientations(plane) for plane in planes]
     energies = [np.sqrt(_blocks((field**2).sum(-1)).mean(-1)) for field in fields]
     structured = np.maximum(*energies) >= _STRUCTURED
@@ -54,12 +58,12 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
     kept = float(same[structured].mean())
     sharpness = float(energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6))
     contrast = float(planes[1].std() / max(planes[0].std(), 1e-6))
-    if sharpness < _COLLAPSE and (kept < 0.5 or sharpness < 0.5 * contrast):
+    if sharpness < _COLLAPSE and (kept < _MOST or sharpness < 0.5 * contrast):
         return SceneEvent.OBSTRUCTED
-    if kept < 0.25:
+    if kept < _FEW:
         return SceneEvent.VIEW
     lit = np.abs(brightness[1] - brightness[0])[structured & same]
-    if kept >= 0.5 and float(np.median(lit)) >= _BRIGHTER:
+    if kept >= _MOST and float(np.median(lit)) >= _BRIGHTER:
         return SceneEvent.LIGHT
     return SceneEvent.NONE
 
@@ -88,4 +92,5 @@ def _correlation(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.f
 
 def _centred(plane: NDArray[np.float32]) -> NDArray[np.float32]:
     blocks = _blocks(plane)
-    return blocks - blocks.mean(1, keepdims=True)
+    centred: NDArray[np.float32] = blocks - blocks.mean(1, keepdims=True)
+    return centred

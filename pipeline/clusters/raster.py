@@ -15,6 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+_CORE = np.uint8(2)
+_FAR = 1 << 40  # beyond every half width
+_SMALL_DISC = 8  # discs of so many rows from centre to edge are counted for a whole row at once
+
 Runs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """First and last column of every run; first run of every chain; first chain of every row; row of every chain.
 
@@ -27,8 +31,8 @@ def dbscan(
     """Label the clusters of active pixels, exactly as DBSCAN on their coordinates would.
 
     The partition of core pixels and the noise equal scikit-learn's; labels count 0, 1, 2, ... in the raster
-    order of each cluster's first core pixel. A border pixel joins its nearest core pixel's cluster (of equally
-    near ones that of the nearest row, the upper before the lower, the left before the right).
+    order of each cluster's first core pixel. A border pixel joins its nearest core pixel's cluster (of
+    equally near ones that of the nearest row, the upper before the lower, the left before the right).
 
     Args:
         mask: bool ``(h, w)``, or ``(n, h, w)`` for n masks at once.
@@ -70,7 +74,8 @@ def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
     widths = np.floor(np.sqrt(np.maximum(eps * eps - rows * rows, 0.0))).astype(np.int64)
     widths += (widths + 1) ** 2 + rows * rows <= eps * eps  # a root that rounding cut short
     widths -= widths**2 + rows * rows > eps * eps  # or made too long
-    return np.minimum(widths, longest)
+    cut: NDArray[np.int64] = np.minimum(widths, longest)
+    return cut
 
 
 @njit(nogil=True, cache=True)
@@ -89,42 +94,82 @@ def _label(
 def _cores(mask: NDArray[np.uint8], half: NDArray[np.int64], min_samples: int) -> NDArray[np.uint8]:
     """Kind of every pixel: 0 inactive, 1 active, 2 core."""
     height, width = mask.shape
-    sums = np.zeros((height, width + 1), np.int32)
-    for y in range(height):
-        total = np.int32(0)
-        for x in range(width):
-            total += mask[y, x]
-            sums[y, x + 1] = total
+    sums = _row_sums(mask, half)
     kind = np.zeros((height, width), np.uint8)
     for y in range(height):
-        if sums[y, width] == 0:
+        if sums[y + half.size - 1, -1] == 0:
             continue
-        for x in range(width):
-            if mask[y, x]:
-                kind[y, x] = 2 if _dense(sums, half, min_samples, x, y) else 1
+        if half.size <= _SMALL_DISC:
+            count = _row_counts(sums, half, y, width)
+            for x in range(width):
+                kind[y, x] = mask[y, x] * (np.uint8(1) + np.uint8(count[x] >= min_samples))
+        else:
+            for x in range(width):
+                if mask[y, x]:
+                    kind[y, x] = 2 if _dense(sums, half, min_samples, x, y) else 1
     return kind
+
+
+@njit(nogil=True, cache=True)
+def _row_sums(mask: NDArray[np.uint8], half: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Prefix sums of every row, with so wide a margin that a disc around any pixel stays inside."""
+    height, width = mask.shape
+    above, left = half.size - 1, half[0]
+    sums = np.zeros((height + 2 * above, width + 1 + 2 * left), np.int32)
+    for y in range(height):
+        total = np.int32(0)
+        row = sums[y + above]
+        for x in range(width):
+            total += mask[y, x]
+            row[x + left + 1] = total
+        row[left + width + 1 :] = total
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _row_counts(sums: NDArray[np.int32], half: NDArray[np.int64], y: int, width: int) -> NDArray[np.int32]:
+    """Active pixels in the discs around all pixels of a row: faster than one by one if discs are small."""
+    counts = np.zeros(width, np.int32)
+    above, left = half.size - 1, half[0]
+    for dy in range(-above, above + 1):
+        row, reach = sums[y + above + dy], half[abs(dy)]
+        ends, starts = row[left + reach + 1 :][:width], row[left - reach :][:width]
+        for x in range(width):
+            counts[x] += ends[x] - starts[x]
+    return counts
 
 
 @njit(nogil=True, cache=True)
 def _dense(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int, x: int, y: int) -> bool:
     """Whether the disc around a pixel holds enough; nearest rows first, so that most pixels need few."""
-    height, width = sums.shape[0], sums.shape[1] - 1
+    above, left = half.size - 1, half[0]
     found = 0
     for dy in range(half.size):
-        left, right = max(x - half[dy], 0), min(x + half[dy] + 1, width)
-        if y >= dy:
-            found += sums[y - dy, right] - sums[y - dy, left]
-        if dy > 0 and y + dy < height:
-            found += sums[y + dy, right] - sums[y + dy, left]
+        start, end = left + x - half[dy], left + x + half[dy] + 1
+        found += sums[y + above - dy, end] - sums[y + above - dy, start]
+        if dy > 0:
+            found += sums[y + above + dy, end] - sums[y + above + dy, start]
         if found >= min_samples:
             return True
     return False
 
 
 @njit(nogil=True, cache=True)
+def _count_runs(kind: NDArray[np.uint8]) -> int:
+    """Number of runs of core pixels, so that the lists of runs are no longer than needed."""
+    runs = 0
+    for y in range(kind.shape[0]):
+        row = kind[y]
+        runs += row[0] == _CORE
+        for x in range(1, row.size):
+            runs += (row[x] == _CORE) & (row[x - 1] != _CORE)
+    return runs
+
+
+@njit(nogil=True, cache=True)
 def _core_runs(kind: NDArray[np.uint8], reach: int) -> Runs:
     height, width = kind.shape
-    most = height * ((width + 1) // 2) + 1
+    most = _count_runs(kind) + 1
     first, last, chain_run = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     chain_row = np.empty(most, np.int64)
     row_chain = np.empty(height + 1, np.int64)
@@ -133,7 +178,7 @@ def _core_runs(kind: NDArray[np.uint8], reach: int) -> Runs:
         row_chain[y] = chains
         previous = -1  # last core column of this row so far
         for x in range(width):
-            if kind[y, x] != 2:  # noqa: PLR2004 - core
+            if kind[y, x] != _CORE:
                 continue
             if previous < 0 or x - previous > 1:
                 if previous < 0 or x - previous > reach:
@@ -172,15 +217,14 @@ def _connect(runs: Runs, half: NDArray[np.int64], parent: NDArray[np.int64]) -> 
                     if first[chain_run[b]] > right:
                         break
                     one, other = _root(parent, a), _root(parent, b)
-                    if one != other and _touch(first, last, chain_run, a, b, half[dy]):
+                    if one != other and _touch(runs, a, b, half[dy]):
                         parent[max(one, other)] = min(one, other)
 
 
 @njit(nogil=True, cache=True)
-def _touch(
-    first: NDArray[np.int64], last: NDArray[np.int64], chain_run: NDArray[np.int64], a: int, b: int, gap: int
-) -> bool:
+def _touch(runs: Runs, a: int, b: int, gap: int) -> bool:
     """Whether any run of chain a comes within `gap` columns of any run of chain b."""
+    first, last, chain_run, _, _ = runs
     i, j = chain_run[a], chain_run[b]
     while i < chain_run[a + 1] and j < chain_run[b + 1]:
         if last[i] + gap < first[j]:
@@ -223,30 +267,32 @@ def _join_borders(
 @njit(nogil=True, cache=True)
 def _nearest(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: int, y: int) -> int:
     """Label of the nearest core pixel within eps, else -1."""
-    first, last, chain_run, row_chain, _ = runs
-    height = row_chain.size - 1
-    least = np.int64(2**62)
-    label = np.int32(-1)
+    height, width = labels.shape
+    least, label = height * height + width * width, -1
     for dy in range(half.size):
         if dy * dy >= least:
             break
         for row in (y - dy, y + dy):
             if row < 0 or row >= height:
                 continue
-            low, high = chain_run[row_chain[row]], chain_run[row_chain[row + 1]]
-            end = high
-            while low < high:  # the first run that begins right of x
-                middle = (low + high) // 2
-                if first[middle] > x:
-                    high = middle
-                else:
-                    low = middle + 1
-            if low > chain_run[row_chain[row]]:
-                dx = max(x - last[low - 1], 0)
-                if dx <= half[dy] and dx * dx + dy * dy < least:
-                    least, label = dx * dx + dy * dy, labels[row, x - dx]
-            if low < end:
-                dx = first[low] - x
-                if dx <= half[dy] and dx * dx + dy * dy < least:
-                    least, label = dx * dx + dy * dy, labels[row, x + dx]
+            for dx in _beside(runs, row, x):
+                if abs(dx) <= half[dy] and dx * dx + dy * dy < least:
+                    least, label = dx * dx + dy * dy, int(labels[row, x + dx])
     return label
+
+
+@njit(nogil=True, cache=True)
+def _beside(runs: Runs, row: int, x: int) -> tuple[int, int]:
+    """Steps from column x of a row to its nearest core pixel on the left (or at x) and on the right."""
+    first, last, chain_run, row_chain, _ = runs
+    begin, end = chain_run[row_chain[row]], chain_run[row_chain[row + 1]]
+    low, high = begin, end
+    while low < high:  # the first run that begins right of x
+        middle = (low + high) // 2
+        if first[middle] > x:
+            high = middle
+        else:
+            low = middle + 1
+    left = min(last[low - 1] - x, 0) if low > begin else -_FAR
+    right = first[low] - x if low < end else _FAR
+    return left, right

@@ -70,7 +70,7 @@ def _labelled(core: Tensor, half: NDArray[np.int64]) -> Tensor:
     labels = torch.full(core.shape, -1, dtype=torch.int64, device=core.device)
     if first.numel() == 0:
         return labels
-    root = _components(first.numel(), *_joined(plane, row, first, last, half, height, width))
+    root = _components(first.numel(), *_joined(plane * height + row, first, last, half, (height, width)))
     is_root = root == torch.arange(root.numel(), device=root.device)
     number = is_root.cumsum(0) - 1
     before = torch.bincount(plane[is_root], minlength=count).cumsum(0).roll(1)
@@ -82,10 +82,11 @@ def _labelled(core: Tensor, half: NDArray[np.int64]) -> Tensor:
 
 
 def _joined(
-    plane: Tensor, row: Tensor, first: Tensor, last: Tensor, half: NDArray[np.int64], height: int, width: int
+    line: Tensor, first: Tensor, last: Tensor, half: NDArray[np.int64], size: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """Edges between runs, as two index vectors."""
-    line = plane * height + row
+    """Edges between runs, as two index vectors; a line is a row of the batch, size the height and width."""
+    height, width = size
+    row = line % height
     span = width + 2 * int(half[0]) + 2  # keys of one row never reach into the next
     firsts, lasts = line * span + first, line * span + last
     here = torch.arange(first.numel(), device=first.device)
@@ -129,8 +130,8 @@ def _join_borders(labels: Tensor, border: Tensor, half: NDArray[np.int64]) -> No
     offsets = torch.from_numpy(_disc(half)).to(labels.device)
     step = max(1, _CHUNK // len(offsets))
     joined = []
-    for part in border.split(step):
-        plane, y, x = (column[:, None] for column in part.T)
+    for start in range(0, len(border), step):
+        plane, y, x = (column[:, None] for column in border[start : start + step].T)
         rows, columns = y + offsets[:, 0], x + offsets[:, 1]
         inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
         seen = labels[plane, rows.clamp(0, height - 1), columns.clamp(0, width - 1)]
