@@ -30,7 +30,9 @@ _LATENCY_DIGITS = 1
 _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
 _CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PLAIN_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-_OTHER_IN_RFC8785 = re.compile(rb"[:,\[]-?(?:[0-9]+(?:\.[0-9]+)?[eE]|[0-9]+\.0[,}\]]|0\.0000)|[:,\[]-0")
+_OTHER_IN_RFC8785 = re.compile(
+    rb"(?:^|[:,\[])-?(?:[0-9]+(?:\.[0-9]+)?[eE]|[0-9]+\.0(?:[,}\]]|$)|0\.0000)|(?:^|[:,\[])-0"
+)
 _HASH_MEMBER = re.compile(rb'"hash":"([0-9a-f]{64})",')
 
 
@@ -153,7 +155,7 @@ class Record(_Part):
     model: RecordModel
     config_sha256: Digest
     stream_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}-[0-9]{1,16}$")]
-    latency_ms: dict[Stage, Annotated[float, Field(ge=0)]] | None = None
+    latency_ms: dict[Stage, Annotated[float, Field(ge=0, le=_LARGEST_INTEGER)]] | None = None
     evidence: Evidence | None = None
     prev: Digest
     hash: Digest
@@ -284,6 +286,7 @@ def is_canonical(line: bytes) -> bool:
 
     The encoder written in C gives the same bytes as RFC 8785 but for some spellings of numbers (our keys are
     ASCII), and takes a sixth of the time; whatever could be such a number is decided by `rfc8785`.
+    Numbers beyond 2**53 - 1 are not distinguished; no field of a record may hold one.
     """
     try:
         value = json.loads(line)

@@ -328,7 +328,7 @@ with Journal(Path(sys.argv[1]), "yard", fsync=False) as journal:
 
 
 def test_sigkill_in_mid_write_loses_nothing_that_was_appended(tmp_path):
-    for _ in range(5):
+    for _ in range(3):
         writer = subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
         )

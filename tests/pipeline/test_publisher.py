@@ -1,7 +1,6 @@
 import logging
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -249,7 +248,7 @@ def test_a_server_killed_in_mid_stream_loses_duplicates_and_reorders_nothing(
     kills = {30, 90, 150}
     for second in range(total):
         journal.append(narration(second / 10 if chance.random() < 0.9 else 0))
-        time.sleep(0.01 if server.running else 0.02)
+        time.sleep(0.004 if server.running else 0.015)
         if second in kills:
             server.stop(signal.SIGKILL)
         elif second - 20 in kills:
@@ -348,90 +347,3 @@ def test_a_wrong_password_is_told_and_a_right_one_works(any_server, client, jour
     publish_to(any_server.url + "?password=s3cr3t").publish(record)
     assert on_stream(client) == [record]
     client.config_set("requirepass", "")
-
-
-class Listening:
-    """A thread that collects what `subscribe` yields."""
-
-    def __init__(self, *arguments):
-        self.heard, self.stop = [], threading.Event()
-        self._thread = threading.Thread(target=self._run, args=arguments)
-        self._thread.start()
-
-    def _run(self, *arguments):
-        for record in subscribe(*arguments, stop=self.stop):
-            self.heard.append(record)
-
-    def wait_for(self, count, limit_s=8.0):
-        deadline = time.monotonic() + limit_s
-        while len(self.heard) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return self.heard
-
-    def end(self):
-        self.stop.set()
-        self._thread.join(5)
-        assert not self._thread.is_alive()
-
-
-@pytest.fixture
-def listen():
-    listeners = []
-
-    def start(*arguments):
-        listeners.append(Listening(*arguments))
-        return listeners[-1]
-
-    yield start
-    for listener in listeners:
-        listener.stop.set()
-    for listener in listeners:
-        listener.end()
-
-
-def test_subscribers_hear_every_camera_and_those_that_come_later(server, tmp_path, publish_to, listen):
-    publisher = publish_to(server.url)
-    with Journal(tmp_path, "yard", fsync=False) as yard, Journal(tmp_path, "lot", fsync=False) as lot:
-        old = yard.append(narration())
-        publisher.publish(old)
-        everything = listen(server.url, None, "0")
-        from_now = listen(server.url, None, "$")
-        only_lot = listen(server.url, ["lot"], "0")
-        behind = listen(server.url, ["yard"], old.stream_id)
-        assert everything.wait_for(1) == [old]
-        time.sleep(0.3)
-        new = [yard.append(narration(1)), lot.append(narration(2, "lot"))]
-        for record in new:
-            publisher.publish(record)
-        assert sorted(r.id for r in everything.wait_for(3)) == ["lot-2", "yard-0", "yard-1"]
-        assert sorted(r.id for r in from_now.wait_for(2)) == ["lot-2", "yard-1"]
-        assert [r.id for r in only_lot.wait_for(1)] == ["lot-2"]
-        assert [r.id for r in behind.wait_for(1)] == ["yard-1"]
-
-
-def test_a_subscriber_outlives_the_server(any_server, journal, publish_to, listen, caplog):
-    publisher = publish_to(any_server.url)
-    listener = listen(any_server.url, None, "0")
-    publisher.publish(journal.append(narration(0)))
-    assert len(listener.wait_for(1)) == 1
-    any_server.stop(signal.SIGKILL)
-    time.sleep(0.3)
-    any_server.start()
-    journal.append(narration(1))
-    drain(journal, publisher, threading.Event())
-    assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
-    assert re.search("trying again", caplog.text)
-
-
-def test_a_subscriber_leaves_foreign_entries_out(any_server, client, journal, listen, caplog):
-    client.xadd(KEY, {"hello": "world"}, id="1-1")
-    client.xadd(KEY, {"json": "{}"}, id="1-2")
-    record = journal.append(narration())
-    client.xadd(KEY, {"json": record.line()}, id=record.stream_id)
-    assert listen(any_server.url, None, "0").wait_for(1) == [record]
-    assert caplog.text.count("is no record narrated/1") == 2
-
-
-def test_subscribing_to_nobody_fails_at_once(tmp_path):
-    with pytest.raises(ServerAwayError, match="cannot be reached"):
-        next(subscribe(f"unix://{tmp_path}/nobody.sock"))
