@@ -1,0 +1,208 @@
+"""Verbs that watch: run, replay, demo."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from daemon.config import CameraDefaults, Configuration, load_configuration
+from daemon.durations import parse_moment, parse_rate, parse_time
+from daemon.secrets import Secrets
+
+if TYPE_CHECKING:  # torch and numba load when a verb runs, not for --help
+    from daemon.ingest import Span
+    from daemon.plan import CameraPlan
+    from daemon.replay import ReplayOptions, ReplayReport
+    from models.captioner import Captioner
+    from pipeline.record import Record
+
+ConfigurationFile = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (YAML).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CaptionerFile = Annotated[
+    Path | None, typer.Option("--captioner-file", help="Another checkpoint than the one that is shipped.")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+_INTERRUPTED = 130
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make the verbs known."""
+    app.command("run")(run)
+    app.command("replay")(replay)
+    app.command("demo")(demo)
+
+
+def run(
+    config: ConfigurationFile,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+) -> None:
+    """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
+    configuration = load_configuration(config)
+    secrets = Secrets()
+    from daemon import live  # noqa: PLC0415
+    from daemon.log import start_logging  # noqa: PLC0415
+
+    start_logging(secrets, verbose=verbose)
+    raise typer.Exit(live.run(configuration, secrets))
+
+
+def replay(
+    paths: Annotated[list[str], typer.Argument(help="Video files, folders, globs, folders of stills.")],
+    *,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="End here; written like --from.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Files that are read at the same time.")] = 1,
+    json: Json = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the narrations in --out.")] = False,
+    start: Annotated[
+        str | None, typer.Option(help="Wall-clock time of the first frame (ISO 8601; UTC if unsaid).")
+    ] = None,
+    camera: Annotated[
+        str | None, typer.Option(help="Name of the camera; all files are then segments of this one.")
+    ] = None,
+    redis: Annotated[
+        str | None, typer.Option(help="Publish to redis://, rediss://, unix:// or embedded.")
+    ] = None,
+    sample: Annotated[str | None, typer.Option(help="Frames that are looked at, such as 2/s.")] = None,
+    lower: Annotated[float | None, typer.Option(help="Lower threshold, grey levels; else found.")] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper threshold, grey levels; else found.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="Take defaults, captioner and redis from this file.")
+    ] = None,
+    captioner_file: CaptionerFile = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+) -> None:
+    """Narrate footage that was recorded before."""
+    configuration = load_configuration(config) if config else None
+    plan = _plan(configuration, sample, lower, upper, start)
+    span = _span(begin, end)
+    url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
+    from daemon.output import check_output  # noqa: PLC0415
+
+    if out:
+        check_output(out, force=force)
+    captioner = _captioner(configuration, captioner_file, device)
+    from daemon.replay import ReplayOptions  # noqa: PLC0415
+
+    options = ReplayOptions(plan, span, jobs, url, out)
+    report = _replayed(paths, camera, captioner, options, json=json)
+    _finish(report, out)
+
+
+def demo(
+    video: Annotated[
+        Path | None, typer.Argument(help="A clip; without it OpenCV's vtest.avi is fetched.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report; its narrations are replaced.")] = Path(
+        "demo"
+    ),
+    captioner_file: CaptionerFile = None,
+    device: Device = "auto",
+) -> None:
+    """Narrate a clip through an embedded server, printing each narration as it arrives from the stream."""
+    from daemon.demo import run_demo  # noqa: PLC0415
+    from daemon.device import chosen_device  # noqa: PLC0415
+    from daemon.footage import demo_clip  # noqa: PLC0415
+    from models import load_captioner  # noqa: PLC0415
+
+    if video is not None and not video.is_file():
+        raise typer.BadParameter(f"there is no file {video}")
+    clip = video or demo_clip()
+    typer.echo(f"narrating {clip}", err=True)
+    captioner = load_captioner(captioner_file, chosen_device(device))
+    _finish(run_demo(clip, captioner, out), out)
+
+
+def _plan(
+    configuration: Configuration | None,
+    sample: str | None,
+    lower: float | None,
+    upper: float | None,
+    start: str | None,
+) -> CameraPlan:
+    """Settings of every file: the configuration's defaults, and what the command line says instead."""
+    defaults = configuration.defaults if configuration else CameraDefaults()
+    changed: dict[str, object] = {"lower": lower, "upper": upper}
+    try:
+        changed["sample"] = parse_rate(sample) if sample else None
+        started = parse_time(start) if start else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    for name in ("lower", "upper"):
+        value = changed[name]
+        if isinstance(value, float) and not 0 < value <= 255:  # noqa: PLR2004 - the range of uint8
+            raise typer.BadParameter(f"--{name} is {value:g}: give grey levels above 0, up to 255")
+    pairs = defaults.pairs.model_copy(update={k: v for k, v in changed.items() if v is not None})
+    from daemon.plan import camera_plan  # noqa: PLC0415
+
+    return camera_plan("replay", "", defaults.model_copy(update={"pairs": pairs}), started)
+
+
+def _span(begin: str | None, end: str | None) -> Span:
+    from daemon.ingest import Span  # noqa: PLC0415
+
+    try:
+        return Span(parse_moment(begin) if begin else None, parse_moment(end) if end else None)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _captioner(configuration: Configuration | None, path: Path | None, device: str | None) -> Captioner:
+    from daemon.config import CaptionerSettings  # noqa: PLC0415
+    from daemon.device import chosen_device  # noqa: PLC0415
+    from models import load_captioner  # noqa: PLC0415
+
+    settings = configuration.captioner if configuration else CaptionerSettings()
+    return load_captioner(path or settings.checkpoint, chosen_device(device or settings.device))
+
+
+def _replayed(
+    paths: list[str],
+    camera: str | None,
+    captioner: Captioner,
+    options: ReplayOptions,
+    *,
+    json: bool,
+) -> ReplayReport:
+    from rich.console import Console  # noqa: PLC0415
+
+    from daemon.inputs import find_footage  # noqa: PLC0415
+    from daemon.lines import json_line, offset_line  # noqa: PLC0415
+    from daemon.progress import ReplayProgress  # noqa: PLC0415
+    from daemon.replay import replay  # noqa: PLC0415
+
+    console = Console(stderr=True)
+
+    def show(record: Record, offset_s: float) -> None:
+        line = json_line(record) if json else offset_line(record, offset_s)
+        if console.is_terminal and sys.stdout.isatty():
+            console.file.write("\r\x1b[2K")  # the bar must not stay behind on the narration's line
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
+    with ReplayProgress(console) as progress:
+        return replay(find_footage(paths, camera), captioner, options, show, progress)
+
+
+def _finish(report: ReplayReport, out: Path | None) -> None:
+    for problem in report.problems:
+        typer.echo(f"narrated: {problem}", err=True)
+    if out and report.narrations:
+        typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
+    elif not report.problems:
+        typer.echo(f"{report.narrations or 'no'} narrations", err=True)
+    if report.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if report.problems:
+        raise typer.Exit(3)

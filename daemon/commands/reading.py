@@ -1,0 +1,114 @@
+"""Verbs that read what was narrated: tail, verify, schema."""
+
+from __future__ import annotations
+
+import json as json_format
+import signal
+import sys
+import threading
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon.commands.narrating import Json
+from daemon.config import configuration_schema, load_configuration
+from daemon.secrets import Secrets
+
+DEFAULT_SERVER = "redis://localhost:6379"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make the verbs known."""
+    app.command("tail")(tail)
+    app.command("verify")(verify)
+    app.command("schema")(schema)
+
+
+class Schema(StrEnum):
+    """What there is a schema of."""
+
+    RECORD = "record"
+    CONFIGURATION = "configuration"
+
+
+def tail(
+    *,
+    redis: Annotated[
+        str | None, typer.Option(help="The server; else the configuration's, else localhost.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="Take redis from this file.")] = None,
+    camera: Annotated[
+        list[str] | None, typer.Option(help="Only this camera; may be given several times.")
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Begin with what the stream still holds.")
+    ] = False,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    json: Json = False,
+) -> None:
+    """Print narrations as they arrive on the stream, until Ctrl-C."""
+    url = redis or (load_configuration(config).redis.url if config else None) or DEFAULT_SERVER
+    from daemon.lines import json_line, time_line  # noqa: PLC0415
+    from pipeline.publisher import subscribe  # noqa: PLC0415
+
+    stop = threading.Event()
+    kept = {
+        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        records = subscribe(Secrets().reveal(url), camera or None, "0" if from_start else "$", stop)
+        for record in islice(records, count):
+            sys.stdout.write((json_line(record) if json else time_line(record)) + "\n")
+            sys.stdout.flush()
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)
+
+
+def verify(
+    paths: Annotated[list[Path], typer.Argument(help="Journals, narrations.jsonl, or folders of journals.")],
+    json: Json = False,
+) -> None:
+    """Check that no byte of the journals was changed."""
+    from pipeline.journal import verify as verified  # noqa: PLC0415
+
+    found = verified(paths)
+    if json:
+        ends = [
+            {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
+            for (path, camera), end in found.ends.items()
+        ]
+        problems = [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in found.problems]
+        values = {
+            "ok": found.ok,
+            "files": found.files,
+            "lines": found.lines,
+            "ends": ends,
+            "problems": problems,
+        }
+        typer.echo(json_format.dumps(values))
+    else:
+        for problem in found.problems:
+            typer.echo(f"narrated: {problem}", err=True)
+        for (path, camera), end in found.ends.items():
+            typer.echo(f"{path}: {camera}: {end.seq} records, last hash {end.hash}")
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def schema(
+    of: Annotated[
+        Schema, typer.Argument(help="Of the published record, or of the configuration file.")
+    ] = Schema.RECORD,
+) -> None:
+    """Print a JSON Schema."""
+    if of is Schema.CONFIGURATION:
+        values = configuration_schema()
+    else:
+        from pipeline.record import json_schema  # noqa: PLC0415
+
+        values = json_schema()
+    typer.echo(json_format.dumps(values, indent=2))

@@ -1,0 +1,104 @@
+"""`narrated demo`: a server, a clip, and a listener who prints what comes out of the stream."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+
+from daemon.config import CameraDefaults
+from daemon.embedded import EmbeddedServer
+from daemon.inputs import find_footage
+from daemon.lines import time_line
+from daemon.output import check_output
+from daemon.plan import camera_plan
+from daemon.progress import ReplayProgress
+from daemon.replay import ReplayOptions, ReplayReport, replay
+from models.captioner import Captioner
+from pipeline.publisher import subscribe
+from pipeline.record import Record
+
+_LAST_ARRIVALS_S = 10.0
+
+
+class Listener:
+    """Prints the records of one camera as they arrive from the stream, in a thread of its own.
+
+    Args:
+        url: of the server.
+        camera: whose stream.
+
+    Attributes:
+        arrived: records printed.
+    """
+
+    def __init__(self, url: str, camera: str) -> None:
+        self.arrived = 0
+        self._url, self._camera = url, camera
+        self._stop, self._more = threading.Event(), threading.Condition()
+        self._thread = threading.Thread(target=self._listen, name="listener", daemon=True)
+        self._error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(_LAST_ARRIVALS_S)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many have arrived, but not for ever; raises what ended the thread."""
+        with self._more:
+            self._more.wait_for(lambda: self.arrived >= count or self._error is not None, _LAST_ARRIVALS_S)
+        if self._error is not None:
+            raise self._error
+
+    def _listen(self) -> None:
+        try:
+            for record in subscribe(self._url, [self._camera], "0", self._stop):
+                sys.stdout.write(time_line(record) + "\n")
+                sys.stdout.flush()
+                with self._more:
+                    self.arrived += 1
+                    self._more.notify_all()
+        except Exception as error:  # noqa: BLE001 - every thread's error reaches main
+            with self._more:
+                self._error = error
+                self._more.notify_all()
+
+
+def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
+    """Replay a clip into an embedded server, print what arrives from its stream, write the report.
+
+    Args:
+        clip: a video file.
+        captioner: writes the sentences.
+        out: folder of the report; narrations in it are replaced.
+
+    Raises:
+        OutputError: the folder cannot be written.
+        EmbeddedServerError: no server can be started.
+        PublisherError: the stream cannot be read.
+    """
+    check_output(out, force=True)
+    footage = find_footage([str(clip)])
+    console = Console(stderr=True)
+    with EmbeddedServer() as server, Listener(server.url, footage[0].camera) as listener:
+        console.print(
+            f"stream narrated:{{{footage[0].camera}}}:changes on {server.url}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=server.url, out=out)
+        with ReplayProgress(console) as progress:
+            report = replay(footage, captioner, options, _hide, progress)
+        listener.wait_for(report.narrations)
+    return report
+
+
+def _hide(record: Record, offset_s: float) -> None:
+    """What the demo prints comes from the stream, not from here."""

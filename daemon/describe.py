@@ -1,0 +1,123 @@
+"""Describe one's own pictures: pairs of stills, without a camera."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from daemon.plan import CameraPlan
+from models.captioner import Captioner, Sentence
+from pipeline.changes import Change, find_changes
+from pipeline.distance import l2_luma, l2_rgb
+from pipeline.narration import Narration, narrate
+from pipeline.pairs import FramePair
+from pipeline.sources import SourceError, read_still
+from pipeline.thresholds import PairThresholds
+
+BATCH = 8
+_DIGITS = 4
+
+
+class PairError(Exception):
+    """Two pictures cannot be compared; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairPaths:
+    """Two pictures to be compared; `id` is the caller's."""
+
+    id: str
+    before: Path
+    after: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """What changed between two pictures."""
+
+    id: str
+    pair: FramePair
+    change: Change
+    narration: Narration
+
+
+def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
+    """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
+
+    Yields:
+        A pair, or why its line holds none.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                pair = json.loads(line)
+                yield PairPaths(str(pair["id"]), path.parent / pair["before"], path.parent / pair["after"])
+            except (ValueError, KeyError, TypeError):
+                yield PairError(
+                    f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}'
+                )
+
+
+def read_pair(paths: PairPaths, plan: CameraPlan) -> FramePair:
+    """Two pictures as a frame pair.
+
+    Raises:
+        PairError: one of them cannot be read, or they differ in size.
+    """
+    try:
+        before, after = (read_still(path, plan.source, "describe") for path in (paths.before, paths.after))
+    except SourceError as error:
+        raise PairError(f"{paths.id}: {error}") from None
+    if before.image.shape != after.image.shape:
+        (bh, bw, _), (ah, aw, _) = before.image.shape, after.image.shape
+        raise PairError(
+            f"{paths.id}: the pictures differ in size ({bw}x{bh}, {aw}x{ah}): give two of one camera"
+        )
+    after = replace(after, time=max(after.time, before.time + timedelta(seconds=1)), pts=1)
+    upper = plan.upper or PairThresholds().upper
+    beyond = l2_luma(before.luma, after.luma)[0] > upper
+    return FramePair(before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond)
+
+
+def describe(
+    pairs: Sequence[PairPaths], captioner: Captioner, plan: CameraPlan
+) -> Iterator[Description | PairError]:
+    """Say what changed in each pair.
+
+    Yields:
+        In the order of `pairs`, a description, or why there is none.
+    """
+    for begin in range(0, len(pairs), BATCH):
+        read: list[FramePair | PairError] = []
+        for paths in pairs[begin : begin + BATCH]:
+            try:
+                read.append(read_pair(paths, plan))
+            except PairError as error:
+                read.append(error)
+        good = [pair for pair in read if isinstance(pair, FramePair)]
+        changes = find_changes(good, plan.changes, captioner.salience)
+        narrations = narrate(changes, captioner, plan.describe, plan.settings_sha256) if good else []
+        described = iter(zip(changes, narrations, strict=True))
+        for paths, pair in zip(pairs[begin : begin + BATCH], read, strict=True):
+            yield pair if isinstance(pair, PairError) else Description(paths.id, pair, *next(described))
+
+
+def sentence_members(sentence: Sentence) -> dict[str, Any]:
+    """A sentence as JSON members: text, box, confidence, type, object, salience."""
+    return {
+        "text": sentence.text,
+        "box": sentence.box and [round(v, _DIGITS) for v in sentence.box],
+        "confidence": round(sentence.confidence, _DIGITS),
+        "type": sentence.type,
+        "object": sentence.object,
+        "salience": round(sentence.salience, _DIGITS),
+    }

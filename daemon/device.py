@@ -1,0 +1,28 @@
+"""Where the captioner runs."""
+
+from __future__ import annotations
+
+import torch
+
+
+class DeviceError(Exception):
+    """The device that was asked for is not there; the message says what to write instead."""
+
+
+def chosen_device(name: str) -> torch.device:
+    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; ``auto`` takes a GPU where there is one.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise DeviceError(f"{name!r} is no device: write auto, cpu, cuda or cuda:1") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(
+            f"this machine has no {name} (or torch was installed without CUDA): write auto or cpu"
+        )
+    return device

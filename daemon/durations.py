@@ -1,0 +1,101 @@
+"""Durations and rates that carry their unit: ``5s``, ``500ms``, ``2m``, ``1h``; ``2/s``, ``30/m``."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+"""Seconds in each unit."""
+
+DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|min|h|d)$"
+RATE_PATTERN = r"^\d+(\.\d+)?/(s|m|min|h)$"
+
+_CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of a duration such as ``5s``, ``500ms``, ``2m`` or ``1h``.
+
+    Raises:
+        ValueError: it has no unit, or is no duration.
+    """
+    text = str(value).strip()
+    if not re.match(DURATION_PATTERN, text):
+        raise ValueError(f"{text!r} is no duration: write a number and its unit, such as 5s, 500ms, 2m or 1h")
+    number, unit = _split(text)
+    return number * SECONDS[unit]
+
+
+def parse_rate(value: object) -> float:
+    """Times a second of a rate such as ``2/s`` or ``30/m``; more than none.
+
+    Raises:
+        ValueError: it has no unit, is zero, or is no rate.
+    """
+    text = str(value).strip()
+    if not re.match(RATE_PATTERN, text):
+        raise ValueError(f"{text!r} is no rate: write a number and its unit, such as 2/s or 30/m")
+    number, unit = text.split("/")
+    if float(number) == 0:
+        raise ValueError(f"{text!r} would never look: write a rate above zero, such as 2/s")
+    return float(number) / SECONDS[unit]
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest exact spelling that `parse_duration` reads back: ``500ms``, ``5s``, ``2m``, ``1h``."""
+    for unit in ("h", "m", "s"):
+        if seconds and (seconds / SECONDS[unit]).is_integer():
+            return f"{seconds / SECONDS[unit]:.0f}{unit}"
+    milliseconds = f"{seconds * 1000:.6f}".rstrip("0").rstrip(".")
+    return f"{milliseconds}ms"
+
+
+def format_rate(hz: float) -> str:
+    """The spelling that `parse_rate` reads back, to nine digits: ``2/s``, ``30/m``."""
+    for unit in ("s", "m", "h"):
+        times = round(hz * SECONDS[unit], 9)
+        if times.is_integer():
+            return f"{times:.0f}/{unit}"
+    return f"{hz:.9f}".rstrip("0") + "/s"
+
+
+def parse_moment(text: str) -> timedelta | datetime:
+    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601; UTC if unsaid).
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if clock := _CLOCK.match(text.strip()):
+        hours, minutes, seconds = clock.groups()
+        return timedelta(hours=int(hours or 0), minutes=int(minutes), seconds=float(seconds))
+    if re.match(DURATION_PATTERN, text.strip()):
+        return timedelta(seconds=parse_duration(text))
+    return parse_time(text)
+
+
+def parse_time(text: str) -> datetime:
+    """An aware UTC time from ISO 8601; a time without a zone is UTC.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time: write 90s or 00:01:30 (from the start) or 2026-05-01T12:00:00Z"
+        ) from None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def format_offset(seconds: float) -> str:
+    """``HH:MM:SS`` of an offset into footage; negative ones get a minus."""
+    whole = int(abs(seconds))
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _split(text: str) -> tuple[float, str]:
+    number = text.rstrip("".join({c for unit in SECONDS for c in unit}))
+    return float(number), text[len(number) :]

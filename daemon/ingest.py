@@ -1,0 +1,214 @@
+"""One thread per camera: frames in, candidate pairs into the queue."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic
+
+from daemon.calibration import (
+    FILE_FOOTAGE_S,
+    LIVE_FOOTAGE_S,
+    LIVE_FRAMES,
+    CalibrationStore,
+    chosen_thresholds,
+    fixed_thresholds,
+    opening,
+)
+from daemon.pair_queue import PairQueue
+from daemon.plan import CameraPlan
+from pipeline.pairs import candidate_pairs
+from pipeline.sources import Frame, Source, SourceReport, redacted
+from pipeline.thresholds import PairThresholds, calibrate
+
+Opener = Callable[[CameraPlan], Source]
+"""Opens a plan's source; raises SourceError."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of the footage is looked at; an offset counts from the first frame.
+
+    Attributes:
+        begin, end: offset or aware wall-clock time; None is the footage's own.
+    """
+
+    begin: timedelta | datetime | None = None
+    end: timedelta | datetime | None = None
+
+
+class CameraThread:
+    """Runs ``open_source | candidate_pairs`` for one camera; its error waits for the main thread.
+
+    Args:
+        plan: the camera.
+        queue: takes the pairs.
+        opener: opens the source; it is called in the thread.
+        store: calibrations of live cameras; None keeps none.
+        span: the part of the footage that is looked at.
+
+    Attributes:
+        error: why the thread ended early, None while it runs and where it ended well.
+        report: what the source read so far.
+        first_time, last_time: times of the first frame of the source and of the last one looked at.
+        duration_s: length of the footage, where its container tells it.
+        live: True where the source is a camera.
+    """
+
+    def __init__(
+        self,
+        plan: CameraPlan,
+        queue: PairQueue,
+        opener: Opener,
+        store: CalibrationStore | None = None,
+        span: Span = Span(),
+    ) -> None:
+        self.plan = plan
+        self.error: Exception | None = None
+        self.report = SourceReport()
+        self.first_time: datetime | None = None
+        self.last_time: datetime | None = None
+        self.duration_s: float | None = None
+        self.live = False
+        self._queue, self._opener, self._store, self._span = queue, opener, store, span
+        self._source: Source | None = None
+        self._stopped = threading.Event()
+        self._busy_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"camera {plan.name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; it does so at its next frame."""
+        self._stopped.set()
+        if (source := self._source) is not None:
+            source.close()
+
+    def join(self, limit_s: float) -> bool:
+        """Wait for the thread; True where it has ended."""
+        if self.started:
+            self._thread.join(limit_s)
+        return not self.alive
+
+    @property
+    def started(self) -> bool:
+        """True from `start` on."""
+        return self._thread.ident is not None
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def busy_s(self) -> float:
+        """How long the thread has been busy with one frame, 0 while it waits for the camera or the narrator.
+
+        Sources limit their own waits, and a camera that is away must not look like a daemon that hangs.
+        """
+        since = self._busy_since
+        return 0.0 if since is None else monotonic() - since
+
+    @property
+    def read_s(self) -> float:
+        """Footage read so far, in seconds."""
+        if self.first_time is None or self.last_time is None:
+            return 0.0
+        return (self.last_time - self.first_time).total_seconds()
+
+    def _run(self) -> None:
+        try:
+            self._narrow()
+        except Exception as error:  # noqa: BLE001 - every thread's error reaches main
+            self.error = error
+        finally:
+            self._busy_since = None
+            self._queue.end(self.plan.name)
+
+    def _narrow(self) -> None:
+        """From many frames to few pairs."""
+        plan = self.plan
+        with self._opener(plan) as source:
+            self._source = source
+            self.duration_s, self.live = source.duration_s, source.live
+            if self._stopped.is_set():
+                return
+            thresholds = fixed_thresholds(plan)
+            if thresholds is None and not source.live:
+                thresholds = self._file_thresholds()
+            frames = self._looked_at(source)
+            if thresholds is None:
+                thresholds, frames = self._live_thresholds(frames)
+            self._busy_since = None
+            for pair in candidate_pairs(frames, thresholds, plan.pairs):
+                self._busy_since = None  # waiting for the narrator
+                if not self._queue.put(plan.name, pair, wait=not source.live):
+                    return
+                self._busy_since = monotonic()
+            self.report = source.report
+
+    def _looked_at(self, source: Source) -> Iterator[Frame]:
+        """The frames of the span; notes how far the source is."""
+        begin = end = None
+        self._busy_since = None
+        for frame in source:
+            if self.first_time is None:
+                self.first_time = frame.time
+                begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
+            self.last_time, self.report = frame.time, source.report
+            if self._stopped.is_set() or (end is not None and frame.time > end):
+                break
+            if begin is not None and frame.time < begin:
+                continue
+            self._busy_since = monotonic()
+            yield frame
+            self._busy_since = None
+        self.report = source.report
+
+    def _file_thresholds(self) -> PairThresholds:
+        """A first pass over the start of a file: its first frames are judged by them already."""
+        with self._opener(self.plan) as source:
+            self._source, main = source, self._source
+            calibration = calibrate(opening(self._until_stopped(source), FILE_FOOTAGE_S))
+            self._source = main
+        return chosen_thresholds(self.plan, calibration)
+
+    def _until_stopped(self, source: Source) -> Iterator[Frame]:
+        return itertools.takewhile(lambda _: not self._stopped.is_set(), iter(source))
+
+    def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
+        """Stored thresholds, else the first minute's; what was held for them is still searched."""
+        plan = self.plan
+        calibration = self._store.load(plan) if self._store else None
+        if calibration is not None:
+            return chosen_thresholds(plan, calibration), frames
+        logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
+        held = list(opening(frames, LIVE_FOOTAGE_S, LIVE_FRAMES))
+        calibration = calibrate(held)
+        if self._store and calibration.measured:
+            try:
+                self._store.save(plan, calibration)
+            except OSError as error:
+                logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
+        found = calibration.thresholds
+        logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
+        return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)
+
+
+def _given_up(held: list[Frame]) -> Iterator[Frame]:
+    """The held frames, each let go as it is given out: a minute of 1080p pictures is 370 MB."""
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:
+    return first + at if isinstance(at, timedelta) else at

@@ -1,0 +1,21 @@
+"""How a record looks on a terminal."""
+
+from __future__ import annotations
+
+from daemon.durations import format_offset
+from pipeline.record import Record
+
+
+def offset_line(record: Record, offset_s: float) -> str:
+    """``00:01:23  A person has appeared on the left.  [front_door]``: where in the footage."""
+    return f"{format_offset(offset_s)}  {record.text}  [{record.camera}]"
+
+
+def time_line(record: Record) -> str:
+    """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC."""
+    return f"{record.after.moment:%Y-%m-%d %H:%M:%S}Z  {record.text}  [{record.camera}]"
+
+
+def json_line(record: Record) -> str:
+    """The record as it is journalled and published."""
+    return record.line().decode()

@@ -1,0 +1,99 @@
+"""A camera's settings as the pipeline takes them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+import rfc8785
+
+from daemon.config import CameraDefaults, Configuration
+from daemon.secrets import Secrets
+from models.captioner import DescribeOptions
+from pipeline.changes import ChangeOptions
+from pipeline.pairs import PairOptions
+from pipeline.sources import SourceOptions
+
+
+@dataclass(frozen=True, slots=True)
+class CameraPlan:
+    """What one camera's thread and the narrator need to know of it.
+
+    Attributes:
+        name: of the camera.
+        url: where its frames come from, with its secrets: never print it.
+        source, pairs, changes, describe: options of the stages.
+        lower, upper: thresholds in grey levels; None is found by calibration.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    source: SourceOptions = field(default_factory=SourceOptions)
+    pairs: PairOptions = field(default_factory=PairOptions)
+    lower: float | None = None
+    upper: float | None = None
+    changes: ChangeOptions = field(default_factory=ChangeOptions)
+    describe: DescribeOptions = field(default_factory=DescribeOptions)
+
+    @property
+    def settings_sha256(self) -> str:
+        """Hash (hex) of the settings that decide the text, whatever the camera is called."""
+        settings = {
+            "sample_hz": self.source.sample_hz,
+            "analysis_width": self.source.analysis_width,
+            "lower": self.lower,
+            "upper": self.upper,
+            "pairs": asdict(self.pairs),
+            "changes": asdict(self.changes),
+            "describe": asdict(self.describe),
+        }
+        return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
+
+
+def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | None = None) -> CameraPlan:
+    """The plan of a camera.
+
+    Args:
+        name: of the camera.
+        url: with its secrets.
+        camera: its settings.
+        start: aware wall-clock time of the first frame of a file.
+    """
+    rtsp, pairs, clusters, narrate = camera.rtsp, camera.pairs, camera.clusters, camera.narrate
+    return CameraPlan(
+        name=name,
+        url=url,
+        source=SourceOptions(
+            sample_hz=pairs.sample,
+            start=start,
+            rtsp_transport=rtsp.transport,
+            open_timeout_s=rtsp.open_timeout,
+            stall_timeout_s=rtsp.stall_timeout,
+        ),
+        pairs=PairOptions(
+            settle_s=pairs.settle,
+            max_wait_s=pairs.max_wait,
+            max_gap_s=pairs.max_gap,
+            long_gap_s=pairs.long_gap,
+        ),
+        lower=None if pairs.lower == "auto" else pairs.lower,
+        upper=None if pairs.upper == "auto" else pairs.upper,
+        changes=ChangeOptions(**clusters.model_dump()),
+        describe=DescribeOptions(
+            max_sentences=narrate.max_sentences,
+            min_salience=narrate.min_salience,
+            min_confidence=narrate.min_confidence,
+            beam_size=narrate.beam_size,
+        ),
+    )
+
+
+def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraPlan]:
+    """The plans of all configured cameras, in the order of the file.
+
+    Raises:
+        SecretError: a secret of a URL cannot be had.
+    """
+    cameras = configuration.cameras.items()
+    return [camera_plan(name, secrets.reveal(camera.url), camera) for name, camera in cameras]

@@ -1,0 +1,85 @@
+"""Secrets are named in the configuration, kept elsewhere, and put in only where a connection is opened."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+_PLACEHOLDER = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
+_CREDENTIAL_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
+_SHORTEST_HIDDEN = 4
+
+
+class SecretError(ValueError):
+    """A secret cannot be had; the message names it and says what to do, and never holds its value."""
+
+
+class Secrets:
+    """Puts secrets in place of ``${env:NAME}``, ``${file:PATH}`` and ``${cred:NAME}``, and remembers which.
+
+    Args:
+        environment: where ``env`` and systemd's ``$CREDENTIALS_DIRECTORY`` are looked up.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._seen: set[str] = set()
+
+    def reveal(self, text: str) -> str:
+        """The text with its secrets, for opening a connection; never print it.
+
+        Inside a URL a secret is percent-encoded (but for ``:``, so that it may hold ``user:password``);
+        a secret that is the whole text is taken as it stands.
+
+        Raises:
+            SecretError: a placeholder is misspelt or its secret is absent or empty.
+        """
+        in_url = "://" in text
+
+        def put_in(match: re.Match[str]) -> str:
+            value = self._value(match.group(1), match.group(2), match.group(0))
+            encoded = quote(value, safe=":")
+            self._seen.update({value, encoded, *value.split(":", 1)[1:]})
+            return encoded if in_url else value
+
+        return _PLACEHOLDER.sub(put_in, text)
+
+    def hide(self, text: str) -> str:
+        """The text with every secret that was ever put in replaced by ``***``."""
+        for secret in sorted(self._seen, key=len, reverse=True):
+            if len(secret) >= _SHORTEST_HIDDEN:
+                text = text.replace(secret, "***")
+        return text
+
+    def _value(self, kind: str, name: str, placeholder: str) -> str:
+        if kind == "env":
+            value = self._environment.get(name, "")
+            where = f"set the environment variable {name}"
+        elif kind == "file":
+            value, where = _first_line(Path(name)), f"write it to {name}, readable for this user"
+        elif kind == "cred":
+            folder = self._environment.get("CREDENTIALS_DIRECTORY")
+            if folder and not _CREDENTIAL_NAME.match(name):
+                raise SecretError(f"{placeholder}: a credential's name has letters, digits, '.', '_' and '-'")
+            value = _first_line(Path(folder, name)) if folder else ""
+            where = f"give the unit LoadCredential={name}:/path/to/it" + (
+                "" if folder else " (outside a unit, $CREDENTIALS_DIRECTORY is not set)"
+            )
+        else:
+            raise SecretError(
+                f"{placeholder} is no secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}"
+            )
+        if not value:
+            raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
+        return value
+
+
+def _first_line(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return lines[0].strip() if lines else ""

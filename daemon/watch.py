@@ -1,0 +1,38 @@
+"""What systemd is told: that we are ready, how we are, and that we are not hanging."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+import sdnotify
+
+_STATUS_EVERY_S = 10.0
+
+
+class ServiceWatch:
+    """Speaks the protocol of sd_notify; silent where no service manager listens."""
+
+    def __init__(self) -> None:
+        self._notifier = sdnotify.SystemdNotifier()
+        watchdog_us = os.environ.get("WATCHDOG_USEC", "")
+        self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
+        self._fed_at = self._told_at = float("-inf")
+
+    def ready(self, status: str) -> None:
+        """All is started."""
+        self._notifier.notify(f"READY=1\nSTATUS={status}")
+
+    def stopping(self) -> None:
+        """The end has begun."""
+        self._notifier.notify("STOPPING=1\nSTATUS=publishing the rest")
+
+    def progress(self, status: str, *, healthy: bool) -> None:
+        """Called at every turn of the main loop; the watchdog is fed only while everything moves."""
+        now = monotonic()
+        if healthy and self._every_s is not None and now - self._fed_at >= self._every_s:
+            self._notifier.notify("WATCHDOG=1")
+            self._fed_at = now
+        if now - self._told_at >= _STATUS_EVERY_S:
+            self._notifier.notify(f"STATUS={status}")
+            self._told_at = now

@@ -1,0 +1,139 @@
+"""A small trained captioner with the real encoder, footage made on the spot, a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import torch
+
+import models
+from daemon import cli
+from daemon.embedded import EmbeddedServer
+from models.captioner import Captioner, PairBatch
+from models.ddla import DDLA
+from models.encoder import ENCODERS
+from models.vocabulary import Vocabulary
+
+APPEARED, GONE = "A box has appeared.", "The box is gone."
+Visit = tuple[float, float, tuple[int, int, int, int]]
+"""From second, to second, rectangle ``(x, y, width, height)`` in pixels of 320x240."""
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """DDLA that has learned two sentences: a bright box has come, or it has gone."""
+    torch.manual_seed(1)
+    vocabulary = Vocabulary.build([APPEARED, GONE], min_count=1)
+    encoder = ENCODERS["efficientnet_lite0"]()
+    captioner = DDLA(vocabulary, encoder, features=32, words=16, hidden=32, attention=16, dropout=0.0)
+    pairs, sentences = _lesson(encoder, vocabulary)
+    learner = torch.optim.Adam([p for p in captioner.parameters() if p.requires_grad], lr=0.02)
+    for _ in range(80):
+        learner.zero_grad()
+        loss = captioner.loss(pairs, sentences)
+        loss.backward()
+        learner.step()
+    assert loss.item() < 0.1
+    path = tmp_path_factory.mktemp("checkpoint") / "tiny.safetensors"
+    models.save(captioner, path)
+    return path
+
+
+def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor]:
+    places = [(20, 60, 60, 60), (140, 60, 60, 60), (20, 140, 50, 60), (130, 130, 60, 60)]
+    empty = torch.full((len(places), 3, 224, 224), 90, dtype=torch.uint8)
+    full, masks = empty.clone(), torch.zeros(len(places), 1, 224, 224, dtype=torch.bool)
+    for i, (x, y, w, h) in enumerate(places):
+        full[i, :, y : y + h, x : x + w] = 230
+        masks[i, 0, y : y + h, x : x + w] = True
+    without, with_box = encoder(empty), encoder(full)
+    boxes = torch.tensor(places).float().unsqueeze(1) / 224
+    batch = PairBatch(
+        None,
+        None,
+        masks.repeat(2, 1, 1, 1),
+        boxes.repeat(2, 1, 1),
+        masks.float().mean((2, 3)).repeat(2, 1),
+        torch.ones(2 * len(places), 1, dtype=torch.bool),
+        (torch.cat([without, with_box]), torch.cat([with_box, without])),
+    )
+    return batch, vocabulary.batch([[APPEARED]] * len(places) + [[GONE]] * len(places))
+
+
+@pytest.fixture(scope="session")
+def captioner(checkpoint: Path) -> Captioner:
+    return models.load_captioner(checkpoint)
+
+
+def scene(second: float, visits: Sequence[Visit], size: tuple[int, int] = (320, 240)) -> np.ndarray:
+    """RGB picture of a grey room; a bright box stands in it during each visit."""
+    width, height = size
+    rows, columns = np.mgrid[0:height, 0:width]
+    grey = (80 + 20 * ((rows // 24 + columns // 32) % 2)).astype(np.uint8)
+    for begin, end, (x, y, w, h) in visits:
+        if begin <= second < end:
+            grey[y : y + h, x : x + w] = 230
+    return np.repeat(grey[..., None], 3, axis=2)
+
+
+def write_clip(path: Path, visits: Sequence[Visit], seconds: float = 24, rate: int = 5) -> Path:
+    """A clip of that scene; 1970, because its container says nothing else."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.options = {"preset": "ultrafast", "g": "10"}
+        for index in range(round(seconds * rate)):
+            frame = av.VideoFrame.from_ndarray(scene(index / rate, visits), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+LEFT, RIGHT = (30, 90, 70, 70), (200, 100, 70, 80)
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 s; a box stands on the left from second 8 to second 16."""
+    return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", [(8, 16, LEFT)])
+
+
+@pytest.fixture(scope="session")
+def other_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 s; a box on the right from second 6 on, one on the left from second 14 on."""
+    visits = [(6, 99, RIGHT), (14, 99, LEFT)]
+    return write_clip(tmp_path_factory.mktemp("clip") / "yard.mp4", visits)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer() as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def narrated(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs a command in this process."""
+
+    def run(*arguments: object) -> Outcome:
+        capfd.readouterr()
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run

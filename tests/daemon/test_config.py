@@ -1,0 +1,185 @@
+"""The configuration: strict, with units, and with errors that help."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from daemon.config import Configuration, ConfigurationError, load_configuration, parse_configuration
+from daemon.plan import camera_plan, camera_plans
+from daemon.secrets import Secrets
+from models.captioner import DescribeOptions
+from pipeline.changes import ChangeOptions
+from pipeline.pairs import PairOptions
+from pipeline.sources import SourceOptions
+
+EXAMPLE = Path(__file__).parents[2] / "configs" / "narrated.yaml"
+SMALL = "version: 1\ncameras:\n  door: {url: door.mp4}\n"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_configuration(text, "n.yaml")
+    return caught.value.problems
+
+
+def test_defaults_are_those_of_the_pipeline() -> None:
+    configuration = parse_configuration(SMALL)
+    plan = camera_plan("door", "door.mp4", configuration.cameras["door"])
+    assert plan.source == SourceOptions()
+    assert plan.pairs == PairOptions()
+    assert plan.changes == ChangeOptions()
+    assert plan.describe == DescribeOptions()
+    assert (plan.lower, plan.upper) == (None, None)
+
+
+def test_a_camera_inherits_what_it_does_not_say() -> None:
+    configuration = parse_configuration(
+        "version: 1\n"
+        "defaults: {pairs: {sample: 4/s, lower: 12}, clusters: {delta: 40}}\n"
+        "cameras:\n  a: {url: a.mp4}\n  b: {url: b.mp4, pairs: {sample: 30/m, upper: 70.5}}\n"
+    )
+    a, b = camera_plans(configuration, Secrets({}))
+    assert (a.source.sample_hz, a.lower, a.upper, a.changes.delta) == (4.0, 12.0, None, 40.0)
+    assert (b.source.sample_hz, b.lower, b.upper, b.changes.delta) == (0.5, 12.0, 70.5, 40.0)
+    assert a.settings_sha256 != b.settings_sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        (SMALL + "    pairs: {sampel: 2/s}", 4, "broken YAML"),
+        (
+            "version: 1\ncameras:\n  door:\n    url: x\n    pairs:\n      sampel: 2/s\n",
+            6,
+            'did you mean "sample"?',
+        ),
+        ("version: 1\ncameras:\n  door:\n    url: x\n    masks: {}\n", 5, "unknown key"),
+        ("version: 1\ndefaults:\n  rtsp: {stall_timeout: 5}\ncameras:\n  a: {url: x}\n", 3, "5s, 500ms"),
+        ("version: 1\ndefaults:\n  pairs: {sample: 2}\ncameras:\n  a: {url: x}\n", 3, "2/s or 30/m"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {lower: low}\n", 5, "auto, or a number"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {upper: 300}\n", 5, "0..255"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {lower: 0}\n", 5, "0..255"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {settle: 0s}\n", 5, "greater than 0"),
+        ("version: 2\ncameras:\n  a: {url: x}\n", 1, "version"),
+        ("version: 1\ncameras:\n  a: {}\n", 3, "url: this key is missing"),
+        ("version: 1\ncameras:\n  a: {url: ''}\n", 3, "rtsp:// address"),
+        ("version: 1\ncameras:\n  'front door': {url: x}\n", 3, "cannot be used"),
+        ("version: 1\ncameras:\n  '../etc': {url: x}\n", 3, "cannot be used"),
+        ("version: 1\ncameras:\n  a: {url: x}\n  a: {url: y}\n", 4, "twice"),
+        ("version: 1\ncameras:\n  7: {url: x}\n", 3, "quotes"),
+        ("version: 1\ncameras: {}\n", 2, "at least 1"),
+        ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: {device: tpu}\n", 4, "device"),
+        ("version: 1\ncameras:\n  a: {url: x}\nredis: {maxlen: '5'}\n", 4, "integer"),
+        ("version: 1\ncameras: &a\n  a: *a\n", None, "contains itself"),
+    ],
+)
+def test_an_error_says_where_and_what(text: str, line: int | None, told: str) -> None:
+    found = problems(text)
+    assert len(found) == 1, found
+    assert found[0].startswith("n.yaml:" if line is None else f"n.yaml:{line}: "), found
+    assert told in found[0]
+
+
+def test_a_mistake_in_the_defaults_is_told_once() -> None:
+    text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
+    assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
+
+
+def test_a_misspelt_section_is_missed_and_named() -> None:
+    found = problems("version: 1\ncamras:\n  door: {url: x}\n")
+    assert found == [
+        "n.yaml:1: cameras: this key is missing",
+        'n.yaml:2: camras: unknown key; did you mean "cameras"?',
+    ]
+
+
+def test_errors_never_show_credentials() -> None:
+    text = "version: 1\ncameras:\n  a: {url: 'rtsp://me:hunter2@h/', url2: 'rtsp://me:hunter2@h/'}\n"
+    assert "hunter2" not in "\n".join(problems(text))
+
+
+@pytest.mark.parametrize("text", ["", "- a", "a: [", "a: !!python/object:os.system {}"])
+def test_what_is_no_configuration(text: str) -> None:
+    assert problems(text)[0].startswith("n.yaml")
+
+
+def keys_of(model: type[BaseModel], values: dict[str, Any], where: str = "") -> set[str]:
+    """Keys of the model, nested ones too, that the values lack."""
+    missing = set()
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if name not in values:
+            missing.add(f"{where}{name}")
+        elif isinstance(inner, type) and issubclass(inner, BaseModel):
+            missing |= keys_of(inner, values[name], f"{where}{name}.")
+    return missing
+
+
+def test_the_example_loads_and_shows_every_key_with_its_default() -> None:
+    configuration = load_configuration(EXAMPLE)
+    values = yaml.safe_load(EXAMPLE.read_text())
+    assert keys_of(Configuration, values) == set()
+    assert configuration.defaults == parse_configuration(SMALL).defaults
+    assert configuration.captioner == parse_configuration(SMALL).captioner
+    assert set(configuration.cameras) == {"front_door", "archive"}
+
+
+def test_effective_configuration_reads_back(narrated: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "n.yaml"
+    file.write_text(
+        "version: 1\nstate: /tmp/s\ndefaults: {rtsp: {open_timeout: 1500ms}, pairs: {sample: 7/m}}\n"
+        "redis: {url: 'redis://:topsecret@localhost'}\n"
+        "cameras:\n  a: {url: 'rtsp://me:hunter2@10.0.0.5/s'}\n  b: {url: 'rtsp://${env:CAM_B}@10.0.0.6/s'}\n"
+    )
+    missing = narrated("check-config", "-c", file)
+    assert missing.code == 78
+    assert "CAM_B" in missing.err
+
+
+@pytest.mark.parametrize("form", ["--print-effective", "--json"])
+def test_secrets_are_redacted(
+    narrated: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("CAM_B", "user:s3cret")
+    file = tmp_path / "n.yaml"
+    file.write_text(
+        "version: 1\nstate: /tmp/s\ndefaults: {rtsp: {open_timeout: 1500ms}, pairs: {sample: 7/m}}\n"
+        "redis: {url: 'redis://:topsecret@localhost'}\n"
+        "cameras:\n  a: {url: 'rtsp://me:hunter2@10.0.0.5/s'}\n  b: {url: 'rtsp://${env:CAM_B}@10.0.0.6/s'}\n"
+    )
+    done = narrated("check-config", "-c", file, form)
+    assert done.code == 0, done.err
+    assert not [secret for secret in ("hunter2", "topsecret", "s3cret") if secret in done.out + done.err]
+    assert "${env:CAM_B}@10.0.0.6" in done.out
+    values = yaml.safe_load(done.out) if form == "--print-effective" else json.loads(done.out)
+    again = parse_configuration(yaml.safe_dump(values))
+    first = load_configuration(file)
+    assert again.defaults == first.defaults
+    assert again.cameras["b"] == first.cameras["b"]
+
+
+def test_bad_configurations_exit_with_78(narrated: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "n.yaml"
+    file.write_text("version: 1\ncameras:\n  a: {ulr: x}\n")
+    for verb in ("check-config", "run"):
+        done = narrated(verb, "-c", file)
+        assert done.code == 78
+        assert 'did you mean "url"?' in done.err
+        assert "Traceback" not in done.err
+    assert narrated("check-config", "-c", tmp_path / "absent.yaml").code == 78
+
+
+def test_every_option_of_clusters_and_pairs_has_a_key_or_a_reason() -> None:
+    """A new option of the pipeline must not stay out of the configuration unnoticed."""
+    plan = camera_plan("door", "x", parse_configuration(SMALL).cameras["door"])
+    fixed = {"size", "blur"}  # they belong to the captioner, which was trained with them
+    named = set(type(parse_configuration(SMALL).defaults.clusters).model_fields)
+    assert {field.name for field in fields(plan.changes)} - fixed == named

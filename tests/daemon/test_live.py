@@ -1,0 +1,239 @@
+"""`narrated run` as systemd runs it: a process of its own, signals, a notify socket, a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.embedded import EmbeddedServer
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import subscribe
+
+
+class NotifySocket:
+    """Stands in for systemd's end of sd_notify: a real datagram socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "notify"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(self.path))
+        self._socket.settimeout(0.1)
+        self.heard: list[str] = []
+
+    def wait_for(self, word: str, limit_s: float = 40) -> None:
+        until = time.monotonic() + limit_s
+        while not any(word in message for message in self.heard):
+            assert time.monotonic() < until, f"{word} not heard within {limit_s} s; heard {self.heard}"
+            self.listen()
+
+    def listen(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            self.heard.append(self._socket.recv(4096).decode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def notify(tmp_path: Path) -> Iterator[NotifySocket]:
+    listening = NotifySocket(tmp_path)
+    yield listening
+    listening.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path, checkpoint: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the daemon on a configuration's cameras; whatever happens, it does not outlive the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(
+        cameras: str, redis: str | None = None, notify: NotifySocket | None = None
+    ) -> subprocess.Popen[str]:
+        config = tmp_path / "narrated.yaml"
+        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
+        config.write_text(
+            f"version: 1\nstate: {tmp_path}/state\n{server}"
+            f"captioner: {{checkpoint: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
+        )
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "WATCHDOG_USEC": "3000000"}
+        if notify:
+            environment["NOTIFY_SOCKET"] = str(notify.path)
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "daemon.cli", "run", "-c", config],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=10)
+
+
+def ended(process: subprocess.Popen[str], limit_s: float = 60) -> str:
+    """Waits for the end of the process; what it wrote to stderr."""
+    return process.communicate(timeout=limit_s)[1]
+
+
+def test_files_are_watched_to_their_end(
+    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    process = start(f"  hall: {{url: {clip}}}\n  gate: {{url: {other_clip}}}\n", server.url)
+    err = ended(process)
+    assert process.returncode == 0, err
+    assert verify([tmp_path / "state" / "journal"]).ok
+    for camera in ("hall", "gate"):
+        journalled = list(read_journal(tmp_path / "state" / "journal" / f"{camera}.jsonl"))
+        assert len(journalled) == 2
+        published = subscribe(server.url, [camera], "0")
+        assert [next(published), next(published)] == journalled
+        published.close()
+
+
+def test_same_ids_as_a_replay(
+    start: Callable[..., Any], narrated: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    process = start(f"  room: {{url: {clip}}}\n")
+    err = ended(process)
+    assert process.returncode == 0, err
+    replayed = narrated("replay", clip, "--out", tmp_path / "out", "--captioner-file", checkpoint)
+    assert replayed.code == 0
+    live, again = (
+        [(r.id, r.text) for r in read_journal(path)]
+        for path in (tmp_path / "state" / "journal" / "room.jsonl", tmp_path / "out" / "narrations.jsonl")
+    )
+    assert live == again
+    assert len(live) == 2
+
+
+def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_seconds(
+    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: NotifySocket, server: EmbeddedServer
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    cameras = f"  away: {{url: 'rtsp://me:hunter2@127.0.0.1:{port}/s'}}\n  porch: {{url: {clip}}}\n"
+    process = start(cameras, server.url, notify)
+    notify.wait_for("READY=1")
+    notify.wait_for("WATCHDOG=1", 10)
+    published = subscribe(server.url, ["porch"], "0")
+    assert next(published).text == "A box has appeared."
+    published.close()
+    notify.heard.clear()
+    notify.wait_for("WATCHDOG=1", 10)  # a camera that is away is no daemon that hangs
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    err = ended(process, 20)
+    assert time.monotonic() - began < 5
+    assert process.returncode == 0, err
+    notify.wait_for("STOPPING=1", 1)
+    assert "refused" in err
+    assert "hunter2" not in err
+    assert verify([tmp_path / "state" / "journal" / "porch.jsonl"]).ok
+
+
+def test_what_was_not_published_is_at_the_next_start(
+    start: Callable[..., Any], clip: Path, tmp_path: Path, server: EmbeddedServer, notify: NotifySocket
+) -> None:
+    process = start(f"  shed: {{url: {clip}}}\n", f"unix://{tmp_path}/absent.sock", notify)
+    journal = tmp_path / "state" / "journal" / "shed.jsonl"
+    notify.wait_for("READY=1")
+    until = time.monotonic() + 30
+    while len(journal.read_bytes().splitlines()) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    err = ended(process, 20)
+    assert "the journal keeps it for the next start" in err
+
+    still = clip.with_suffix(".png")
+    if not still.exists():
+        import cv2
+        import numpy as np
+
+        cv2.imwrite(str(still), np.full((240, 320, 3), 90, np.uint8))
+    process = start(f"  shed: {{url: {still}}}\n", server.url)
+    err = ended(process)
+    assert process.returncode == 0, err
+    published = subscribe(server.url, ["shed"], "0")
+    assert [next(published).seq, next(published).seq] == [1, 2]
+    published.close()
+
+
+def test_damaged_footage_is_told_and_exits_with_three(
+    start: Callable[..., Any], clip: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty.mp4"
+    empty.touch()
+    process = start(f"  broken: {{url: {empty}}}\n  fine: {{url: {clip}}}\n")
+    err = ended(process)
+    assert process.returncode == 3, err
+    assert "broken: " in err
+    assert "0 bytes" in err
+    assert len(list(read_journal(tmp_path / "state" / "journal" / "fine.jsonl"))) == 2
+
+
+def test_a_second_daemon_on_the_same_journal_is_refused(
+    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: NotifySocket
+) -> None:
+    start(f"  a: {{url: {clip}}}\n  live: {{url: 'rtsp://127.0.0.1:9/s'}}\n", None, notify)
+    notify.wait_for("READY=1")
+    second = start(f"  a: {{url: {clip}}}\n")
+    err = ended(second)
+    assert second.returncode == 1
+    assert "written by another process" in err
+    assert "Traceback" not in err
+
+
+def test_a_real_camera_is_narrated(start: Callable[..., Any], tmp_path: Path, notify: NotifySocket) -> None:
+    """A ball that never stops: a pair is proposed after the longest wait, again and again."""
+    check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
+    python = "/usr/bin/python3"
+    if (
+        not Path(python).exists()
+        or subprocess.run([python, "-c", check], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no GStreamer RTSP server (apt install gir1.2-gst-rtsp-server-1.0 python3-gi)")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = Path(__file__).parents[1] / "pipeline" / "rtsp_server.py"
+    camera = subprocess.Popen([python, script, str(port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert camera.stdout is not None
+        assert camera.stdout.readline().strip() == b"ready"
+        pairs = "{lower: 20, upper: 250, max_wait: 1s}"
+        process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{port}/stream', pairs: {pairs}}}\n", None, notify)
+        notify.wait_for("READY=1")
+        journal = tmp_path / "state" / "journal" / "ball.jsonl"
+        until = time.monotonic() + 40
+        while not journal.read_bytes().splitlines():
+            assert time.monotonic() < until, "nothing narrated"
+            assert process.poll() is None, ended(process)
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        err = ended(process, 20)
+        assert process.returncode == 0, err
+        first = next(read_journal(journal))
+        assert first.clock in {"rtcp", "receive"}
+        assert first.latency_ms is not None
+        assert verify([journal]).ok
+    finally:
+        camera.kill()
+        camera.communicate()
