@@ -29,7 +29,9 @@ _PLACE = re.compile(r"\b(left|right|top|bottom|middle|center|centre|front|back|n
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Shares 0..1 of pairs with a change whose first sentence agrees with some gold sentence.
+    """How many pairs with a change have a first sentence that agrees with some gold sentence.
+
+    Shares 0..1; None where there is nothing to share.
 
     Attributes:
         pairs: pairs with a change that were told something.
@@ -42,13 +44,13 @@ class Truth:
     """
 
     pairs: int
-    type: float
-    polarity: float
-    object: float
-    place: float
-    all: float
-    no_change_precision: float
-    no_change_recall: float
+    type: float | None
+    polarity: float | None
+    object: float | None
+    place: float | None
+    all: float | None
+    no_change_precision: float | None
+    no_change_recall: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +223,13 @@ def _truth(single: Sequence[str], told: Sequence[Sequence[Sentence]], gold: Sequ
         if signs and said[0] in ("appeared", "disappeared"):
             polar += 1
             polar_right += said[0] in signs
-    shares = {name: n / max(pairs, 1) for name, n in right.items()}
+    shares = {name: _share(n, pairs) for name, n in right.items()}
     return Truth(
         pairs=pairs,
         **shares,
-        polarity=polar_right / max(polar, 1),
-        no_change_precision=silent_right / max(silent, 1),
-        no_change_recall=silent_right / max(unchanged, 1),
+        polarity=_share(polar_right, polar),
+        no_change_precision=_share(silent_right, silent),
+        no_change_recall=_share(silent_right, unchanged),
     )
 
 
@@ -282,6 +284,10 @@ def _human(samples: Sequence[Sample]) -> TextScores | None:
         return None
     others = [[sentence for told in annotations[1:] for sentence in told] for annotations in several]
     return text_scores([annotations[0][0] for annotations in several], others)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _rounded(value: float | None) -> float | None:

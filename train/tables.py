@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from rich import box
 from rich.table import Table
 
 from train.annotations import AnnotationStatistics
@@ -52,37 +53,31 @@ def statistics_table(rows: dict[str, AnnotationStatistics]) -> Table:
 
 def score_table(name: str, evaluation: Evaluation) -> Table:
     """Text scores, the trivial rows below them."""
-    table = Table(
-        "",
-        "BLEU-1",
-        "BLEU-2",
-        "BLEU-3",
-        "BLEU-4",
-        "ROUGE-L",
-        "CIDEr",
-        "pairs",
-        title="Text scores (CIDEr is CIDEr-D)",
-    )
+    headings = ("BLEU-1", "-2", "-3", "-4", "ROUGE-L", "CIDEr-D", "pairs")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("text scores", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_row(f"{name}, single", *_cells(evaluation.single), style="bold")
-    for row, sentence, scores in evaluation.trivial:
-        table.add_row(f'{row}: "{sentence}"' if sentence else row, *_cells(scores))
+    for row, _, scores in evaluation.trivial:
+        table.add_row(row, *_cells(scores))
     if evaluation.human:
-        table.add_row("one annotator against the others", *_cells(evaluation.human))
+        table.add_row("one annotator, by others", *_cells(evaluation.human))
     table.add_section()
     table.add_row(f"{name}, multi (T given)", *_cells(evaluation.multi), style="bold")
     return table
 
 
 def truth_lines(evaluation: Evaluation) -> list[str]:
-    """What is right, in one line each."""
+    """What is right, and what the trivial rows say, in one line each."""
     truth, alignment = evaluation.truth, evaluation.alignment
     lines = [
         (
-            f"first sentence right, of {truth.pairs} pairs with a change: type {truth.type:.3f}, "
-            f"polarity {truth.polarity:.3f}, object {truth.object:.3f}, place {truth.place:.3f}, "
-            f"all three {truth.all:.3f}"
+            f"first sentence right, of {truth.pairs} pairs with a change: type {_share(truth.type)}, "
+            f"polarity {_share(truth.polarity)}, object {_share(truth.object)}, place {_share(truth.place)}, "
+            f"all three {_share(truth.all)}"
         ),
-        f"no change: precision {truth.no_change_precision:.3f}, recall {truth.no_change_recall:.3f}",
+        f"no change: precision {_share(truth.no_change_precision)}, recall {_share(truth.no_change_recall)}",
         f"LenRatio {evaluation.length_ratio:.3f}",
     ]
     if evaluation.perplexity is not None:
@@ -94,11 +89,16 @@ def truth_lines(evaluation: Evaluation) -> list[str]:
         )
     if evaluation.without_clusters:
         lines.append(f"{evaluation.without_clusters} pairs without a cluster, about which nothing is said")
+    lines += [f'{row}: "{sentence}"' for row, sentence, _ in evaluation.trivial if sentence]
     return lines
 
 
 def _cells(scores: TextScores) -> list[str]:
     return [f"{x:.3f}" for x in (*scores.bleu, scores.rouge_l, scores.cider)] + [str(scores.pairs)]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _shown(key: str, value: float) -> str:
