@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -30,14 +30,15 @@ class Listener:
     Args:
         url: of the server.
         camera: whose stream.
+        line: prints a line.
 
     Attributes:
         arrived: records printed.
     """
 
-    def __init__(self, url: str, camera: str) -> None:
+    def __init__(self, url: str, camera: str, line: Callable[[str], None]) -> None:
         self.arrived = 0
-        self._url, self._camera = url, camera
+        self._url, self._camera, self._print = url, camera, line
         self._stop, self._more = threading.Event(), threading.Condition()
         self._thread = threading.Thread(target=self._listen, name="listener", daemon=True)
         self._error: Exception | None = None
@@ -60,8 +61,7 @@ class Listener:
     def _listen(self) -> None:
         try:
             for record in subscribe(self._url, [self._camera], "0", self._stop):
-                sys.stdout.write(time_line(record) + "\n")
-                sys.stdout.flush()
+                self._print(time_line(record))
                 with self._more:
                     self.arrived += 1
                     self._more.notify_all()
@@ -87,14 +87,15 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
     check_output(out, force=True)
     footage = find_footage([str(clip)])
     console = Console(stderr=True)
-    with EmbeddedServer() as server, Listener(server.url, footage[0].camera) as listener:
+    progress = ReplayProgress(console)
+    with EmbeddedServer() as server, Listener(server.url, footage[0].camera, progress.print) as listener:
         console.print(
             f"stream narrated:{{{footage[0].camera}}}:changes on {server.url}",
             highlight=False,
             soft_wrap=True,
         )
         options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=server.url, out=out)
-        with ReplayProgress(console) as progress:
+        with progress:
             report = replay(footage, captioner, options, _hide, progress)
         listener.wait_for(report.narrations)
     return report

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.record import check_camera
-from pipeline.sources import SourceError
+from pipeline.sources import SourceError, redacted
 from pipeline.sources.stills import is_still
 from pipeline.sources.timing import natural_key, virat_name
 
@@ -63,7 +63,7 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Foota
     Args:
         places: a folder stands for the videos in it, or for its stills if there are none.
         camera: name for all of it, which is then read as the segments of one camera. Without it every file is
-            a camera of its own, but for VIRAT names (the scene tells the camera) and stills (the folder does).
+            a camera of its own, but for VIRAT names (their scene tells it) and stills (their folder does).
 
     Returns:
         The footage in the order of `places` and names; a path that does not exist fails when it is opened.
@@ -83,6 +83,11 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Foota
 
 
 def _expanded(place: str) -> list[Path]:
+    if "://" in place:
+        raise SourceError(
+            f"{redacted(place)}: replay takes files, folders and globs; a camera belongs into the"
+            " configuration of `narrated run`"
+        )
     path = Path(place).expanduser()
     if path.is_dir():
         files = sorted((p for p in path.rglob("*") if p.is_file()), key=lambda p: (p.parent, natural_key(p)))

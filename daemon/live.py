@@ -185,8 +185,11 @@ def look_after(daemon: Daemon, camera: CameraWatch) -> None:
             daemon.queue.reopen(camera.plan.name)
             camera.thread.start()
         return
-    for sentence in thread.report.errors if not thread.live else ():
-        logger.warning("%s: %s", camera.plan.name, sentence)
+    if not thread.live:
+        for sentence in thread.report.errors:
+            logger.warning("%s: %s", camera.plan.name, sentence)
+        if thread.report.corrupt:
+            logger.warning("%s: %d damaged frames or packets", camera.plan.name, thread.report.corrupt)
     if thread.error is not None:
         logger.error("%s: %s", camera.plan.name, worded(thread.error))
     if thread.live or (thread.error is not None and camera.plan.url.startswith("rtsp")):

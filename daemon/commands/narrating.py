@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -181,17 +180,12 @@ def _replayed(
     from daemon.progress import ReplayProgress  # noqa: PLC0415
     from daemon.replay import replay  # noqa: PLC0415
 
-    console = Console(stderr=True)
-
     def show(record: Record, offset_s: float) -> None:
         line = json_line(record) if json else offset_line(record, offset_s)
-        if console.is_terminal and sys.stdout.isatty():
-            console.file.write("\r\x1b[2K")  # the bar must not stay behind on the narration's line
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        progress.print(line)
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
-    with ReplayProgress(console) as progress:
+    with ReplayProgress(Console(stderr=True)) as progress:
         return replay(find_footage(paths, camera), captioner, options, show, progress)
 
 

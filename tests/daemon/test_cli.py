@@ -202,10 +202,11 @@ def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None
 def test_demo_prints_from_the_stream(narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path) -> None:
     done = narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint)
     assert done.code == 0, done.err
-    assert [line.split("Z  ")[1] for line in done.out.splitlines()] == [
+    assert [line.split("  ", 1)[1] for line in done.out.splitlines()] == [
         "A box has appeared.  [room]",
         "The box is gone.  [room]",
     ]
+    assert done.out.startswith("00:00:")
     assert "report.html" in done.err
     assert (tmp_path / "demo" / "report.html").is_file()
     assert narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint).code == 0

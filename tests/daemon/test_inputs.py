@@ -59,6 +59,12 @@ def test_odd_names_become_names(tmp_path: Path) -> None:
         check_camera(name)
 
 
+def test_a_camera_is_no_footage_and_its_password_not_shown() -> None:
+    with pytest.raises(SourceError, match="narrated run") as caught:
+        cameras("rtsp://me:hunter2@host/s")
+    assert "hunter2" not in str(caught.value)
+
+
 def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "*.mp4"):
         with pytest.raises(SourceError):

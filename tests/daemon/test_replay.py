@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -116,6 +118,19 @@ def test_published_narrations_equal_the_journal(
     assert "A box has appeared.  [lobby]" in narrated(*tail).out
 
 
+@pytest.mark.logs_errors
+def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
+    narrated: Run, clip: Path, checkpoint: Path, server: EmbeddedServer
+) -> None:
+    arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
+    assert narrated(*arguments).code == 0
+    done = narrated(*arguments, "--lower", 19)
+    assert done.code == 3
+    assert len(done.out.splitlines()) == 2
+    assert "not everything is published" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     many = tmp_path / "many"
@@ -151,3 +166,29 @@ def test_json_lines_are_records(narrated: Run, clip: Path, checkpoint: Path) -> 
     done = narrated("replay", clip, "--json", "--captioner-file", checkpoint)
     texts = [json.loads(line)["text"] for line in done.out.splitlines()]
     assert texts == ["A box has appeared.", "The box is gone."]
+
+
+def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
+    clip: Path, checkpoint: Path
+) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "daemon.cli", "replay", clip, "--captioner-file", checkpoint],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal's other end has been closed
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    out, _ = process.communicate(timeout=30)
+    assert len(out.splitlines()) == 2
+    assert "\x1b" not in out
+    assert b"A box has appeared" not in shown
+    assert b"told" in shown
