@@ -51,8 +51,10 @@ def dbscan(
     if not (math.isfinite(eps) and eps >= 0) or min_samples < 1:
         raise ValueError(f"eps is {eps} and min_samples {min_samples}; they must be >= 0 and >= 1")
     stack = np.ascontiguousarray(mask if mask.ndim == 3 else mask[None])  # noqa: PLR2004 - axes
-    half = half_widths(eps, max(stack.shape[1:], default=0))
-    if device is None:
+    half = half_widths(eps, max(stack.shape[1:]))
+    if half[0] == 0:
+        labels = _alone(stack, min_samples)
+    elif device is None:
         labels = np.empty(stack.shape, np.int32)
         for plane, out in zip(stack, labels, strict=True):
             _label(plane.view(np.uint8), half, min_samples, out)
@@ -61,6 +63,14 @@ def dbscan(
 
         labels = label_tensor(stack, half, min_samples, device)
     return labels.reshape(mask.shape)
+
+
+def _alone(masks: NDArray[np.bool_], min_samples: int) -> NDArray[np.int32]:
+    """Labels where not even neighbouring pixels are within eps: runs of pixels would join what is apart."""
+    if min_samples > 1:
+        return np.full(masks.shape, -1, np.int32)
+    numbers = masks.reshape(len(masks), masks[:1].size).cumsum(axis=1, dtype=np.int32).reshape(masks.shape)
+    return np.where(masks, numbers - 1, np.int32(-1))
 
 
 def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
