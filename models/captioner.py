@@ -205,8 +205,8 @@ class Captioner(nn.Module, ABC):
             options: which clusters are told, and how the words are sought.
 
         Returns:
-            Per pair its sentences, most salient first. A sentence that says that nothing changed is left
-            out, so is one told before about the same place; a pair without clusters has none.
+            Per pair its sentences, most salient first. A sentence that says that nothing changed, or nothing at
+            all, is left out, so is one told before about the same place; a pair without clusters has none.
         """
         options = options or DescribeOptions()
         was_training = self.training
@@ -234,7 +234,7 @@ class _Story:
 
     def add(self, sentence: Sentence, options: DescribeOptions) -> None:
         """Take a sentence, if it is to be told."""
-        if sentence.type == "none":
+        if sentence.type == "none" or not sentence.text:
             return
         if options.sentences is None and (
             len(self.sentences) >= options.max_sentences
