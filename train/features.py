@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -34,6 +35,7 @@ from train.samples import Sample
 FORMAT = 1
 SHARD = 64
 _ENCODED_AT_ONCE = 8
+_PART_AGE_S = 24 * 3600.0
 _ARRAYS = ("maps", "masks", "boxes", "active", "counts")
 
 Image = NDArray[np.uint8]
@@ -158,6 +160,7 @@ def sample_features(
     Raises:
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
+    _sweep(cache)
     shards, keys = [], []
     for start in range(0, len(samples), SHARD):
         part = samples[start : start + SHARD]
@@ -212,6 +215,13 @@ def _resized(image: Image, size: tuple[int, int]) -> Image:
     shrinks = image.shape[0] >= height and image.shape[1] >= width
     way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
+
+
+def _sweep(cache: Path) -> None:
+    """Delete what runs that were killed left behind; younger parts may belong to a run at work."""
+    for part in cache.glob("*.part-*"):
+        if time.time() - part.stat().st_mtime > _PART_AGE_S:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None:

@@ -77,6 +77,11 @@ def train_on_folder(
         )
     text_scores(["a"], [["a"]])  # missing scorers must be told now, not after the first epoch
     training_samples = load_samples(data, "train")
+    load_samples(data, "val")  # a missing one must be told now, not after the features of train
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainError(f"{out.parent} cannot be made ({error.strerror}); choose another --out") from error
     encoder = build_encoder(config)
     torch.manual_seed(options.seed)
     vocabulary = Vocabulary.build(_all_sentences(training_samples), config.min_count)

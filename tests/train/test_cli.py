@@ -129,6 +129,7 @@ def test_a_run_without_resume_replaces_the_earlier_state(
     [
         ("no folder", ["nowhere", "does not exist"]),
         ("no training split", ["train.json", "does not exist"]),
+        ("no validation split", ["val.json", "does not exist"]),
         ("broken json", ["train.json", "cannot be read as JSON"]),
         ("no image", ["train001_2.png", "does not exist"]),
         ("broken image", ["train001_2.png", "not a readable image"]),
@@ -146,6 +147,8 @@ def test_bad_samples_are_one_clear_line_and_nothing_half_written(
         data = tmp_path / "nowhere"
     elif harm == "no training split":
         (data / "train.json").unlink()
+    elif harm == "no validation split":
+        (data / "val.json").unlink()
     elif harm == "broken json":
         (data / "train.json").write_text('[{"img_id": "train000", "sent')
     elif harm == "no image":

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -175,6 +176,19 @@ def test_an_interrupted_computation_leaves_nothing_that_is_trusted(
         sample_features(samples, toy_encoder, OPTIONS, tmp_path, stop)
     assert list(tmp_path.iterdir()) == []
     assert len(sample_features(samples, toy_encoder, OPTIONS, tmp_path)) == len(samples)
+
+
+def test_what_a_killed_run_left_behind_goes_after_a_day(
+    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    old, young = tmp_path / "aa.part-1", tmp_path / "bb.part-2"
+    for part in (old, young):
+        part.mkdir()
+        (part / "maps.npy").write_bytes(b"half")
+    os.utime(old, (0, 0))
+    sample_features(load_samples(sample_folder, "val"), toy_encoder, OPTIONS, tmp_path)
+    assert young.exists()
+    assert not old.exists()
 
 
 def test_unreadable_images_and_caches_are_named(
