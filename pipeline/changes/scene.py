@@ -22,7 +22,8 @@ _SIZE = (160, 96)  # width and height at which structure is compared: small shif
 _BLOCK = 16
 _STRUCTURED = 3.0  # root mean square gradient (grey levels a pixel) from which a block has structure
 _SAME = 0.4  # correlation from which a block shows the same structure
-_COLLAPSE = 0.35  # gradient energy below this share of what it was: covered, blacked out or blurred
+_COLLAPSE = 0.3  # gradients below this share of what they were, nothing kept: covered or blacked out
+_BLURRED = 0.65  # gradients of kept structure below this share of what its contrast lets expect: blurred
 _MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
 _FEW = 0.25  # share below which the view is another one
 _BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
@@ -54,18 +55,17 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
     if not structured.any():
         differs = float(np.median(np.abs(brightness[1] - brightness[0]))) >= _BRIGHTER
         return SceneEvent.LIGHT if differs else SceneEvent.NONE
-    same = _correlation(*fields) >= _SAME
-    kept = float(same[structured].mean())
-    sharpness = float(energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6))
-    contrast = float(planes[1].std() / max(planes[0].std(), 1e-6))
-    if sharpness < _COLLAPSE and (kept < _MOST or sharpness < 0.5 * contrast):
-        return SceneEvent.OBSTRUCTED
+    same = structured & (_correlation(*fields) >= _SAME)
+    kept = float(same.sum() / structured.sum())
     if kept < _FEW:
-        return SceneEvent.VIEW
-    lit = np.abs(brightness[1] - brightness[0])[structured & same]
-    if kept >= _MOST and float(np.median(lit)) >= _BRIGHTER:
-        return SceneEvent.LIGHT
-    return SceneEvent.NONE
+        sharpness = energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6)
+        return SceneEvent.OBSTRUCTED if sharpness < _COLLAPSE else SceneEvent.VIEW
+    blocks = [_blocks(plane)[same] for plane in planes]
+    contrast = blocks[1].std() / max(blocks[0].std(), 1e-6)
+    if np.median(energies[1][same] / np.maximum(energies[0][same], 1e-6)) < _BLURRED * contrast:
+        return SceneEvent.OBSTRUCTED
+    brighter = np.median(np.abs(brightness[1] - brightness[0])[same])
+    return SceneEvent.LIGHT if kept >= _MOST and brighter >= _BRIGHTER else SceneEvent.NONE
 
 
 def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
