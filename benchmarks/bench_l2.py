@@ -28,8 +28,8 @@ def milliseconds(rounds: int, **calls: Callable[[], object]) -> dict[str, float]
     return {name: median(taken) for name, taken in times.items()}
 
 
-def numpy_l2(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
-    return float(np.sqrt(np.mean((a.astype(np.float64) - b.astype(np.float64)) ** 2)))
+def numpy_l2(a: NDArray[np.uint8], b: NDArray[np.uint8], dtype: type = np.float64) -> float:
+    return float(np.sqrt(np.mean((a.astype(dtype) - b.astype(dtype)) ** 2)))
 
 
 def frames(shape: tuple[int, ...]) -> Pair:
@@ -56,7 +56,7 @@ def table(title: str, kernel: Callable[..., object], a: NDArray[np.uint8], b: ND
         cv2_default=cv2_with(threads, a, b),
     )
     cv2.setNumThreads(threads)
-    fast |= milliseconds(15, numpy=lambda: numpy_l2(a, b))
+    fast |= milliseconds(15, float64=lambda: numpy_l2(a, b), float32=lambda: numpy_l2(a, b, np.float32))
     print(f"\n{title}: kernel with block map {fast['kernel']:.3f} ms, one thread")
     print("kernel / peer   peer ms   peer")
     for name, peer in (
@@ -65,7 +65,8 @@ def table(title: str, kernel: Callable[..., object], a: NDArray[np.uint8], b: ND
     ):
         print(f"{fast['kernel'] / fast[name]:13.2f}  {fast[name]:8.3f}   {peer}")
     print("peer / kernel   peer ms   peer")
-    print(f"{fast['numpy'] / fast['kernel']:13.1f}  {fast['numpy']:8.3f}   NumPy, float64")
+    for name in ("float64", "float32"):
+        print(f"{fast[name] / fast['kernel']:13.1f}  {fast[name]:8.3f}   NumPy, {name}")
 
 
 def main() -> None:

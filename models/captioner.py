@@ -205,8 +205,8 @@ class Captioner(nn.Module, ABC):
             options: which clusters are told, and how the words are sought.
 
         Returns:
-            Per pair its sentences, most salient first. A sentence that says that nothing changed, or nothing at
-            all, is left out, so is one told before about the same place; a pair without clusters has none.
+            Per pair its sentences, most salient first. A sentence that says that nothing changed, or nothing
+            at all, is left out, so is one told before about the same place; a pair without clusters has none.
         """
         options = options or DescribeOptions()
         was_training = self.training

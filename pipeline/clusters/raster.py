@@ -15,14 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_CORE = np.uint8(2)
-_FAR = 1 << 40  # beyond every half width
+from pipeline.clusters.runs import Active, connect, core_runs, join_borders, paint
+
 _SMALL_DISC = 8  # discs of so many rows from centre to edge are counted for a whole row at once
-
-Runs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""First and last column of every run; first run of every chain; first chain of every row; row of every chain.
-
-A chain is a maximal sequence of runs of one row whose gaps are at most eps, thus surely of one cluster."""
+_CROWDED = 16  # where at least every so manieth pixel of the row is active
 
 
 def dbscan(
@@ -57,7 +53,8 @@ def dbscan(
     elif device is None:
         labels = np.empty(stack.shape, np.int32)
         for plane, out in zip(stack, labels, strict=True):
-            _label(plane.view(np.uint8), half, min_samples, out)
+            words = _words(plane)
+            _label(words.view(np.uint8), words, half, min_samples, out)
     else:
         from pipeline.clusters.tensor import label_tensor  # noqa: PLC0415 - torch only where it is asked for
 
@@ -88,52 +85,100 @@ def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
     return cut
 
 
+def _words(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A mask, its rows padded to whole words of eight pixels, so that empty ones are skipped at once."""
+    height, width = mask.shape
+    words = np.zeros((height, (width + 7) // 8), np.uint64)
+    words.view(np.bool_)[:, :width] = mask
+    return words
+
+
 @njit(nogil=True, cache=True)
 def _label(
-    mask: NDArray[np.uint8], half: NDArray[np.int64], min_samples: int, labels: NDArray[np.int32]
+    mask: NDArray[np.uint8],
+    words: NDArray[np.uint64],
+    half: NDArray[np.int64],
+    min_samples: int,
+    labels: NDArray[np.int32],
 ) -> None:
-    kind = _cores(mask, half, min_samples)
-    runs = _core_runs(kind, half[0])
+    active = _active(mask, words)
+    labels[:] = -1
+    if active[0].size < min_samples:
+        return
+    core = _cores(active, _row_sums(mask, words, half), half, min_samples)
+    runs = core_runs(active, core, half[0])
     parent = np.arange(runs[4].size)
-    _connect(runs, half, parent)
-    _paint(runs, parent, labels)
-    _join_borders(kind, runs, half, labels)
+    connect(runs, half, parent)
+    paint(runs, parent, labels)
+    join_borders(active, core, runs, half, labels)
 
 
 @njit(nogil=True, cache=True)
-def _cores(mask: NDArray[np.uint8], half: NDArray[np.int64], min_samples: int) -> NDArray[np.uint8]:
-    """Kind of every pixel: 0 inactive, 1 active, 2 core."""
-    height, width = mask.shape
-    sums = _row_sums(mask, half)
-    kind = np.zeros((height, width), np.uint8)
-    for y in range(height):
-        if sums[y + half.size - 1, -1] == 0:
+def _active(mask: NDArray[np.uint8], words: NDArray[np.uint64]) -> Active:
+    """Columns of the active pixels in raster order, and where each row of them starts."""
+    starts = np.zeros(mask.shape[0] + 1, np.int64)
+    for y in range(mask.shape[0]):
+        total = np.int32(0)
+        for x in range(mask.shape[1]):
+            total = np.int32(total + np.int32(mask[y, x]))
+        starts[y + 1] = starts[y] + total
+    columns = np.empty(starts[-1], np.int64)
+    for y in range(mask.shape[0]):
+        place = starts[y]
+        if place == starts[y + 1]:
             continue
-        if half.size <= _SMALL_DISC:
-            count = _row_counts(sums, half, y, width)
-            for x in range(width):
-                kind[y, x] = mask[y, x] * (np.uint8(1) + np.uint8(count[x] >= min_samples))
-        else:
-            for x in range(width):
+        for word in range(words.shape[1]):
+            if words[y, word] == 0:
+                continue
+            for x in range(8 * word, 8 * word + 8):
                 if mask[y, x]:
-                    kind[y, x] = 2 if _dense(sums, half, min_samples, x, y) else 1
-    return kind
+                    columns[place] = x
+                    place += 1
+    return columns, starts
 
 
 @njit(nogil=True, cache=True)
-def _row_sums(mask: NDArray[np.uint8], half: NDArray[np.int64]) -> NDArray[np.int32]:
+def _row_sums(
+    mask: NDArray[np.uint8], words: NDArray[np.uint64], half: NDArray[np.int64]
+) -> NDArray[np.int32]:
     """Prefix sums of every row, with so wide a margin that a disc around any pixel stays inside."""
     height, width = mask.shape
     above, left = half.size - 1, half[0]
     sums = np.zeros((height + 2 * above, width + 1 + 2 * left), np.int32)
     for y in range(height):
         total = np.int32(0)
-        row = sums[y + above]
-        for x in range(width):
-            total += mask[y, x]
-            row[x + left + 1] = total
-        row[left + width + 1 :] = total
+        row = sums[y + above, left + 1 :]
+        for word in range(words.shape[1]):
+            eight = row[8 * word :][:8]
+            if words[y, word] == 0:
+                if total:
+                    eight[:] = total
+                continue
+            for i in range(8):
+                total += mask[y, 8 * word + i]
+                eight[i] = total
+        row[width:] = total
     return sums
+
+
+@njit(nogil=True, cache=True)
+def _cores(
+    active: Active, sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int
+) -> NDArray[np.bool_]:
+    """Which of the active pixels are core."""
+    columns, starts = active
+    core = np.empty(columns.size, np.bool_)
+    width = sums.shape[1] - 1 - 2 * half[0]
+    for y in range(starts.size - 1):
+        row = range(starts[y], starts[y + 1])
+        if half.size <= _SMALL_DISC and _CROWDED * len(row) >= width:
+            counts = _row_counts(sums, half, y, width)
+            for i in row:
+                core[i] = counts[columns[i]] >= min_samples
+        else:
+            for i in row:
+                core[i] = _dense(sums, half, min_samples, columns[i], y)
+    return core
 
 
 @njit(nogil=True, cache=True)
@@ -162,147 +207,3 @@ def _dense(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int, x
         if found >= min_samples:
             return True
     return False
-
-
-@njit(nogil=True, cache=True)
-def _count_runs(kind: NDArray[np.uint8]) -> int:
-    """Number of runs of core pixels, so that the lists of runs are no longer than needed."""
-    runs = 0
-    for y in range(kind.shape[0]):
-        row = kind[y]
-        runs += row[0] == _CORE
-        for x in range(1, row.size):
-            runs += (row[x] == _CORE) & (row[x - 1] != _CORE)
-    return runs
-
-
-@njit(nogil=True, cache=True)
-def _core_runs(kind: NDArray[np.uint8], reach: int) -> Runs:
-    height, width = kind.shape
-    most = _count_runs(kind) + 1
-    first, last, chain_run = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    chain_row = np.empty(most, np.int64)
-    row_chain = np.empty(height + 1, np.int64)
-    runs, chains = 0, 0
-    for y in range(height):
-        row_chain[y] = chains
-        previous = -1  # last core column of this row so far
-        for x in range(width):
-            if kind[y, x] != _CORE:
-                continue
-            if previous < 0 or x - previous > 1:
-                if previous < 0 or x - previous > reach:
-                    chain_run[chains], chain_row[chains] = runs, y
-                    chains += 1
-                first[runs] = x
-                runs += 1
-            last[runs - 1] = x
-            previous = x
-    row_chain[height] = chains
-    chain_run[chains] = runs
-    return first[:runs], last[:runs], chain_run[: chains + 1], row_chain, chain_row[:chains]
-
-
-@njit(nogil=True, cache=True)
-def _root(parent: NDArray[np.int64], node: int) -> int:
-    while parent[node] != node:
-        parent[node] = parent[parent[node]]
-        node = parent[node]
-    return node
-
-
-@njit(nogil=True, cache=True)
-def _connect(runs: Runs, half: NDArray[np.int64], parent: NDArray[np.int64]) -> None:
-    """Unite chains of rows at most eps apart; the earlier chain in raster order becomes the root."""
-    first, last, chain_run, row_chain, _ = runs
-    height = row_chain.size - 1
-    for dy in range(1, min(half.size, height)):
-        for y in range(height - dy):
-            low = row_chain[y + dy]
-            for a in range(row_chain[y], row_chain[y + 1]):
-                left, right = first[chain_run[a]] - half[dy], last[chain_run[a + 1] - 1] + half[dy]
-                while low < row_chain[y + dy + 1] and last[chain_run[low + 1] - 1] < left:
-                    low += 1
-                for b in range(low, row_chain[y + dy + 1]):
-                    if first[chain_run[b]] > right:
-                        break
-                    one, other = _root(parent, a), _root(parent, b)
-                    if one != other and _touch(runs, a, b, half[dy]):
-                        parent[max(one, other)] = min(one, other)
-
-
-@njit(nogil=True, cache=True)
-def _touch(runs: Runs, a: int, b: int, gap: int) -> bool:
-    """Whether any run of chain a comes within `gap` columns of any run of chain b."""
-    first, last, chain_run, _, _ = runs
-    i, j = chain_run[a], chain_run[b]
-    while i < chain_run[a + 1] and j < chain_run[b + 1]:
-        if last[i] + gap < first[j]:
-            i += 1
-        elif last[j] + gap < first[i]:
-            j += 1
-        else:
-            return True
-    return False
-
-
-@njit(nogil=True, cache=True)
-def _paint(runs: Runs, parent: NDArray[np.int64], labels: NDArray[np.int32]) -> None:
-    """Write the labels of core pixels: roots are numbered in raster order."""
-    first, last, chain_run, _, chain_row = runs
-    labels[:] = -1
-    number = np.empty(parent.size, np.int32)
-    count = 0
-    for chain in range(parent.size):
-        root = _root(parent, chain)
-        if root == chain:
-            number[chain] = count
-            count += 1
-        for run in range(chain_run[chain], chain_run[chain + 1]):
-            for x in range(first[run], last[run] + 1):
-                labels[chain_row[chain], x] = number[root]
-
-
-@njit(nogil=True, cache=True)
-def _join_borders(
-    kind: NDArray[np.uint8], runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32]
-) -> None:
-    height, width = kind.shape
-    for y in range(height):
-        for x in range(width):
-            if kind[y, x] == 1:
-                labels[y, x] = _nearest(runs, half, labels, x, y)
-
-
-@njit(nogil=True, cache=True)
-def _nearest(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: int, y: int) -> int:
-    """Label of the nearest core pixel within eps, else -1."""
-    height, width = labels.shape
-    least, label = height * height + width * width, -1
-    for dy in range(half.size):
-        if dy * dy >= least:
-            break
-        for row in (y - dy, y + dy):
-            if row < 0 or row >= height:
-                continue
-            for dx in _beside(runs, row, x):
-                if abs(dx) <= half[dy] and dx * dx + dy * dy < least:
-                    least, label = dx * dx + dy * dy, int(labels[row, x + dx])
-    return label
-
-
-@njit(nogil=True, cache=True)
-def _beside(runs: Runs, row: int, x: int) -> tuple[int, int]:
-    """Steps from column x of a row to its nearest core pixel on the left (or at x) and on the right."""
-    first, last, chain_run, row_chain, _ = runs
-    begin, end = chain_run[row_chain[row]], chain_run[row_chain[row + 1]]
-    low, high = begin, end
-    while low < high:  # the first run that begins right of x
-        middle = (low + high) // 2
-        if first[middle] > x:
-            high = middle
-        else:
-            low = middle + 1
-    left = min(last[low - 1] - x, 0) if low > begin else -_FAR
-    right = first[low] - x if low < end else _FAR
-    return left, right
