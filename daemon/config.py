@@ -116,7 +116,7 @@ class Narrate(_Section):
     """What is told."""
 
     max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(8, description="sentences per pair at most")
-    min_salience: Share = Field(0.35, description="least share of the greatest salience")
+    min_salience: Share = Field(0.05, description="least share of the greatest salience")
     min_confidence: Share = Field(0.0, description="least confidence of a sentence")
     beam_size: Annotated[int, Field(ge=1, le=32)] = Field(1, description="1 is greedy decoding")
 
