@@ -105,7 +105,7 @@ def _label(
     labels[:] = -1
     if active[0].size < min_samples:
         return
-    core = _cores(active, _row_sums(mask, words, half), half, min_samples)
+    core = _cores(active, _row_sums(active, mask.shape[1], half), half, min_samples)
     runs = core_runs(active, core, half[0])
     parent = np.arange(runs[4].size)
     connect(runs, half, parent)
@@ -138,26 +138,18 @@ def _active(mask: NDArray[np.uint8], words: NDArray[np.uint64]) -> Active:
 
 
 @njit(nogil=True, cache=True)
-def _row_sums(
-    mask: NDArray[np.uint8], words: NDArray[np.uint64], half: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _row_sums(active: Active, width: int, half: NDArray[np.int64]) -> NDArray[np.int32]:
     """Prefix sums of every row, with so wide a margin that a disc around any pixel stays inside."""
-    height, width = mask.shape
-    above, left = half.size - 1, half[0]
+    columns, starts = active
+    height, above, left = starts.size - 1, half.size - 1, half[0]
     sums = np.zeros((height + 2 * above, width + 1 + 2 * left), np.int32)
     for y in range(height):
-        total = np.int32(0)
         row = sums[y + above, left + 1 :]
-        for word in range(words.shape[1]):
-            eight = row[8 * word :][:8]
-            if words[y, word] == 0:
-                if total:
-                    eight[:] = total
-                continue
-            for i in range(8):
-                total += mask[y, 8 * word + i]
-                eight[i] = total
-        row[width:] = total
+        for i in range(starts[y], starts[y + 1]):
+            total = np.int32(i + 1 - starts[y])
+            stop = columns[i + 1] if i + 1 < starts[y + 1] else row.size
+            for x in range(columns[i], stop):
+                row[x] = total
     return sums
 
 
