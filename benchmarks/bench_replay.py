@@ -34,7 +34,7 @@ def main() -> None:
     arguments.add_argument("--clip", type=Path)
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        clip = chosen.clip or _made(Path(scratch) / "yard.mp4", chosen.seconds)
+        clip = chosen.clip or made(Path(scratch) / "yard.mp4", chosen.seconds)
         frames = int(subprocess.check_output([sys.executable, "-c", DECODE, clip]))
         narrated = Path(sys.executable).with_name("narrated")
         warm_up = [narrated, "replay", clip, "--out", Path(scratch) / "warm"]
@@ -47,7 +47,8 @@ def main() -> None:
     print(f"\n{frames} frames; start of the program and loading of the model included.")
 
 
-def _made(path: Path, seconds: int) -> Path:
+def made(path: Path, seconds: int) -> Path:
+    """A 1080p clip: textured ground, one rectangle that comes and goes, one that always moves."""
     ground = np.kron(
         np.random.default_rng(1).integers(70, 120, (135, 240, 3), np.uint8), np.ones((8, 8, 1), np.uint8)
     )
