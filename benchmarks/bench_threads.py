@@ -2,7 +2,7 @@
 
     python benchmarks/bench_threads.py
 
-The numbers behind docs/adr/0004-threads-not-processes.md: decoding and kernels let go of the interpreter lock.
+The numbers behind docs/adr/0004-threads-not-processes.md: decoding and kernels release the interpreter lock.
 """
 
 from __future__ import annotations
