@@ -293,6 +293,9 @@ def write_annotations(folder: Path) -> Path:
     return folder
 
 
+_DEFAULTS = {"features": 192, "words": 128, "hidden": 384, "attention": 128, "smoothing": 2.0}
+
+
 @pytest.mark.parametrize("name", ["ddla.yaml", "ddla-uniform.yaml"])
 def test_the_shipped_configurations_are_valid_and_complete(name: str) -> None:
     from pipeline.changes import ChangeOptions
@@ -300,10 +303,12 @@ def test_the_shipped_configurations_are_valid_and_complete(name: str) -> None:
     from train.loop import TrainOptions
 
     config = load_config(CONFIGS / name, epochs=7)
-    assert config.train_options() == TrainOptions(epochs=7, decay=0.9)
+    assert config.train_options() == TrainOptions(epochs=7, learning_rate=4e-4, decay=0.9)
     assert config.change_options() == ChangeOptions()
     assert config.captioner == "ddla"
     assert config.arguments["prior"] == ("uniform" if "uniform" in name else "learned")
+    learned, uniform = (load_config(CONFIGS / f"{each}.yaml").arguments for each in ("ddla", "ddla-uniform"))
+    assert learned | {"prior": "uniform"} == _DEFAULTS | uniform, "they differ in the prior alone"
 
 
 def test_usage_and_help(run: Run) -> None:
