@@ -1,21 +1,15 @@
-"""What every publisher promises, and how one is chosen by URL."""
+"""What every publisher promises."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from pipeline.record import Record
 
-NO_SERVER = "none:"
-"""The URL of the publisher that publishes nowhere: the journal alone is written."""
-
 CHANNEL = "narrated:changes"
 """The Pub/Sub channel of all cameras."""
-
-REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
 class PublisherError(Exception):
@@ -66,47 +60,6 @@ class Publisher(Protocol):
     def close(self) -> None:
         """Let the connection go; a publisher may be closed twice."""
         ...
-
-
-class _NoPublisher:
-    """Publishes nowhere."""
-
-    def publish(self, record: Record) -> None:
-        """Do nothing."""
-
-    def publish_many(self, records: Sequence[Record]) -> None:
-        """Do nothing."""
-
-    def newest(self, camera: str) -> Record | None:  # noqa: ARG002 - the interface's argument
-        """None."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def open_publisher(url: str, options: PublisherOptions = PublisherOptions()) -> Publisher:
-    """The publisher for `url`; no connection is made before the first record.
-
-    Args:
-        url: ``redis://[user:password@]host[:port][/db]``, the same with ``rediss://`` (TLS),
-            ``unix:///path/to/socket[?db=0&password=...]``, or ``none:``.
-        options: see `PublisherOptions`.
-
-    Raises:
-        PublisherError: the URL names no known kind of server, or is malformed.
-    """
-    scheme = urlsplit(url).scheme
-    if url == NO_SERVER:
-        return _NoPublisher()
-    if scheme in REDIS_SCHEMES:
-        from pipeline.publisher.stream import RedisPublisher  # noqa: PLC0415 - redis loads only where needed
-
-        return RedisPublisher(url, options)
-    raise PublisherError(
-        f"cannot publish to a URL of kind {scheme or 'nothing'!r}; use redis://host:6379, "
-        "rediss://host:6379, unix:///run/redis/redis-server.sock, or none: for the journal alone"
-    )
 
 
 def stream_key(camera: str) -> str:
