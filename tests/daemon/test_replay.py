@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,23 +134,23 @@ def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path:
     out = tmp_path / "out"
     many = tmp_path / "many"
     many.mkdir()
-    for i in range(60):
-        (many / f"clip{i:02}.mp4").symlink_to(clip)
+    for i in range(300):  # seconds of work are left after the first line, however slow this process is
+        (many / f"clip{i:03}.mp4").symlink_to(clip)
+    command = [sys.executable, "-m", "daemon.cli", "replay", many, "--camera", "yard", "--out", out]
     process = subprocess.Popen(
-        [sys.executable, "-m", "daemon.cli", "replay", many, "--out", out, "--captioner-file", checkpoint],
+        [*command, "--captioner-file", checkpoint],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline()
-    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert verify([out / "narrations.jsonl", out / "journal"]).ok
-    assert 2 <= len((out / "narrations.jsonl").read_bytes().splitlines()) < 120
+    assert 1 <= len((out / "narrations.jsonl").read_bytes().splitlines()) < 600
 
 
 @pytest.mark.parametrize("place", ["nothing/*.mp4", "."])
