@@ -130,15 +130,23 @@ def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
     assert "Traceback" not in done.err
 
 
+INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits "ignored"
+from daemon.cli import main
+sys.exit(main())
+"""
+
+
 def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     many = tmp_path / "many"
     many.mkdir()
     for i in range(300):  # seconds of work are left after the first line, however slow this process is
         (many / f"clip{i:03}.mp4").symlink_to(clip)
-    command = [sys.executable, "-m", "daemon.cli", "replay", many, "--camera", "yard", "--out", out]
+    replay = ["replay", many, "--camera", "yard", "--out", out, "--captioner-file", checkpoint]
     process = subprocess.Popen(
-        [*command, "--captioner-file", checkpoint],
+        [sys.executable, "-c", INTERRUPTIBLE, *replay],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
