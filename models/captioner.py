@@ -21,6 +21,9 @@ from models.wording import read
 Box = tuple[float, float, float, float]
 """``(x, y, width, height)`` in 0..1 of the frame."""
 
+Outline = tuple[tuple[float, float], ...]
+"""A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -32,7 +35,13 @@ class Sentence:
         object: the class of the first object noun (person, car, ...), or "unknown".
         box: where, ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none.
         salience: probability 0..1 under the alignment prior that this cluster is worth a sentence.
-        confidence: 0..1, the geometric mean of the words' probabilities.
+        confidence: 0..1; of a captioner without perception the geometric mean of the words' probabilities,
+            of a grounded one the calibrated probability that type and object are right.
+        count: how many objects it tells; 1 of a captioner that does not count.
+        before, after: the box of what it tells on each side; None where it is not on that side, and both
+            of a captioner that does not say.
+        outline_before, outline_after: the outline of what it tells on each side.
+        moment_s: seconds after the before frame at which it happened; None where that was not seen.
     """
 
     text: str
@@ -41,6 +50,12 @@ class Sentence:
     box: Box | None
     salience: float
     confidence: float
+    count: int = 1
+    before: Box | None = None
+    after: Box | None = None
+    outline_before: Outline = ()
+    outline_after: Outline = ()
+    moment_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
