@@ -56,6 +56,7 @@ class Narration:
         l2: L2 distance of the pair under RGB, 0..255 grey levels.
         model: which captioner.
         settings_sha256: hash (hex) of the settings that decide the text.
+        abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Narration:
     l2: float
     model: ModelStamp
     settings_sha256: str
+    abstained: str = ""
 
     @property
     def text(self) -> str:

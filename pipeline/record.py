@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import rfc8785
@@ -91,6 +91,11 @@ TaggedDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$"
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER)]
 Stage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,32}$")]
+RecordBox = tuple[Share, Share, Share, Share]
+RecordOutline = Annotated[
+    tuple[tuple[Share, Share], ...],
+    Field(min_length=3, description="closed polygon of [x, y] in 0..1 of the frame"),
+]
 
 
 class _Part(BaseModel):
@@ -111,14 +116,33 @@ class RecordFrame(_Part):
 
 
 class RecordSentence(_Part):
-    """One sentence; box is ``x, y, width, height`` in 0..1 of the frame, null where there is none."""
+    """One sentence; box is ``x, y, width, height`` in 0..1 of the frame, null where there is none.
+
+    The members after `confidence` are absent where a captioner does not say them; no `count` means one.
+    """
 
     text: Annotated[str, StringConstraints(min_length=1)]
     type: Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "none", "unknown"]
     object: Annotated[str, StringConstraints(min_length=1)]
-    box: tuple[Share, Share, Share, Share] | None
+    box: RecordBox | None
     salience: Share
     confidence: Share
+    count: Annotated[Count, Field(ge=2, description="how many objects, if several")] | None = None
+    box_before: Annotated[RecordBox, Field(description="where it was")] | None = None
+    box_after: Annotated[RecordBox, Field(description="where it is now")] | None = None
+    outline_before: RecordOutline | None = None
+    outline_after: RecordOutline | None = None
+    time: Annotated[Time, Field(description="when it happened, where that was seen")] | None = None
+
+    @property
+    def before(self) -> RecordBox | None:
+        """`box_before`, named as a captioner's sentence names it."""
+        return self.box_before
+
+    @property
+    def after(self) -> RecordBox | None:
+        """`box_after`, named as a captioner's sentence names it."""
+        return self.box_after
 
 
 class RecordModel(_Part):
@@ -150,6 +174,10 @@ class Record(_Part):
     event: Literal["change", "light_changed", "view_changed", "obstructed"]
     text: str
     sentences: tuple[RecordSentence, ...]
+    abstained: (
+        Annotated[str, StringConstraints(min_length=1), Field(description="why nothing, or less, was told")]
+        | None
+    ) = None
     l2: Annotated[float, Field(ge=0, le=255, description="root mean square, 0..255 grey levels")]
     suppressed: Annotated[Count, Field(description="narrations held back since the last one")]
     model: RecordModel
@@ -173,7 +201,8 @@ class Record(_Part):
 def _members(record: Record) -> dict[str, Any]:
     """JSON members; the optional ones are left out where there are none, `box` stays as null."""
     members = record.model_dump(mode="json", by_alias=True)
-    return {k: v for k, v in members.items() if v is not None or k not in {"latency_ms", "evidence"}}
+    sentences = [{k: v for k, v in s.items() if v is not None or k == "box"} for s in members["sentences"]]
+    return {k: v for k, v in members.items() if v is not None} | {"sentences": sentences}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +265,8 @@ def build_record(
         "clock": narration.clock.value,
         "event": _EVENTS.get(narration.event.value, narration.event.value),
         "text": narration.text,
-        "sentences": tuple(_sentence(s) for s in narration.sentences),
+        "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
+        "abstained": narration.abstained or None,
         "l2": _rounded(narration.l2, _L2_DIGITS),
         "suppressed": suppressed,
         "model": {"name": narration.model.name, "sha256": narration.model.sha256},
@@ -321,12 +351,23 @@ def _frame(stamp: FrameStamp) -> dict[str, Any]:
     return {"time": format_time(stamp.time), "pts": stamp.pts, "sha256": stamp.sha256}
 
 
-def _sentence(sentence: Sentence) -> dict[str, Any]:
+def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
+    moment_s = sentence.moment_s
     return {
         "text": sentence.text,
         "type": sentence.type,
         "object": sentence.object,
-        "box": sentence.box and tuple(_rounded(v, _DIGITS) for v in sentence.box),
+        "box": _shares(sentence.box),
         "salience": _rounded(sentence.salience, _DIGITS),
         "confidence": _rounded(sentence.confidence, _DIGITS),
+        "count": sentence.count if sentence.count != 1 else None,
+        "box_before": _shares(sentence.before),
+        "box_after": _shares(sentence.after),
+        "outline_before": tuple(_shares(corner) for corner in sentence.outline_before) or None,
+        "outline_after": tuple(_shares(corner) for corner in sentence.outline_after) or None,
+        "time": None if moment_s is None else format_time(before + timedelta(seconds=moment_s)),
     }
+
+
+def _shares(numbers: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    return numbers and tuple(_rounded(v, _DIGITS) for v in numbers)

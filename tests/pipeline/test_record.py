@@ -106,6 +106,47 @@ def test_a_record_has_the_specified_members(make_narration):
     assert record.objects == ("car", "person")
 
 
+GROUNDED = Sentence(
+    "Two cars have moved.",
+    "moved",
+    "car",
+    (0.1, 0.2, 0.6, 0.3),
+    0.9,
+    0.8,
+    count=2,
+    before=(0.1, 0.2, 0.2, 0.3),
+    after=(0.5, 0.2, 0.2, 0.30000001),
+    outline_before=((0.1, 0.2), (0.3, 0.2), (0.2, 0.5)),
+    outline_after=((0.5, 0.2), (0.7, 0.2), (0.6, 0.49996)),
+    moment_s=0.25,
+)
+
+
+def test_a_sentence_that_says_more_is_recorded_with_what_it_says(make_narration):
+    record = build_record(make_narration(sentences=(GROUNDED,), abstained="unsure"), ChainEnd())
+    members = json.loads(record.line())
+    [sentence] = members["sentences"]
+    assert members["abstained"] == "unsure"
+    assert sentence["count"] == 2
+    assert (sentence["box_before"], sentence["box_after"]) == ([0.1, 0.2, 0.2, 0.3], [0.5, 0.2, 0.2, 0.3])
+    assert sentence["outline_before"] == [[0.1, 0.2], [0.3, 0.2], [0.2, 0.5]]
+    assert sentence["outline_after"][2] == [0.6, 0.5]
+    assert sentence["time"] == "2024-05-01T11:59:59.250000Z"
+    assert read_record(record.line()).line() == record.line()
+    assert is_canonical(record.line())
+    assert hash_holds(record.line())
+    assert record.sentences[0].before == GROUNDED.before
+
+
+def test_a_sentence_that_says_no_more_keeps_the_bytes_it_had_before_there_was_more(make_narration):
+    record = build_record(make_narration(), ChainEnd())
+    assert record.hash == "4498cb6fe20b603aed10d66e259208424fc6e11ff53838f218ee64fa02a3ae88"
+    partly = replace(GROUNDED, count=1, before=None, outline_before=(), moment_s=None)
+    [sentence] = json.loads(build_record(make_narration(sentences=(partly,)), ChainEnd()).line())["sentences"]
+    assert sentence.keys() & {"count", "box_before", "outline_before", "time"} == set()
+    assert sentence.keys() >= {"box_after", "outline_after"}
+
+
 def test_a_record_reads_back_and_its_hash_holds(make_narration):
     record = build_record(make_narration(), ChainEnd())
     line = record.line()
@@ -180,6 +221,12 @@ def test_camera_names_that_are_not(name, make_narration):
             {"sentences": (Sentence("A.", "moved", "car", (0.5, 0.5, 1.5, 0.1), 0.5, 0.5),)},
             "sentences.0.box.2",
         ),
+        ({"sentences": (replace(GROUNDED, count=0),)}, "sentences.0.count"),
+        (
+            {"sentences": (replace(GROUNDED, outline_after=((0.1, 0.1), (2.0, 0.2), (0, 0))),)},
+            "outline_after.1.0",
+        ),
+        ({"sentences": (replace(GROUNDED, outline_before=((0.1, 0.1),)),)}, "outline_before"),
         ({"sentences": (Sentence("\ud800", "moved", "car", None, 0.5, 0.5),)}, "text"),
     ],
 )
@@ -318,6 +365,7 @@ def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
     for record in (
         build_record(make_narration(), ChainEnd(), latency_ms={"decode": 3.0}),
         build_record(make_narration(event=SceneEvent.LIGHT, sentences=(nobox,)), ChainEnd()),
+        build_record(make_narration(sentences=(GROUNDED,), abstained="unsure"), ChainEnd()),
     ):
         members = json.loads(record.line())
         assert _fits(members, schema, schema)
@@ -329,3 +377,5 @@ def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
         assert not _fits({**members, "seq": 0}, schema, schema)
         first = {**members["sentences"][0], "box": [0, 0, 1, 1.5]}
         assert not _fits({**members, "sentences": [first]}, schema, schema)
+        short = {**members["sentences"][0], "outline_after": [[0, 0], [1, 1]]}
+        assert not _fits({**members, "sentences": [short]}, schema, schema)

@@ -1,0 +1,64 @@
+"""Outlines: the contour of the pixels that differ, inside the box of one thing."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.clusters import Box
+
+Outline = tuple[tuple[float, float], ...]
+"""A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
+
+MOST_CORNERS = 32
+_LEAST_CORNERS = 3
+_FINE = 4  # contours run through the centres of pixels: on a finer raster a small thing keeps its area
+
+
+def outline(mask: NDArray[np.bool_], box: Box) -> Outline:
+    """The outer contour of the largest patch of active pixels inside a box.
+
+    Gaps of up to two pixels are closed first, so that a torn mask still gives one thing.
+
+    Args:
+        mask: bool ``(height, width)``, what differs.
+        box: ``(x, y, width, height)`` in 0..1; parts beyond the mask are cut.
+
+    Returns:
+        3 to `MOST_CORNERS` corners, all inside the box; empty where the box holds no active pixel.
+    """
+    height, width = mask.shape
+    low = np.clip(box[:2], 0.0, 1.0)
+    high = np.clip((box[0] + box[2], box[1] + box[3]), 0.0, 1.0)
+    left, top = np.floor(low * (width, height)).astype(int)
+    right, bottom = np.ceil(high * (width, height)).astype(int)
+    inside = mask[top:bottom, left:right]
+    if not inside.any():
+        return ()
+    pixels = (_simplified(_contour(inside)) + 0.5) / _FINE + (left, top)
+    corners = np.clip(pixels / (width, height), low, high)
+    return tuple((float(x), float(y)) for x, y in corners)
+
+
+def _contour(inside: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The contour ``(n, 1, 2)`` around the largest area, on a raster `_FINE` times as fine."""
+    reach = 2  # closing must not take the border for active
+    closed = cv2.morphologyEx(
+        np.pad(inside.astype(np.uint8), reach), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8)
+    )[reach:-reach, reach:-reach]
+    fine = closed.repeat(_FINE, axis=0).repeat(_FINE, axis=1)
+    contours, _ = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    return np.asarray(max(contours, key=cv2.contourArea), np.int32)
+
+
+def _simplified(contour: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Its corners ``(n, 2)`` after Douglas and Peucker (1973), at the least tolerance that leaves few."""
+    tolerance, corners = _FINE / 2, contour
+    while len(corners) > MOST_CORNERS or tolerance == _FINE / 2:
+        corners = np.asarray(cv2.approxPolyDP(contour, tolerance, closed=True), np.int32)
+        tolerance *= 1.25
+    if len(corners) < _LEAST_CORNERS:  # a torn line: what is left of it would enclose nothing
+        x, y, width, height = cv2.boundingRect(contour)
+        corners = np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)], np.int32)
+    return corners.reshape(-1, 2)
