@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from models.decoding import Decoded, decode
 from models.encoder import Encoder
+from models.places import Zone
 from models.state import State
 from models.vocabulary import Vocabulary, surface
 from models.wording import read
@@ -115,6 +116,9 @@ class DescribeOptions:
         min_confidence: a sentence is told if it is at least this confident.
         beam_size: 1 is greedy.
         max_words: longest sentence in words.
+        zones: parts of the picture that have names; where a thing stands in one, a captioner that words its
+            facts says the first such name instead of the place in the picture.
+        colours: whether such a captioner says a colour where it is sure of it.
     """
 
     sentences: int | None = None
@@ -123,6 +127,8 @@ class DescribeOptions:
     min_confidence: float = 0.0
     beam_size: int = 1
     max_words: int = 24
+    zones: tuple[Zone, ...] = ()
+    colours: bool = True
 
 
 SAME_PLACE = 0.25

@@ -1,4 +1,4 @@
-"""What a sentence claims: the kind of change and the object, read from its words by a small lexicon.
+"""What a sentence claims: kind of change, object, how many, where, colour; read by a small lexicon.
 
 Every captioner's sentences are read this way, whatever it thinks it said, so that type and object in a
 narration never disagree with its text.
@@ -141,6 +141,26 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
 ]
 TYPES = [(name, re.compile(rf"\b(?:{'|'.join(patterns)})(?![\w'-])")) for name, patterns in _KINDS]
 
+COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
+"""The colours that are told of things."""
+_COLOURS = {**{name: name for name in COLOURS}, "gray": "grey", "silver": "grey"}
+
+_PLURALS = {"people", "men", "women", "children", "kids", "guys", "ladies", "traffic", "group", "crowd"}
+_COUNTING = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {word: n for n, word in enumerate(_COUNTING, 1)} | {"both": 2, "couple": 2, "pair": 2}
+
+_PLACES = {
+    "left": r"(?:left|leftmost)",
+    "right": r"(?:right(?! now)|rightmost)",
+    "top": r"(?:top|upper)",
+    "bottom": r"(?:bottom|lower)",
+    "middle": r"(?:middle|cent(?:er|re|ral))",
+    "near": r"(?:foreground|nearest|closest|close to the camera|near (?:the camera|side|end))",
+    "far": r"(?:background|distance|distant|far (?:end|away|off|back))",
+}
+_WHERE = [(name, re.compile(rf"\b{pattern}(?![\w'-])")) for name, pattern in _PLACES.items()]
+_LEFT = re.compile(rf"\b{_VERB_LEFT}(?![\w'-])")
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -149,10 +169,16 @@ class Wording:
     Attributes:
         type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
         object: class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown".
+        count: how many of it; 0 where there are several without a number, or no object is named.
+        places: where, of left, right, top, bottom, middle, near and far; empty where it does not say.
+        colour: of the object, one of `COLOURS`; None where it does not say.
     """
 
     type: str
     object: str
+    count: int = 0
+    places: frozenset[str] = frozenset()
+    colour: str | None = None
 
 
 def read(sentence: str) -> Wording:
@@ -161,13 +187,32 @@ def read(sentence: str) -> Wording:
     if not text:
         return Wording("none", "unknown")
     kind = next((name for name, pattern in TYPES if pattern.search(text)), "unknown")
-    return Wording(kind, _object(text))
+    where = places_in(text)
+    bare = _PLACE_NAME.sub(" ", text)
+    noun = _noun(bare)
+    if noun is None:
+        return Wording(kind, "unknown", 0, where)
+    head = bare[: noun.start()].split()
+    colour = next((_COLOURS[word] for word in reversed(head) if word in _COLOURS), None)
+    return Wording(kind, CLASSES[noun[0]], _count(noun[0], head), where, colour)
 
 
-def _object(text: str) -> str:
-    text = _QUANTITY_OF.sub(" ", _PLACE_NAME.sub(" ", text))
-    nouns = [
-        (match.start(), CLASSES[match[0]]) for match in re.finditer(r"[\w'-]+", text) if match[0] in CLASSES
-    ]
-    told = [name for start, name in nouns if not _BESIDE.search(text[:start])]
-    return next(iter(told or [name for _, name in nouns]), "unknown")
+def places_in(text: str) -> frozenset[str]:
+    """The places that words name: left, right, top, bottom, middle, near, far; "has left" is none."""
+    text = _LEFT.sub(" ", " ".join(tokenize(text)))
+    return frozenset(name for name, pattern in _WHERE if pattern.search(text))
+
+
+def _noun(text: str) -> re.Match[str] | None:
+    """The noun that names what changed; in "a group of cars" the cars."""
+    text = _QUANTITY_OF.sub(lambda match: " " * len(match[0]), text)
+    nouns = [match for match in re.finditer(r"[\w'-]+", text) if match[0] in CLASSES]
+    told = [match for match in nouns if not _BESIDE.search(text[: match.start()])]
+    return next(iter(told or nouns), None)
+
+
+def _count(noun: str, head: list[str]) -> int:
+    """How many: the number nearest to the noun; without one, one of a singular and open of a plural."""
+    numbers = (int(word) if word.isdecimal() else _NUMBERS.get(word, 0) for word in reversed(head))
+    plural = noun in _PLURALS or (noun.endswith("s") and not noun.endswith("bus"))
+    return next((n for n in numbers if n > plural), 0 if plural else 1)

@@ -52,7 +52,8 @@ unknown     unknown   W12 w13.
 @pytest.mark.parametrize("line", CLAIMS.strip().splitlines())
 def test_claims_of_a_sentence(line: str) -> None:
     kind, thing, sentence = line.split(maxsplit=2)
-    assert read(sentence) == Wording(kind, thing)
+    told = read(sentence)
+    assert (told.type, told.object) == (kind, thing)
 
 
 def test_a_sentence_without_words_claims_nothing() -> None:
@@ -61,3 +62,36 @@ def test_a_sentence_without_words_claims_nothing() -> None:
 
 def test_capitals_and_full_stops_do_not_matter() -> None:
     assert read("THE CAR HAS MOVED") == read("the car has moved.")
+
+
+DETAILS = """
+2 left          -      Two cars have appeared on the left.
+2 left          red    The two red cars on the left are gone.
+1 middle        grey   The silver van in the centre has moved.
+0 -             -      Several people have appeared.
+0 -             -      A group of people has left the room.
+0 right         -      There are more people on the right.
+1 right         -      There is one more person on the right.
+1 top,left      white  A white car has appeared at the top left.
+1 top,middle    -      A person has appeared at the top in the middle.
+1 far,right     -      The bus in the background on the right is gone.
+1 near          -      A man is now in the foreground.
+1 -             -      The man has left.
+1 left          -      The man moved left.
+1 -             -      A car has appeared right now.
+3 bottom        -      3 bicycles are missing at the bottom.
+1 -             -      A bus has appeared at the car park.
+2 -             -      A couple of cars are gone.
+1 left          blue   The blue car to the left of the red car is gone.
+0 -             -      There is less traffic.
+1 -             -      Something has appeared.
+"""
+
+
+@pytest.mark.parametrize("line", DETAILS.strip().splitlines())
+def test_how_many_where_and_in_which_colour(line: str) -> None:
+    count, places, colour, sentence = line.split(maxsplit=3)
+    told = read(sentence)
+    assert told.count == int(count)
+    assert told.places == (frozenset() if places == "-" else frozenset(places.split(",")))
+    assert told.colour == (None if colour == "-" else colour)

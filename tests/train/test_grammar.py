@@ -6,7 +6,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from train.grammar import FORMS, NO_CHANGE, NOUNS, VARIETIES, caption, place, word
+from models.phrases import NOUNS
+from models.places import place
+from train.grammar import FORMS, NO_CHANGE, VARIETIES, caption, word
 from train.samples import SampleChange
 
 
@@ -100,12 +102,12 @@ def test_the_side_of_a_change_decides_its_place() -> None:
     )]  # fmt: skip
     assert said == [
         "a person has appeared on the right",
-        "the two cars on the left have disappeared",
+        "the two cars on the left are gone",
         "the bus on the left has moved",
         "the car on the left has been replaced by another one",
         "there are fewer people on the left",
         "an object has appeared on the left",
-        "several people on the left have disappeared",
+        "several people on the left are gone",
     ]
 
 
@@ -128,7 +130,7 @@ def test_a_pair_is_worded_largest_first_and_says_nothing_twice() -> None:
     twin = SampleChange("appeared", "car", 1, None, (0.1, 0.4, 0.1, 0.1))
     large = SampleChange("disappeared", "bus", 1, (0.6, 0.3, 0.4, 0.4), None)
     changes, sentences = word([small, large, twin], "plain", rng)
-    assert sentences == ("the bus on the right has disappeared", "a car has appeared on the left")
+    assert sentences == ("the bus on the right is gone", "a car has appeared on the left")
     assert [c.sentence for c in changes] == [sentences[0], sentences[1], sentences[1]]
     assert word([], "plain", rng) == ((), ("nothing has changed",))
     assert {word([], "people", rng)[1][0] for _ in range(20)} == set(NO_CHANGE)

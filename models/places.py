@@ -1,0 +1,155 @@
+"""Where something is: in words of the picture, or in a camera's own zones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Box = tuple[float, float, float, float]
+"""``(x, y, width, height)`` in 0..1 of the frame."""
+
+Point = tuple[float, float]
+
+LEFT, RIGHT = 0.4, 0.6
+"""A centre below is on the left, above on the right, between them in the middle."""
+TOP, BOTTOM = 0.33, 0.67
+"""A centre below is at the top, above at the bottom."""
+
+SIDES = ("left", "middle", "right")
+
+PLACES = (
+    "at the top left",
+    "at the top in the middle",
+    "at the top right",
+    "on the left",
+    "in the middle",
+    "on the right",
+    "at the bottom left",
+    "at the bottom in the middle",
+    "at the bottom right",
+)
+"""The nine places of the picture, row by row; `place_bin` numbers them."""
+
+_CORNERS = 3
+_EDGE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A part of a camera's picture that its users have a name for.
+
+    Attributes:
+        phrase: the words that stand in a sentence for the place: "at the entrance", "in the lot".
+        polygon: its corners in order, ``(x, y)`` in 0..1 of the frame; the last is joined to the first.
+
+    Raises:
+        ValueError: no words, fewer than three corners, one outside the frame, or edges that cross or touch.
+    """
+
+    phrase: str
+    polygon: tuple[Point, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no area of the frame."""
+        if not self.phrase.strip():
+            raise ValueError('a zone needs the words that are said for it, such as "at the entrance"')
+        if len(self.polygon) < _CORNERS:
+            raise ValueError(f"a zone has at least three corners [x, y], not {len(self.polygon)}")
+        for x, y in self.polygon:
+            if not (0 <= x <= 1 and 0 <= y <= 1):
+                raise ValueError(f"the corner [{x:g}, {y:g}] lies outside the frame: x and y are shares 0..1")
+        if crossing := _crossing(self.polygon):
+            one, other = crossing
+            raise ValueError(
+                f"the edge from corner {one + 1} and the edge from corner {other + 1} cross or touch: "
+                "write the corners in the order of a walk around the zone"
+            )
+
+    def holds(self, point: Point) -> bool:
+        """Whether a point lies in the zone or on its edge; points beyond the frame count as on its border."""
+        x, y = (min(max(v, 0.0), 1.0) for v in point)
+        inside = False
+        for (ax, ay), (bx, by) in _edges(self.polygon):
+            if _distance((x, y), (ax, ay), (bx, by)) <= _EDGE:
+                return True
+            if (ay > y) != (by > y) and x < ax + (y - ay) * (bx - ax) / (by - ay):
+                inside = not inside
+        return inside
+
+
+def zone_of(box: Box, zones: Iterable[Zone]) -> Zone | None:
+    """The first zone that holds a box's foot point, the middle of its lower edge, where a thing stands."""
+    x, y, width, height = box
+    return next((zone for zone in zones if zone.holds((x + width / 2, y + height))), None)
+
+
+def side(box: Box) -> str:
+    """The third of the frame in which a box's centre lies: left, middle or right."""
+    return SIDES[_column(box)]
+
+
+def place_bin(box: Box) -> int:
+    """Number 0..8 of the place of a box's centre, row by row from the top left; an index into `PLACES`."""
+    y = box[1] + box[3] / 2
+    row = 0 if y < TOP else 2 if y > BOTTOM else 1
+    return len(SIDES) * row + _column(box)
+
+
+def place(box: Box) -> str:
+    """Words for where a box is, true of its centre: one of `PLACES`."""
+    return PLACES[place_bin(box)]
+
+
+def depth_place(box: Box) -> str:
+    """As `place`, but far and near for top and bottom: true of cameras that look ahead, not down."""
+    row, column = divmod(place_bin(box), len(SIDES))
+    if row == 1:
+        return PLACES[len(SIDES) + column]
+    return ("in the background ", "", "in the foreground ")[row] + PLACES[len(SIDES) + column]
+
+
+def _column(box: Box) -> int:
+    x = box[0] + box[2] / 2
+    return 0 if x < LEFT else 2 if x > RIGHT else 1
+
+
+def _edges(polygon: tuple[Point, ...]) -> Iterable[tuple[Point, Point]]:
+    return zip(polygon, (*polygon[1:], polygon[0]), strict=True)
+
+
+def _distance(point: Point, start: Point, end: Point) -> float:
+    """From a point to a segment."""
+    along_x, along_y = end[0] - start[0], end[1] - start[1]
+    square = along_x * along_x + along_y * along_y
+    share = ((point[0] - start[0]) * along_x + (point[1] - start[1]) * along_y) / square if square else 0.0
+    share = min(max(share, 0.0), 1.0)
+    return math.hypot(point[0] - start[0] - share * along_x, point[1] - start[1] - share * along_y)
+
+
+def _crossing(polygon: tuple[Point, ...]) -> tuple[int, int] | None:
+    """Two edges, by number, that meet elsewhere than at the corner they share; None in a simple polygon."""
+    edges = list(_edges(polygon))
+    for i, (a, b) in enumerate(edges):
+        for j in range(i + 1, len(edges)):
+            c, d = edges[j]
+            if j == i + 1 or (i == 0 and j == len(edges) - 1):
+                start, shared, end = (a, b, d) if j == i + 1 else (c, d, b)
+                folded = _distance(end, start, shared) <= _EDGE or _distance(start, shared, end) <= _EDGE
+                if folded:
+                    return i, j
+            elif _meet(a, b, c, d):
+                return i, j
+    return None
+
+
+def _meet(a: Point, b: Point, c: Point, d: Point) -> bool:
+    """Whether two segments share a point."""
+    if min(_distance(a, c, d), _distance(b, c, d), _distance(c, a, b), _distance(d, a, b)) <= _EDGE:
+        return True
+    return _turn(a, b, c) * _turn(a, b, d) < 0 and _turn(c, d, a) * _turn(c, d, b) < 0
+
+
+def _turn(a: Point, b: Point, c: Point) -> float:
+    """Positive if a, b, c turn one way, negative if the other, 0 on a line."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
