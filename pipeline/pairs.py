@@ -9,13 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from datetime import datetime
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame
+from pipeline.sources import Frame, Luma
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
+
+MAX_BETWEEN = 40
+"""A pair carries at most this many planes of the frames between: of 384 x 216 pixels 3.3 MB."""
+
+BETWEEN_WIDTH = 384
+"""Planes of the frames between are at most this many pixels wide."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Between:
+    """A sampled frame between before and after, as much of it as following an object needs.
+
+    Attributes:
+        time: aware UTC capture time.
+        plane: luma, uint8 ``(height, width)``, at most `BETWEEN_WIDTH` wide, see `small_plane`.
+    """
+
+    time: datetime
+    plane: Luma
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,12 +48,29 @@ class FramePair:
         l2: L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels.
         beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
             pair may be a scene event (light, view, obstructed) rather than a change of objects.
+        between: what was seen while it happened, in time order, without before and after: the last quiet
+            frame, then those that differ from before; at most `MAX_BETWEEN`, evenly thinned. Empty for
+            two stills, and for a pair of the long baseline, which tells of slow change only.
     """
 
     before: Frame
     after: Frame
     l2: float
     beyond_upper: bool = False
+    between: tuple[Between, ...] = ()
+
+
+def small_plane(luma: Luma) -> Luma:
+    """A luma plane reduced to `BETWEEN_WIDTH` by area; the plane itself where it is no wider.
+
+    Args:
+        luma: uint8 ``(height, width)``.
+    """
+    height, width = luma.shape
+    if width <= BETWEEN_WIDTH:
+        return luma
+    size = (BETWEEN_WIDTH, max(1, round(height * BETWEEN_WIDTH / width)))
+    return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +126,8 @@ def candidate_pairs(
 
     Pairs come in the order of their later frame. Each begins at or after the end of the last one,
     except that one of the long baseline may reach back over somebody who crossed. Pure and deterministic;
-    four frames are held whatever the footage. Where the resolution changes or the clock goes back by
-    more than `max_wait_s`, a new reference is taken; frames late by less are left out.
+    four frames and `MAX_BETWEEN` small planes are held whatever the footage. Where the resolution changes or
+    the clock goes back by more than `max_wait_s`, a new reference is taken; frames late by less are left out.
 
     Args:
         frames: sampled frames of one camera in the order of time.
@@ -128,6 +166,26 @@ def _seconds(earlier: Frame, later: Frame) -> float:
     return (later.time - earlier.time).total_seconds()
 
 
+class _Strip:
+    """Small planes of consecutive frames, evenly thinned so that there are never more than `MAX_BETWEEN`."""
+
+    def __init__(self) -> None:
+        self._planes: list[Between] = []
+        self._seen, self._stride = 0, 1
+
+    def add(self, frame: Frame) -> None:
+        """Take a frame, or leave it out where only every `_stride`-th is kept."""
+        if self._seen % self._stride == 0:
+            self._planes.append(Between(frame.time, small_plane(frame.luma)))
+        self._seen += 1
+        if len(self._planes) > MAX_BETWEEN:
+            self._planes, self._stride = self._planes[::2], 2 * self._stride
+
+    def within(self, before: Frame, after: Frame) -> tuple[Between, ...]:
+        """Those after `before` and before `after`."""
+        return tuple(b for b in self._planes if before.time < b.time < after.time)
+
+
 class _Watch:
     """What is remembered of one camera between two frames."""
 
@@ -148,6 +206,7 @@ class _Watch:
         self._moved: Frame | None = None  # the last one in which what differs still moved
         self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
         self._distance = self._peak = 0.0  # of the fullest, whole and in its largest block
+        self._strip = _Strip()  # from the last quiet frame on
 
     def look(self, frame: Frame) -> Iterator[FramePair]:
         """Pairs that end with the coming of `frame`."""
@@ -187,9 +246,11 @@ class _Watch:
         peak = float(blocks.max())
         if self._changed is None:
             self._changed = self._moved = frame
+            self._strip.add(self.previous)
         elif self._screened(self.previous, frame)[1][changed].max() > self._thresholds.lower:
             self._moved = frame
         assert self._moved is not None  # noqa: S101 - set with _changed
+        self._strip.add(frame)
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
         settled = _seconds(self._moved, frame) >= options.settle_s
@@ -214,4 +275,6 @@ class _Watch:
         """The pair; none where the resolution changed and only the luma planes are of one size."""
         if before.image.shape != after.image.shape:
             return []
-        return [FramePair(before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond)]
+        l2 = l2_rgb(before.image, after.image)[0]
+        between = self._strip.within(before, after)
+        return [FramePair(before, after, l2, beyond_upper=beyond, between=between)]
