@@ -13,13 +13,16 @@ Outline = tuple[tuple[float, float], ...]
 
 MOST_CORNERS = 32
 _LEAST_CORNERS = 3
+_GAP = 0.15
+_SQUARE = 3  # the smallest kernel
 _FINE = 4  # contours run through the centres of pixels: on a finer raster a small thing keeps its area
 
 
 def outline(mask: NDArray[np.bool_], box: Box) -> Outline:
     """The outer contour of the largest patch of active pixels inside a box.
 
-    Gaps of up to two pixels are closed first, so that a torn mask still gives one thing.
+    Gaps of two pixels, of large things a seventh of their smaller side, are closed first: where a thing has
+    the colour of what is behind it nothing differs.
 
     Args:
         mask: bool ``(height, width)``, what differs.
@@ -43,10 +46,12 @@ def outline(mask: NDArray[np.bool_], box: Box) -> Outline:
 
 def _contour(inside: NDArray[np.bool_]) -> NDArray[np.int32]:
     """The contour ``(n, 1, 2)`` around the largest area, on a raster `_FINE` times as fine."""
-    reach = 2  # closing must not take the border for active
-    closed = cv2.morphologyEx(
-        np.pad(inside.astype(np.uint8), reach), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8)
-    )[reach:-reach, reach:-reach]
+    reach = max(_SQUARE, round(_GAP * min(inside.shape)) | 1)
+    kernel = cv2.getStructuringElement(
+        cv2.MORPH_ELLIPSE if reach > _SQUARE else cv2.MORPH_RECT, (reach, reach)
+    )
+    padded = np.pad(inside.astype(np.uint8), reach)  # closing must not take the border for active
+    closed = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, kernel)[reach:-reach, reach:-reach]
     fine = closed.repeat(_FINE, axis=0).repeat(_FINE, axis=1)
     contours, _ = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     return np.asarray(max(contours, key=cv2.contourArea), np.int32)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from daemon.describe import Description, PairError, PairPaths
     from daemon.plan import CameraPlan
     from models.captioner import Captioner
+    from pipeline.narration import Narration
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
 
@@ -35,7 +36,7 @@ def describe(
         typer.Option(help='JSON Lines of {"id", "before", "after"}: one JSON line per pair comes out.'),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A picture with numbered boxes; with --pairs, where the lines go.")
+        Path | None, typer.Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
     ] = None,
     json: Json = False,
     captioner_file: CaptionerFile = None,
@@ -103,15 +104,21 @@ def _describe_one(
             "event": one.narration.event.value,
             "l2": round(one.narration.l2, 3),
             "sentences": [sentence_members(sentence) for sentence in sentences],
+            "abstained": one.narration.abstained or None,
         }
         typer.echo(json.dumps(members, ensure_ascii=False))
     else:
         for sentence in sentences:
             typer.echo(sentence.text)
         if not sentences:
-            typer.echo("Nothing has changed.")
+            typer.echo(_silence(one.narration))
     if out:
         _draw(one, out)
+
+
+def _silence(narration: Narration) -> str:
+    """What is said where there is no sentence."""
+    return f"Nothing is told: {narration.abstained}." if narration.abstained else "Nothing has changed."
 
 
 def _draw(one: Description, out: Path) -> None:
@@ -119,7 +126,8 @@ def _draw(one: Description, out: Path) -> None:
 
     from pipeline.report import side_by_side  # noqa: PLC0415
 
-    picture = side_by_side(one.pair.before.image, one.pair.after.image, one.narration.sentences)
+    told = one.narration
+    picture = side_by_side(one.pair.before.image, one.pair.after.image, told.sentences, _silence(told))
     suffix = out.suffix.lower() or ".png"
     try:
         _, encoded = cv2.imencode(suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))

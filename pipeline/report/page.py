@@ -10,8 +10,8 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from pipeline.record import Record
-from pipeline.report.picture import COLOURS
+from pipeline.record import Record, RecordSentence
+from pipeline.report.marks import COLOURS
 
 _EVENTS = {
     "light_changed": "light changed",
@@ -28,7 +28,7 @@ class Entry:
     Attributes:
         record: what is told.
         offset_s: its after frame's time since the camera's first frame.
-        before, after: WebP pictures with boxes.
+        before, after: WebP pictures with marks.
     """
 
     record: Record
@@ -74,6 +74,8 @@ def page(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["webp"] = lambda image: "data:image/webp;base64," + base64.b64encode(image).decode()
+    environment.filters["side"] = _side
+    environment.tests["marked"] = lambda told: bool(told.box or told.before or told.after)
     source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
     last = {record.camera: record for record in records}
     return environment.from_string(source).generate(
@@ -94,6 +96,13 @@ def clock_time(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     front = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
     return f"{sign}{front}:{rest // 10:02d}.{rest % 10}"
+
+
+def _side(sentence: RecordSentence) -> str:
+    """On which picture the sentence's marks are, and when it happened, to stand before its kind."""
+    sides = [name for name, box in (("before", sentence.before), ("after", sentence.after)) if box]
+    where = f"marked {' and '.join(sides)} \N{MIDDLE DOT} " if sides else ""
+    return f"at {sentence.time[11:21]} \N{MIDDLE DOT} {where}" if sentence.time else where
 
 
 def _facts(records: Sequence[Record]) -> list[tuple[str, str]]:

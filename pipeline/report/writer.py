@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from pipeline.record import Record
+from pipeline.report.marks import SIDES, draw_marks, marks
 from pipeline.report.page import Entry, page
-from pipeline.report.picture import draw_boxes, encode, shrink
+from pipeline.report.picture import encode, shrink
 from pipeline.report.subtitles import subtitles
 from pipeline.sources import Image
 
@@ -82,9 +83,10 @@ class ReportWriter:
             before: RGB uint8 ``(height, width, 3)`` at any size.
             after: the same.
         """
-        boxes = [sentence.box for sentence in record.sentences]
-        numbers = range(1, len(boxes) + 1)
-        encoded = [encode(draw_boxes(shrink(image, _WIDTH), boxes, numbers)) for image in (before, after)]
+        encoded = [
+            encode(draw_marks(shrink(image, _WIDTH), marks(record.sentences, side)))
+            for image, side in zip((before, after), SIDES, strict=True)
+        ]
         offset = self._pictures.seek(0, 2)
         self._pictures.write(b"".join(encoded))
         self._places[record.hash] = (offset, len(encoded[0]), len(encoded[1]))

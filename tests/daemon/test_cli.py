@@ -86,7 +86,9 @@ def test_describe_two_pictures(
     assert drawn.shape[1] > 2 * 320 - 20
 
     back = narrated("describe", *reversed(pictures), "--captioner-file", checkpoint, "--json")
-    [sentence] = json.loads(back.out)["sentences"]
+    members = json.loads(back.out)
+    [sentence] = members["sentences"]
+    assert members["abstained"] is None
     assert sentence["text"] == "The box is gone."
     x, y, width, height = sentence["box"]
     assert x < (30 + 35) / 320 < x + width

@@ -14,7 +14,7 @@ from pipeline.changes import SceneEvent
 from pipeline.journal import Journal, verify
 from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, build_record
-from pipeline.report import ReportFacts, ReportWriter, draw_boxes, side_by_side
+from pipeline.report import Mark, ReportFacts, ReportWriter, draw_marks, marks, side_by_side
 from pipeline.report.page import clock_time
 from pipeline.sources import Clock
 
@@ -220,7 +220,7 @@ def test_pictures_do_not_stay_in_memory(tmp_path):
 
 def test_boxes_are_drawn_where_they_are():
     picture = image(100, 400, 200)
-    drawn = draw_boxes(picture, [(0.5, 0.25, 0.25, 0.5)], [1])
+    drawn = draw_marks(picture, [Mark(1, (0.5, 0.25, 0.25, 0.5))])
     assert (picture == 100).all()
     assert drawn.shape == picture.shape
     assert drawn.dtype == np.uint8
@@ -231,19 +231,38 @@ def test_boxes_are_drawn_where_they_are():
     assert (drawn[80:130, 230:280] == 100).all()
 
 
-def test_every_number_is_drawn_differently_and_a_missing_box_not_at_all():
-    boxes = [(0.2, 0.4, 0.3, 0.3), None]
-    one, two = (draw_boxes(image(), boxes, numbers) for numbers in ([1, 2], [7, 8]))
+def test_an_outline_is_drawn_instead_of_the_box():
+    triangle = ((0.5, 0.75), (0.75, 0.75), (0.75, 0.25))
+    drawn = draw_marks(image(100, 400, 200), [Mark(1, (0.5, 0.25, 0.25, 0.5), triangle)])
+    assert (drawn[100, 250] != 100).any()  # on its slope, inside the box
+    assert (drawn[60:90, 195:240] == 100).all()  # at the box's corner
+    assert (drawn[148:152, 220:280] != 100).any(axis=2).any(axis=0).all()
+
+
+def test_what_is_told_is_marked_on_the_side_where_it_is():
+    corners = ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2))
+    gone = replace(CAR, before=(0.1, 0.1, 0.1, 0.1), outline_before=corners)
+    come = replace(CAR, after=(0.6, 0.6, 0.1, 0.1))
+    moved = replace(CAR, before=(0.1, 0.5, 0.1, 0.1), after=(0.5, 0.5, 0.1, 0.1))
+    nowhere = replace(CAR, box=None)
+    told = [CAR, gone, come, moved, nowhere]
+    assert marks(told, "before") == [Mark(1, CAR.box), Mark(2, gone.before, corners), Mark(4, moved.before)]
+    assert marks(told, "after") == [Mark(1, CAR.box), Mark(3, come.after), Mark(4, moved.after)]
+    record = build_record(narration(sentences=told), ChainEnd())
+    for side in ("before", "after"):
+        assert marks(record.sentences, side) == marks(told, side)
+
+
+def test_every_number_is_drawn_differently():
+    one, two = (draw_marks(image(), [Mark(number, (0.2, 0.4, 0.3, 0.3))]) for number in (1, 7))
     assert (one != two).any()  # 1 and 7 share a colour: the digits differ
-    assert (draw_boxes(image(), [None], [1]) == image()).all()
-    with pytest.raises(ValueError, match=r"shorter|longer"):
-        draw_boxes(image(), boxes, [1])
+    assert (draw_marks(image(), []) == image()).all()
 
 
 @pytest.mark.parametrize("box", [(0, 0, 1, 1), (0.99, 0.99, 0.5, 0.5), (0, 0, 0, 0), (0.5, 0, 0.1, 0.01)])
 def test_boxes_at_the_edges_are_cut(box):
     for width, height in ((800, 450), (40, 30), (8, 8)):
-        drawn = draw_boxes(image(100, width, height), [box], [12])
+        drawn = draw_marks(image(100, width, height), [Mark(12, box), Mark(13, box)])
         assert drawn.shape == (height, width, 3)
         assert (drawn != 100).any()
 
@@ -259,6 +278,27 @@ def test_side_by_side_shows_both_pictures_and_the_sentences():
     assert (picture[300, 100] == 60).all()
     assert (picture[300, middle + 200] == 200).all()
     assert side_by_side(image(60, 4000, 2000), image(60, 4000, 2000), ()).shape[1] < 1960
+    silent, unsure = (side_by_side(image(), image(), (), *words) for words in ((), ("Unsure.",)))
+    assert (silent != unsure).any()
+
+
+def test_the_page_tells_how_many_where_and_when(report):
+    moved = replace(
+        CAR, count=2, before=(0.1, 0.5, 0.1, 0.1), after=(0.5, 0.5, 0.1, 0.1), moment_s=0.25, box=None
+    )
+    gone = replace(CAR, before=(0.1, 0.1, 0.1, 0.1), box=None)
+    _, text = report([narration(2, sentences=(moved, gone), abstained="unsure")])
+    told = " ".join(_Page(text).text.split())
+    assert (
+        "at 12:00:00.7 · marked before and after · appeared · car \N{MULTIPLICATION SIGN} 2 · confidence 0.88"
+        in told
+    )
+    assert "2 A car has appeared. marked before · appeared · car · confidence" in told
+    assert "Not all is told: unsure." in told
+    assert [c for c in _Page(text).values("span", "class") if "number" in c] == [
+        "number box-0",
+        "number box-1",
+    ]
 
 
 def test_the_page_shows_the_images_that_were_given(report):

@@ -1,0 +1,155 @@
+"""Marks on a picture: the numbered outline or box of each thing that is told, on the side where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.clusters import Box
+from pipeline.outlines import Outline
+from pipeline.report.labels import Rectangle, place_labels
+from pipeline.sources import Image
+
+COLOURS = ((230, 100, 20), (0, 130, 220), (0, 150, 100), (200, 60, 150), (165, 115, 0), (110, 80, 210))
+"""RGB of the marks, in turn; told apart by colour-blind eyes too, and the numbers say the same."""
+
+FONT = cv2.FONT_HERSHEY_SIMPLEX
+PAPER = (255, 255, 255)
+_FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
+
+Side = Literal["before", "after"]
+SIDES: tuple[Side, Side] = ("before", "after")
+
+
+class Told(Protocol):
+    """A sentence of a captioner or of a record."""
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        ...
+
+    @property
+    def box(self) -> Box | None:
+        """Where, ``(x, y, width, height)`` in 0..1 of the frame; None where that is not known."""
+        ...
+
+    @property
+    def before(self) -> Box | None:
+        """Where on the before frame; None where it is not there, and both None where no side is known."""
+        ...
+
+    @property
+    def after(self) -> Box | None:
+        """Where on the after frame."""
+        ...
+
+    @property
+    def outline_before(self) -> Outline | None:
+        """Its outline on the before frame; empty or None where that is not known."""
+        ...
+
+    @property
+    def outline_after(self) -> Outline | None:
+        """Its outline on the after frame."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is drawn for one sentence on one picture.
+
+    Attributes:
+        number: of the sentence; it decides the colour as well.
+        box: ``(x, y, width, height)`` in 0..1; parts beyond the picture are cut.
+        outline: drawn instead of the box where it is known.
+    """
+
+    number: int
+    box: Box
+    outline: Outline = ()
+
+
+def marks(sentences: Sequence[Told], side: Side) -> list[Mark]:
+    """The marks of one side, numbered 1, 2, ... by the sentences.
+
+    What is told on one side only is marked there only; a sentence that knows no side is marked on both.
+    """
+    found = []
+    for number, told in enumerate(sentences, 1):
+        sided = told.before is not None or told.after is not None
+        box = (told.before if side == "before" else told.after) if sided else told.box
+        outline = (told.outline_before if side == "before" else told.outline_after) if sided else ()
+        if box is not None:
+            found.append(Mark(number, box, outline or ()))
+    return found
+
+
+def colour(number: int) -> tuple[int, int, int]:
+    """RGB of a sentence's marks."""
+    return COLOURS[(number - 1) % len(COLOURS)]
+
+
+def draw_marks(image: Image, drawn: Sequence[Mark]) -> Image:
+    """A copy of the image with thin outlines, each with its number beside it.
+
+    Args:
+        image: RGB uint8 ``(height, width, 3)``.
+        drawn: most salient first.
+
+    Returns:
+        RGB uint8 of the same shape.
+    """
+    picture = np.ascontiguousarray(image).copy()
+    line = max(1, round(min(image.shape[:2]) / 300))
+    contours = [_contour(mark, image.shape) for mark in drawn]
+    pale = picture.copy()
+    for contour in contours:
+        _polygon(pale, contour, PAPER, line + 2)
+    picture = np.asarray(cv2.addWeighted(picture, 0.45, pale, 0.55, 0), np.uint8)
+    for mark, contour in reversed(list(zip(drawn, contours, strict=True))):  # the most salient lies on top
+        _polygon(picture, contour, colour(mark.number), line)
+    _draw_labels(picture, drawn, contours)
+    return picture
+
+
+def _contour(mark: Mark, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Corners in pixels, ``(n, 2)``, inside the image."""
+    x, y, width, height = mark.box
+    corners = mark.outline or ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+    rows, columns = shape[:2]
+    return np.clip(np.array(corners) * (columns, rows) - 0.5, 0, (columns - 1, rows - 1))
+
+
+def _polygon(image: Image, corners: NDArray[np.float64], ink: tuple[int, int, int], line: int) -> None:
+    fine = np.round(corners * 2**_FRACTION_BITS).astype(np.int32)
+    cv2.polylines(image, [fine], True, ink, line, cv2.LINE_AA, _FRACTION_BITS)
+
+
+def _draw_labels(image: Image, drawn: Sequence[Mark], contours: Sequence[NDArray[np.float64]]) -> None:
+    """Numbers on patches of colour, none on another, each beside what it names or joined to it by a line."""
+    scale = min(0.7, max(0.4, min(image.shape[:2]) / 800))
+    height = cv2.getTextSize("0", FONT, scale, 1)[0][1]
+    pad = max(2, height // 3)
+    widths = [cv2.getTextSize(str(mark.number), FONT, scale, 1)[0][0] for mark in drawn]
+    things = [
+        Rectangle(*c.min(axis=0).round().astype(int), *np.ptp(c, axis=0).round().astype(int))
+        for c in contours
+    ]
+    sizes = [(width + 2 * pad, height + 2 * pad) for width in widths]
+    tops = [contour[contour[:, 1] == contour[:, 1].min(), 0] for contour in contours]
+    peaks = [int(top.mean()) for top in tops]
+    places = place_labels(things, peaks, sizes, (image.shape[1], image.shape[0]))
+    for mark, thing, place in zip(drawn, things, places, strict=True):
+        if thing.gap(place) > pad:
+            cv2.line(image, thing.nearest(place.centre), place.centre, colour(mark.number), 1, cv2.LINE_AA)
+    for mark, place in zip(drawn, places, strict=True):
+        end = (place.x + place.width - 1, place.y + place.height - 1)
+        cv2.rectangle(image, (place.x, place.y), end, colour(mark.number), cv2.FILLED)
+        base = (place.x + pad, place.y + pad + height)
+        cv2.putText(image, str(mark.number), base, FONT, scale, PAPER, 1, cv2.LINE_AA)
