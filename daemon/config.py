@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from platformdirs import user_state_path
 from pydantic import (
@@ -14,39 +14,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     ValidationError,
-    WithJsonSchema,
     model_validator,
 )
 
-from daemon.durations import (
-    DURATION_PATTERN,
-    RATE_PATTERN,
-    format_duration,
-    format_rate,
-    parse_duration,
-    parse_rate,
-)
+from daemon.durations import DURATION_PATTERN, RATE_PATTERN, format_duration, format_rate
+from daemon.values import FrameSize, GreyLevels, Hertz, PlaceName, Polygon, Seconds, Share, Threshold
 from daemon.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
 from pipeline.record import RecordError, check_camera
-
-Seconds = Annotated[
-    float,
-    Field(gt=0),
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["5s"]}),
-]
-Hertz = Annotated[
-    float,
-    BeforeValidator(parse_rate),
-    PlainSerializer(format_rate),
-    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["2/s"]}),
-]
-GreyLevels = Annotated[float, Field(ge=0, le=255)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Threshold = Literal["auto"] | Annotated[float, Field(gt=0, le=255)]
 
 
 class ConfigurationError(Exception):
@@ -92,24 +67,34 @@ class Pairs(_Section):
 
 
 class Clusters(_Section):
-    """What counts as one change."""
+    """What counts as one change; what is null is as the captioner was trained."""
 
-    max_shift: Annotated[int, Field(ge=0, le=32)] = Field(4, description="alignment shift in pixels at most")
-    delta: GreyLevels = Field(30.0, description="L2 distance of RGB vectors above which a pixel differs")
-    noise_factor: Annotated[float, Field(ge=0)] = Field(
-        4.5, description="a pixel must also differ by this many times the pair's median difference"
+    size: FrameSize | None = Field(
+        None, description="height and width in pixels at which frames are compared"
     )
-    match_light: bool = Field(True, description="match brightness and contrast of both frames first")
-    eps: Annotated[float, Field(gt=0)] = Field(
-        20.0, description="DBSCAN radius in pixels of the difference mask"
+    max_shift: Annotated[int, Field(ge=0, le=32)] | None = Field(
+        None, description="alignment shift in pixels at most"
     )
-    min_samples: Annotated[int, Field(ge=1)] = Field(9, description="DBSCAN's least number of active pixels")
-    min_area: Share = Field(0.0, description="smaller clusters are dropped; share of the frame")
+    delta: GreyLevels | None = Field(
+        None, description="L2 distance of RGB vectors above which a pixel differs"
+    )
+    noise_factor: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="a pixel must also differ by this many times the pair's median difference"
+    )
+    match_light: bool | None = Field(None, description="match brightness and contrast of both frames first")
+    eps: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="DBSCAN radius in pixels of the difference mask"
+    )
+    min_samples: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="DBSCAN's least number of active pixels"
+    )
+    min_area: Share | None = Field(None, description="smaller clusters are dropped; share of the frame")
     light_correlation: Share | None = Field(
-        0.7,
-        description="a cluster that looks the same but for its light is dropped above this; null keeps it",
+        None, description="a cluster that looks the same but for its light is dropped above this; 1 keeps it"
     )
-    max_clusters: Annotated[int, Field(ge=1, le=64)] = Field(8, description="clusters per pair at most")
+    max_clusters: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None, description="clusters per pair at most"
+    )
 
 
 class Narrate(_Section):
@@ -117,7 +102,12 @@ class Narrate(_Section):
 
     max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(8, description="sentences per pair at most")
     min_salience: Share = Field(0.05, description="least share of the greatest salience")
-    min_confidence: Share = Field(0.0, description="least confidence of a sentence")
+    min_confidence: Share | None = Field(
+        None,
+        description="least confidence of a sentence: higher tells less that is false and misses more; "
+        "null is the captioner's own",
+    )
+    colours: bool = Field(True, description="say a colour where it is sure")
     beam_size: Annotated[int, Field(ge=1, le=32)] = Field(1, description="1 is greedy decoding")
 
 
@@ -136,11 +126,25 @@ def _url(text: str) -> str:
     return text
 
 
+class ZoneSettings(_Section):
+    """A part of the picture that has a name."""
+
+    name: PlaceName = Field(
+        description='the words for the place as they stand in a sentence: "at the entrance"'
+    )
+    polygon: Polygon = Field(
+        description="three corners [x, y] or more, in shares of the frame from its top left"
+    )
+
+
 class Camera(CameraDefaults):
     """One camera: where its frames come from, and what differs from the defaults."""
 
     url: Annotated[str, AfterValidator(_url)] = Field(
         description="rtsp:// address, file, glob or folder; secrets as ${env:..}, ${file:..}, ${cred:..}"
+    )
+    zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = Field(
+        (), description="what stands in one is told to be there; the first that holds its foot counts"
     )
 
 
@@ -153,11 +157,16 @@ class RedisSettings(_Section):
     maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
 
 
+CaptionerName = Literal["ddla"]
+"""The captioners that ship; the keys of `models.SHIPPED`, which only torch can import."""
+
+
 class CaptionerSettings(_Section):
     """Who writes the sentences."""
 
+    model: CaptionerName | None = Field(None, description="one that is shipped; absent: the best of them")
     checkpoint: Annotated[Path | None, Field(strict=False)] = Field(
-        None, description="a checkpoint file; absent: the one that is shipped"
+        None, description="a checkpoint file of your own, in place of a model"
     )
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N"
@@ -166,6 +175,17 @@ class CaptionerSettings(_Section):
         8, description="pairs that are narrated together at most"
     )
     wait: Seconds = Field(0.5, description="how long a batch waits for more pairs")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.model and self.checkpoint:
+            raise ValueError("give model or checkpoint, not both")
+        return self
+
+
+def _named_captioner(value: Any) -> Any:
+    """`captioner: ddla` is short for `captioner: {model: ddla}`."""
+    return {"model": value} if isinstance(value, str) else value
 
 
 def _default_state() -> Path:
@@ -183,7 +203,7 @@ class Configuration(_Section):
         description="folder of journals and calibrations; absent: systemd's StateDirectory or the user's",
     )
     redis: RedisSettings = RedisSettings()
-    captioner: CaptionerSettings = CaptionerSettings()
+    captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
 
@@ -250,6 +270,9 @@ def configuration_schema() -> dict[str, Any]:
                 del key["default"]  # a section's keys tell their own
             elif key.get("pattern") in spellings and "default" in key:
                 key["default"] = spellings[key["pattern"]](key["default"])
+    captioner = schema["properties"]["captioner"]
+    short = {"enum": list(get_args(CaptionerName)), "description": "one that is shipped"}
+    schema["properties"]["captioner"] = {"anyOf": [short, captioner]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
 
 

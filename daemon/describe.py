@@ -104,8 +104,9 @@ def describe(
             except PairError as error:
                 read.append(error)
         good = [pair for pair in read if isinstance(pair, FramePair)]
-        changes = find_changes(good, plan.changes, captioner.salience)
-        narrations = narrate(changes, captioner, plan.describe, plan.settings_sha256) if good else []
+        changes = find_changes(good, plan.change_options(captioner), captioner.salience)
+        settings = plan.settings_sha256(captioner)
+        narrations = narrate(changes, captioner, plan.describe, settings) if good else []
         described = iter(zip(changes, narrations, strict=True))
         for paths, pair in zip(pairs[begin : begin + BATCH], read, strict=True):
             yield pair if isinstance(pair, PairError) else Description(paths.id, pair, *next(described))

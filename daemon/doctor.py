@@ -39,15 +39,17 @@ def foreign_owners(owners: dict[str, list[str]] | None = None) -> dict[str, list
     return {name: names for name, names in others.items() if names}
 
 
-def examine(configuration: Configuration | None = None, checkpoint: Path | None = None) -> list[Check]:
+def examine(
+    configuration: Configuration | None = None, name: str | None = None, checkpoint: Path | None = None
+) -> list[Check]:
     """All checks, in order; none raises.
 
     Args:
         configuration: adds the checks of its state folder, its Redis server and its checkpoint.
-        checkpoint: another one than the configuration's or the shipped one.
+        name: of a captioner that ships, to be taken instead of the configuration's.
+        checkpoint: a file to be taken instead of it.
     """
     settings = configuration.captioner if configuration else None
-    path = checkpoint or (settings.checkpoint if settings else None)
     device = settings.device if settings else "auto"
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("versions", _versions),
@@ -55,7 +57,7 @@ def examine(configuration: Configuration | None = None, checkpoint: Path | None 
         ("FFmpeg libraries", _ffmpeg),
         ("numba cache", _numba_cache),
         ("device", lambda: _device(device)),
-        ("encoder and checkpoint", lambda: _captioner(path)),
+        ("encoder and checkpoint", lambda: _captioner(configuration, name, checkpoint)),
         ("state folder", lambda: _state(configuration)),
         ("Redis", lambda: _redis(configuration)),
     ]
@@ -131,11 +133,17 @@ def _device(name: str) -> str:
     return f"{name} is {chosen_device(name)}"
 
 
-def _captioner(path: Path | None) -> str:
-    from models import DEFAULT_CHECKPOINT, load_captioner  # noqa: PLC0415
+def _captioner(configuration: Configuration | None, name: str | None, file: Path | None) -> str:
+    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.plan import camera_plan  # noqa: PLC0415
+    from models import SHIPPED, load_captioner  # noqa: PLC0415
 
+    path = chosen_checkpoint(configuration.captioner if configuration else None, name, file)
     captioner = load_captioner(path)
-    return f"{captioner.name} {captioner.sha256[:12]} ({path or DEFAULT_CHECKPOINT.name})"
+    for camera, settings in configuration.cameras.items() if configuration else ():
+        camera_plan(camera, "", settings).change_options(captioner)  # raises where they do not fit together
+    shown = path.name if path in SHIPPED.values() else path
+    return f"{captioner.name} {captioner.sha256[:12]} ({shown})"
 
 
 def _state(configuration: Configuration | None) -> str | None:

@@ -12,6 +12,7 @@ from time import monotonic
 from types import FrameType
 
 from daemon.calibration import CalibrationStore
+from daemon.checkpoint import chosen_checkpoint
 from daemon.config import Configuration
 from daemon.device import chosen_device
 from daemon.embedded import EmbeddedServer
@@ -124,9 +125,8 @@ def startup(
     watch = ServiceWatch()
     plans = camera_plans(configuration, secrets)
     names = [plan.name for plan in plans]
-    captioner = load_captioner(
-        configuration.captioner.checkpoint, chosen_device(configuration.captioner.device)
-    )
+    settings = configuration.captioner
+    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
     folder = configuration.state / "journal"
     journals = {name: resources.enter_context(Journal(folder, name)) for name in names}

@@ -48,7 +48,8 @@ class Narrator:
     ) -> None:
         self._captioner, self._journals, self._live = captioner, journals, live
         self._plans = {plan.name: plan for plan in plans}
-        self._settings = {name: plan.settings_sha256 for name, plan in self._plans.items()}
+        self._settings = {name: plan.settings_sha256(captioner) for name, plan in self._plans.items()}
+        self._changes = {name: plan.change_options(captioner) for name, plan in self._plans.items()}
         self._device = str(captioner.device) if captioner.device.type != "cpu" else None
 
     def tell(self, pairs: Sequence[FramePair]) -> list[Told]:
@@ -72,7 +73,7 @@ class Narrator:
         """Pairs of cameras with equal settings: one batch for the captioner."""
         began = monotonic()
         plan = self._plans[pairs[0].after.camera]
-        changes = find_changes(pairs, plan.changes, self._captioner.salience, self._device)
+        changes = find_changes(pairs, self._changes[plan.name], self._captioner.salience, self._device)
         narrations = narrate(changes, self._captioner, plan.describe, settings)
         took_ms = 1000 * (monotonic() - began)
         told = []
@@ -100,7 +101,7 @@ def warm_up(captioner: Captioner) -> None:
     """
     before, after = (_plain_frame(square) for square in (False, True))
     pairs = list(candidate_pairs([before, after], PairThresholds()))
-    options = ChangeOptions(light_correlation=None)
+    options = ChangeOptions.of({**captioner.record.get("changes", {}), "light_correlation": None})
     narrate(find_changes(pairs, options, captioner.salience), captioner)
 
 

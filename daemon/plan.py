@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any
 
 import rfc8785
 
-from daemon.config import CameraDefaults, Configuration
+from daemon.config import Camera, CameraDefaults, Clusters, Configuration, ConfigurationError
 from daemon.secrets import Secrets
-from models.captioner import DescribeOptions
+from models.captioner import Captioner, DescribeOptions
+from models.places import Zone
 from pipeline.changes import ChangeOptions
 from pipeline.pairs import PairOptions
 from pipeline.sources import SourceOptions
@@ -23,7 +26,8 @@ class CameraPlan:
     Attributes:
         name: of the camera.
         url: where its frames come from, with its secrets: never print it.
-        source, pairs, changes, describe: options of the stages.
+        source, pairs, describe: options of the stages.
+        changes: what is set by hand of the options by which changes are found; see `change_options`.
         lower, upper: thresholds in grey levels; None is found by calibration.
     """
 
@@ -33,19 +37,35 @@ class CameraPlan:
     pairs: PairOptions = field(default_factory=PairOptions)
     lower: float | None = None
     upper: float | None = None
-    changes: ChangeOptions = field(default_factory=ChangeOptions)
+    changes: Mapping[str, Any] = field(default_factory=dict)
     describe: DescribeOptions = field(default_factory=DescribeOptions)
 
-    @property
-    def settings_sha256(self) -> str:
-        """Hash (hex) of the settings that decide the text, whatever the camera is called."""
+    def change_options(self, captioner: Captioner) -> ChangeOptions:
+        """How changes are found for a captioner: as it was trained, but for what is set by hand.
+
+        Raises:
+            ConfigurationError: the settings do not fit together.
+        """
+        try:
+            return ChangeOptions.of({**captioner.record.get("changes", {}), **self.changes})
+        except ValueError as error:
+            raise ConfigurationError(
+                [f"{self.name}: clusters: with captioner {captioner.name}: {error}"]
+            ) from None
+
+    def settings_sha256(self, captioner: Captioner) -> str:
+        """Hash (hex) of the settings that decide the text, whatever the camera is called.
+
+        Args:
+            captioner: gives the settings that are not set by hand; its weights do not count.
+        """
         settings = {
             "sample_hz": self.source.sample_hz,
             "analysis_width": self.source.analysis_width,
             "lower": self.lower,
             "upper": self.upper,
             "pairs": asdict(self.pairs),
-            "changes": asdict(self.changes),
+            "changes": asdict(self.change_options(captioner)),
             "describe": asdict(self.describe),
         }
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
@@ -61,6 +81,7 @@ def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | N
         start: aware wall-clock time of the first frame of a file.
     """
     rtsp, pairs, clusters, narrate = camera.rtsp, camera.pairs, camera.clusters, camera.narrate
+    zones = camera.zones if isinstance(camera, Camera) else ()
     return CameraPlan(
         name=name,
         url=url,
@@ -79,14 +100,24 @@ def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | N
         ),
         lower=None if pairs.lower == "auto" else pairs.lower,
         upper=None if pairs.upper == "auto" else pairs.upper,
-        changes=ChangeOptions(**clusters.model_dump()),
+        changes=_by_hand(clusters),
         describe=DescribeOptions(
             max_sentences=narrate.max_sentences,
             min_salience=narrate.min_salience,
             min_confidence=narrate.min_confidence,
             beam_size=narrate.beam_size,
+            zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
+            colours=narrate.colours,
         ),
     )
+
+
+def _by_hand(clusters: Clusters) -> dict[str, Any]:
+    """Change options that are not left to the captioner."""
+    values = clusters.model_dump(exclude_none=True)
+    if values.get("light_correlation") == 1:
+        values["light_correlation"] = None  # no comparison: rounding could find a correlation above 1
+    return values
 
 
 def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraPlan]:

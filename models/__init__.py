@@ -12,10 +12,23 @@ from models.checkpoint import CheckpointError, fill, read_checkpoint, save
 from models.encoder import ENCODERS, Encoder
 from models.vocabulary import Vocabulary
 
-__all__ = ["CAPTIONERS", "DEFAULT_CHECKPOINT", "CheckpointError", "load_captioner", "save"]
+__all__ = [
+    "CAPTIONERS",
+    "DEFAULT",
+    "DEFAULT_CHECKPOINT",
+    "SHIPPED",
+    "CheckpointError",
+    "load_captioner",
+    "save",
+]
 
-DEFAULT_CHECKPOINT = Path(__file__).parent / "weights" / "ddla.safetensors"
-"""The captioner that this project trained; it ships with the package."""
+SHIPPED = {"ddla": Path(__file__).parent / "weights" / "ddla.safetensors"}
+"""The checkpoints that this project trained and that ship with the package, by name."""
+
+DEFAULT = "ddla"
+"""The one that is taken unless another is asked for."""
+
+DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
 
 
 def _ddla() -> type[Captioner]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from models.vocabulary import surface, tokenize
@@ -38,6 +39,16 @@ PLAIN_FORMS = {
 _DIFFERENT = "a different {one} is now {at}"
 _DIFFERENT_ONES = {"person", "car", "van", "bus", "vehicle"}
 """Classes of which one is told as a different one; such words are read as new of any other."""
+
+_PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
+_LONGEST = 40
+_BEFORE_A_PLACE = {
+    *("above", "across", "along", "alongside", "among", "around", "at", "before", "behind", "below"),
+    *("beneath", "beside", "between", "beyond", "by", "close", "down", "downstairs", "in", "indoors"),
+    *("inside", "near", "next", "on", "opposite", "outdoors", "outside", "over", "past", "round"),
+    *("through", "toward", "towards", "under", "underneath", "up", "upstairs", "within"),
+}
+"""First words of a phrase for a place."""
 
 _UNNAMED = "object"
 _READ_AS = {_UNNAMED: "something"}
@@ -137,6 +148,28 @@ def agrees(text: str, facts: Facts) -> bool:
         and _count_agrees(told.count, facts)
         and _place_agrees(text, told.places, facts.place)
     )
+
+
+def check_zone(phrase: str) -> None:
+    """Whether a zone's name can stand in a sentence, "A car has appeared <name>.", and is read as a place.
+
+    Raises:
+        ValueError: it cannot; the message says what to write instead.
+    """
+    words = phrase.split()
+    if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):
+        raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
+    if words[0].lower() not in _BEFORE_A_PLACE:
+        raise ValueError(
+            f'"A car has appeared {phrase}." is no sentence: write the words of the place as they are said, '
+            '"at the entrance", "in the lot"'
+        )
+    for kind in PLAIN_FORMS:
+        facts = Facts(kind, "car", 1, phrase)
+        text = plain_sentence(facts)
+        if not agrees(text, facts):
+            told = read(text)
+            raise ValueError(f'"{text}" would be read as {told.object} {told.type}: choose another name')
 
 
 def _count_agrees(told: int, facts: Facts) -> bool:

@@ -145,9 +145,7 @@ def evaluate_on_folder(
 
 def trained_changes(captioner: Captioner) -> ChangeOptions:
     """The change options in a captioner's training record; the defaults where it has none."""
-    recorded: dict[str, Any] = captioner.record.get("changes", {})
-    options: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in recorded.items()}
-    return ChangeOptions(**options)
+    return ChangeOptions.of(captioner.record.get("changes", {}))
 
 
 def _plain(changes: ChangeOptions) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.narrating import ConfigurationFile, Json
+from daemon.commands.narrating import CaptionerChoice, CaptionerFile, ConfigurationFile, Json
 from daemon.config import CameraDefaults, Configuration, ConfigurationError, load_configuration
 from daemon.secrets import SecretError, Secrets
 
@@ -53,6 +53,9 @@ def check_config(
         typer.echo(yaml.safe_dump(effective(configuration), sort_keys=False, allow_unicode=True), nl=False)
     else:
         typer.echo(f"{config}: fine, {len(configuration.cameras)} cameras")
+        for name, camera in configuration.cameras.items():
+            if camera.zones:
+                typer.echo(f"{name}: zones " + ", ".join(f'"{zone.name}"' for zone in camera.zones))
 
 
 def effective(configuration: Configuration) -> dict[str, Any]:
@@ -139,14 +142,15 @@ def _show(source: str, plan: CameraPlan, calibration: Calibration) -> None:
 
 def doctor(
     config: OptionalFile = None,
-    captioner_file: Annotated[Path | None, typer.Option(help="Another checkpoint.")] = None,
+    captioner: CaptionerChoice = None,
+    captioner_file: CaptionerFile = None,
     json: Json = False,
 ) -> None:
     """Check that everything is here and works."""
     configuration = load_configuration(config) if config else None
     from daemon.doctor import examine  # noqa: PLC0415
 
-    checks = examine(configuration, captioner_file)
+    checks = examine(configuration, captioner, captioner_file)
     if json:
         values = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
         typer.echo(json_format.dumps({"ok": all(c.ok is not False for c in checks), "checks": values}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.narrating import CaptionerFile, Device, Json
+from daemon.commands.narrating import CaptionerChoice, CaptionerFile, Device, Json
 from daemon.config import CameraDefaults
 
 if TYPE_CHECKING:
@@ -39,25 +39,27 @@ def describe(
         Path | None, typer.Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
     ] = None,
     json: Json = False,
+    captioner: CaptionerChoice = None,
     captioner_file: CaptionerFile = None,
     device: Device = "auto",
 ) -> None:
     """Say what changed between two pictures of one scene."""
     if (pairs is None) == (before is None or after is None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
+    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.describe import PairPaths, read_pairs  # noqa: PLC0415
     from daemon.device import chosen_device  # noqa: PLC0415
     from daemon.plan import camera_plan  # noqa: PLC0415
     from models import load_captioner  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
-    captioner = load_captioner(captioner_file, chosen_device(device))
+    loaded = load_captioner(chosen_checkpoint(None, captioner, captioner_file), chosen_device(device))
     plan = camera_plan("describe", "", CameraDefaults())
     if pairs:
-        raise typer.Exit(_describe_many(wanted, captioner, plan, out))
+        raise typer.Exit(_describe_many(wanted, loaded, plan, out))
     assert before is not None  # noqa: S101 - checked above
     assert after is not None  # noqa: S101
-    _describe_one(PairPaths("", before, after), captioner, plan, out, as_json=json)
+    _describe_one(PairPaths("", before, after), loaded, plan, out, as_json=json)
 
 
 def _describe_many(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from daemon.config import CameraDefaults, Configuration, load_configuration
+from daemon.config import CameraDefaults, CaptionerName, Configuration, load_configuration
 from daemon.durations import parse_moment, parse_rate, parse_time
 from daemon.secrets import Secrets
 
@@ -21,9 +21,20 @@ if TYPE_CHECKING:  # torch and numba load when a verb runs, not for --help
 
 ConfigurationFile = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (YAML).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CaptionerFile = Annotated[
-    Path | None, typer.Option("--captioner-file", help="Another checkpoint than the one that is shipped.")
+_SHIPPED = get_args(CaptionerName)
+
+
+def _known(name: str | None) -> str | None:
+    if name is not None and name not in _SHIPPED:
+        raise typer.BadParameter(f"{name!r} does not ship; write {' or '.join(_SHIPPED)}")
+    return name
+
+
+CaptionerChoice = Annotated[
+    str | None,
+    typer.Option("--captioner", callback=_known, help=f"One that ships: {', '.join(_SHIPPED)}."),
 ]
+CaptionerFile = Annotated[Path | None, typer.Option("--captioner-file", help="Or a checkpoint of your own.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 
 _INTERRUPTED = 130
@@ -76,25 +87,26 @@ def replay(
     lower: Annotated[float | None, typer.Option(help="Lower threshold, grey levels; else found.")] = None,
     upper: Annotated[float | None, typer.Option(help="Upper threshold, grey levels; else found.")] = None,
     config: Annotated[
-        Path | None, typer.Option("-c", "--config", help="Take defaults, captioner and redis from this file.")
+        Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
+    captioner: CaptionerChoice = None,
     captioner_file: CaptionerFile = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
 ) -> None:
     """Narrate footage that was recorded before."""
     configuration = load_configuration(config) if config else None
-    plan = _plan(configuration, sample, lower, upper, start)
+    plan = _plan(configuration, camera, sample=sample, lower=lower, upper=upper, start=start)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
     from daemon.output import check_output  # noqa: PLC0415
 
     if out:
         check_output(out, force=force)
-    captioner = _captioner(configuration, captioner_file, device)
+    loaded = _captioner(configuration, captioner, captioner_file, device)
     from daemon.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out)
-    report = _replayed(paths, camera, captioner, options, json=json)
+    report = _replayed(paths, camera, loaded, options, json=json)
     _finish(report, out)
 
 
@@ -105,10 +117,12 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report; its narrations are replaced.")] = Path(
         "demo"
     ),
+    captioner: CaptionerChoice = None,
     captioner_file: CaptionerFile = None,
     device: Device = "auto",
 ) -> None:
     """Narrate a clip through an embedded server, printing each narration as it arrives from the stream."""
+    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.demo import run_demo  # noqa: PLC0415
     from daemon.device import chosen_device  # noqa: PLC0415
     from daemon.footage import demo_clip  # noqa: PLC0415
@@ -118,19 +132,26 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    captioner = load_captioner(captioner_file, chosen_device(device))
-    _finish(run_demo(clip, captioner, out), out)
+    loaded = load_captioner(chosen_checkpoint(None, captioner, captioner_file), chosen_device(device))
+    _finish(run_demo(clip, loaded, out), out)
 
 
 def _plan(
     configuration: Configuration | None,
+    camera: str | None,
+    *,
     sample: str | None,
     lower: float | None,
     upper: float | None,
     start: str | None,
 ) -> CameraPlan:
-    """Settings of every file: the configuration's defaults, and what the command line says instead."""
-    defaults = configuration.defaults if configuration else CameraDefaults()
+    """Settings of every file: the configuration's, and what the command line says instead.
+
+    Footage of a configured camera has its settings and zones, other footage the defaults.
+    """
+    defaults = CameraDefaults()
+    if configuration:
+        defaults = configuration.cameras.get(camera or "", configuration.defaults)
     changed: dict[str, object] = {"lower": lower, "upper": upper}
     try:
         changed["sample"] = parse_rate(sample) if sample else None
@@ -156,13 +177,16 @@ def _span(begin: str | None, end: str | None) -> Span:
         raise typer.BadParameter(str(error)) from None
 
 
-def _captioner(configuration: Configuration | None, path: Path | None, device: str | None) -> Captioner:
+def _captioner(
+    configuration: Configuration | None, name: str | None, path: Path | None, device: str | None
+) -> Captioner:
+    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.config import CaptionerSettings  # noqa: PLC0415
     from daemon.device import chosen_device  # noqa: PLC0415
     from models import load_captioner  # noqa: PLC0415
 
     settings = configuration.captioner if configuration else CaptionerSettings()
-    return load_captioner(path or settings.checkpoint, chosen_device(device or settings.device))
+    return load_captioner(chosen_checkpoint(settings, name, path), chosen_device(device or settings.device))
 
 
 def _replayed(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import cv2
 import numpy as np
@@ -56,6 +58,21 @@ class ChangeOptions:
             raise ValueError("blur, max_clusters and min_samples must be at least 1, eps at least 0")
         if not (self.delta >= 0 and self.noise_factor >= 0 and 0 <= self.min_area <= 1):
             raise ValueError("delta and noise_factor must be 0 or more, min_area within 0..1")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Options from plain values, as a checkpoint's record or a configuration has them.
+
+        Args:
+            values: by name, lists in place of tuples; what is missing has its default.
+
+        Raises:
+            ValueError: a name is not known, or the settings cannot find anything.
+        """
+        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
+            raise ValueError(f"unknown change options {', '.join(unknown)}: update narrated")
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**plain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,19 @@ def test_help_is_quick_and_loads_no_torch() -> None:
         assert verb in done.stdout
 
 
+def test_a_captioner_that_does_not_ship_is_a_mistake_of_usage(
+    narrated: Run, pictures: tuple[Path, Path]
+) -> None:
+    done = narrated("describe", "--captioner", "poet", *pictures)
+    assert done.code == 2
+    assert "ddla" in done.err
+
+
+def test_a_captioner_by_name_and_by_file_at_once(narrated: Run, pictures: tuple[Path, Path]) -> None:
+    done = narrated("describe", "--captioner", "ddla", "--captioner-file", "x.safetensors", *pictures)
+    assert (done.code, done.err) == (1, "narrated: give --captioner or --captioner-file, not both\n")
+
+
 def test_version(narrated: Run) -> None:
     done = narrated("--version")
     assert (done.code, done.out) == (0, "narrated 0.1.0\n")
@@ -193,6 +206,19 @@ def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: Embedde
     assert done.code == 1
     failed = {check["name"] for check in json.loads(done.out)["checks"] if check["ok"] is False}
     assert failed == {"encoder and checkpoint", "state folder", "Redis"}
+
+
+def test_doctor_finds_settings_that_do_not_fit_the_captioner(
+    narrated: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text(
+        f"version: 1\nstate: {tmp_path}/s\n"
+        "cameras: {a: {url: x, clusters: {size: [48, 64], max_shift: 32}}}\n"
+    )
+    done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
+    assert done.code == 1
+    assert "FAILED encoder and checkpoint: a: clusters: with captioner ddla: size (48, 64) must" in done.out
 
 
 def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None:

@@ -6,16 +6,27 @@ import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pytest
 import yaml
 from pydantic import BaseModel
 
-from daemon.config import Configuration, ConfigurationError, load_configuration, parse_configuration
+from daemon.checkpoint import CaptionerChoiceError, chosen_checkpoint
+from daemon.config import (
+    CaptionerName,
+    CaptionerSettings,
+    Configuration,
+    ConfigurationError,
+    configuration_schema,
+    load_configuration,
+    parse_configuration,
+)
 from daemon.plan import camera_plan, camera_plans
 from daemon.secrets import Secrets
-from models.captioner import DescribeOptions
+from models import DEFAULT, SHIPPED
+from models.captioner import Captioner, DescribeOptions
+from models.places import Zone
 from pipeline.changes import ChangeOptions
 from pipeline.pairs import PairOptions
 from pipeline.sources import SourceOptions
@@ -30,12 +41,26 @@ def problems(text: str) -> list[str]:
     return caught.value.problems
 
 
+class Trained:
+    """What a plan looks at in a captioner."""
+
+    name = "trained"
+
+    def __init__(self, **changes: Any) -> None:
+        self.record = {"changes": changes} if changes else {}
+
+
+def trained(**changes: Any) -> Captioner:
+    return cast("Captioner", Trained(**changes))
+
+
 def test_defaults_are_those_of_the_pipeline() -> None:
     configuration = parse_configuration(SMALL)
     plan = camera_plan("door", "door.mp4", configuration.cameras["door"])
     assert plan.source == SourceOptions()
     assert plan.pairs == PairOptions()
-    assert plan.changes == ChangeOptions()
+    assert plan.changes == {}
+    assert plan.change_options(trained()) == ChangeOptions()
     assert plan.describe == DescribeOptions()
     assert (plan.lower, plan.upper) == (None, None)
 
@@ -47,9 +72,120 @@ def test_a_camera_inherits_what_it_does_not_say() -> None:
         "cameras:\n  a: {url: a.mp4}\n  b: {url: b.mp4, pairs: {sample: 30/m, upper: 70.5}}\n"
     )
     a, b = camera_plans(configuration, Secrets({}))
-    assert (a.source.sample_hz, a.lower, a.upper, a.changes.delta) == (4.0, 12.0, None, 40.0)
-    assert (b.source.sample_hz, b.lower, b.upper, b.changes.delta) == (0.5, 12.0, 70.5, 40.0)
-    assert a.settings_sha256 != b.settings_sha256
+    assert (a.source.sample_hz, a.lower, a.upper, a.changes) == (4.0, 12.0, None, {"delta": 40.0})
+    assert (b.source.sample_hz, b.lower, b.upper, b.changes) == (0.5, 12.0, 70.5, {"delta": 40.0})
+    assert a.settings_sha256(trained()) != b.settings_sha256(trained())
+
+
+def test_what_is_not_set_by_hand_is_as_the_captioner_was_trained() -> None:
+    configuration = parse_configuration(
+        "version: 1\ncameras:\n  a: {url: a.mp4}\n"
+        "  b: {url: b.mp4, clusters: {size: [120, 160], delta: 25, light_correlation: 1}}\n"
+    )
+    a, b = camera_plans(configuration, Secrets({}))
+    captioner = trained(size=[288, 384], delta=38.0, eps=3.0)
+    assert a.change_options(captioner) == ChangeOptions(size=(288, 384), delta=38.0, eps=3.0)
+    assert b.change_options(captioner) == ChangeOptions(
+        size=(120, 160), delta=25.0, eps=3.0, light_correlation=None
+    )
+    assert a.settings_sha256(captioner) == a.settings_sha256(trained(size=[288, 384], delta=38.0, eps=3.0))
+    assert a.settings_sha256(captioner) != a.settings_sha256(trained(size=[288, 384], delta=38.0, eps=4.0))
+
+
+def test_what_does_not_fit_the_captioner_names_the_camera() -> None:
+    text = "version: 1\ncameras:\n  a: {url: a.mp4, clusters: {max_shift: 32}}\n"
+    [plan] = camera_plans(parse_configuration(text), Secrets({}))
+    with pytest.raises(ConfigurationError, match=r"a: clusters: with captioner trained: size .* max_shift"):
+        plan.change_options(trained(size=[64, 64]))
+    with pytest.raises(ConfigurationError, match="unknown change options tempo: update narrated"):
+        plan.change_options(trained(tempo=3))
+
+
+ZONES = """\
+version: 1
+cameras:
+  a:
+    url: a.mp4
+    zones:
+      - name: at the entrance
+        polygon: [[0.1, 0.1], [0.5, 0.1], [0.5, 0.5]]
+      - {name: in the lot, polygon: [[0, 0], [1, 0], [1, 1], [0, 1]]}
+  b: {url: b.mp4}
+"""
+
+
+def test_zones_reach_whoever_words_the_sentences() -> None:
+    a, b = camera_plans(parse_configuration(ZONES), Secrets({}))
+    assert a.describe.zones == (
+        Zone("at the entrance", ((0.1, 0.1), (0.5, 0.1), (0.5, 0.5))),
+        Zone("in the lot", ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))),
+    )
+    assert b.describe.zones == ()
+    assert a.settings_sha256(trained()) != b.settings_sha256(trained())
+
+
+@pytest.mark.parametrize(
+    ("zone", "key", "told"),
+    [
+        ("{name: entrance, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is no sentence"),
+        ("{name: the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is no sentence"),
+        ("{name: in the lot., polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "without full stop"),
+        ("{name: '', polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "a few plain words"),
+        (f"{{name: in {'the lot ' * 5}, polygon: [[0, 0], [1, 0], [1, 1]]}}", "name", "40 letters"),
+        ("{name: in the missing lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "read as car disappeared"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 0]]}", "polygon", "at least three corners"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1, 0], [0, 1]]}", "polygon", "cross or touch"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1, 2]]}", "polygon.2.1", "less than or equal to 1"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1, '1']]}", "polygon.2.1", "valid number"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1]]}", "polygon", "[[x, y], [x, y], [x, y], ...]"),
+        ("{name: in the lot, polygon: [0, 0, 1, 1, 1, 0]}", "polygon", "[[x, y], [x, y], [x, y], ...]"),
+        ("{name: in the lot}", "polygon", "missing"),
+        ("{nam: in the lot, name: in the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "nam", 'mean "name"'),
+    ],
+)
+def test_a_zone_that_cannot_be_used(zone: str, key: str, told: str) -> None:
+    found = problems(f"version: 1\ncameras:\n  a:\n    url: a.mp4\n    zones:\n      - {zone}\n")
+    assert len(found) == 1, found
+    assert found[0].startswith(f"n.yaml:6: cameras.a.zones.0.{key}: "), found
+    assert told in found[0]
+
+
+def test_check_config_shows_the_zones(narrated: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "n.yaml"
+    file.write_text(ZONES)
+    done = narrated("check-config", "-c", file)
+    assert done.code == 0, done.err
+    assert 'a: zones "at the entrance", "in the lot"' in done.out.splitlines()
+    again = narrated("check-config", "-c", file, "--print-effective")
+    assert parse_configuration(again.out).cameras == load_configuration(file).cameras
+
+
+def test_the_captioners_that_can_be_named_are_those_that_ship() -> None:
+    assert get_args(CaptionerName) == tuple(SHIPPED)
+    assert DEFAULT in SHIPPED
+
+
+@pytest.mark.parametrize("text", ["captioner: ddla", "captioner: {model: ddla}"])
+def test_a_captioner_by_its_name(text: str) -> None:
+    configuration = parse_configuration(f"{SMALL}{text}\n")
+    assert configuration.captioner.model == "ddla"
+    assert chosen_checkpoint(configuration.captioner) == SHIPPED["ddla"]
+
+
+def test_the_command_line_chooses_the_captioner_before_the_configuration() -> None:
+    own, other = Path("own.safetensors"), Path("other.safetensors")
+    settings = CaptionerSettings(checkpoint=own)
+    assert chosen_checkpoint() == SHIPPED[DEFAULT]
+    assert chosen_checkpoint(settings) == own
+    assert chosen_checkpoint(settings, "ddla") == SHIPPED["ddla"]
+    assert chosen_checkpoint(settings, None, other) == other
+    with pytest.raises(CaptionerChoiceError, match="not both"):
+        chosen_checkpoint(settings, "ddla", other)
+
+
+def test_editors_know_the_short_name_of_a_captioner() -> None:
+    schema = configuration_schema()
+    assert schema["properties"]["captioner"]["anyOf"][0]["enum"] == list(SHIPPED)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +213,14 @@ def test_a_camera_inherits_what_it_does_not_say() -> None:
         ("version: 1\ncameras:\n  7: {url: x}\n", 3, "quotes"),
         ("version: 1\ncameras: {}\n", 2, "at least 1"),
         ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: {device: tpu}\n", 4, "device"),
+        ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: poet\n", 4, "ddla"),
+        ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: {model: ddla, checkpoint: x}\n", 4, "not both"),
+        ("version: 1\ndefaults: {clusters: {size: 224}}\ncameras:\n  a: {url: x}\n", 2, "[height, width]"),
+        (
+            "version: 1\ndefaults: {clusters: {size: [9, 224]}}\ncameras:\n  a: {url: x}\n",
+            2,
+            "or equal to 32",
+        ),
         ("version: 1\ncameras:\n  a: {url: x}\nredis: {maxlen: '5'}\n", 4, "integer"),
         ("version: 1\ncameras: &a\n  a: *a\n", None, "contains itself"),
     ],
@@ -179,7 +323,6 @@ def test_bad_configurations_exit_with_78(narrated: Callable[..., Any], tmp_path:
 
 def test_every_option_of_clusters_and_pairs_has_a_key_or_a_reason() -> None:
     """A new option of the pipeline must not stay out of the configuration unnoticed."""
-    plan = camera_plan("door", "x", parse_configuration(SMALL).cameras["door"])
-    fixed = {"size", "blur"}  # they belong to the captioner, which was trained with them
+    fixed = {"blur"}  # no worth was found in changing it
     named = set(type(parse_configuration(SMALL).defaults.clusters).model_fields)
-    assert {field.name for field in fields(plan.changes)} - fixed == named
+    assert {field.name for field in fields(ChangeOptions)} - fixed == named

@@ -23,7 +23,8 @@ def test_people_on_the_path_are_told_as_people(clips: Path) -> None:
     with open_source(plan.url, plan.source, plan.name) as source:
         thresholds = calibrate(source).thresholds
         pairs = list(itertools.islice(candidate_pairs(source, thresholds, plan.pairs), 8))
-    narrations = narrate(find_changes(pairs, plan.changes, captioner.salience), captioner, plan.describe)
+    changes = find_changes(pairs, plan.change_options(captioner), captioner.salience)
+    narrations = narrate(changes, captioner, plan.describe)
     sentences = [s for narration in narrations for s in narration.sentences]
     assert sum(bool(n.sentences) for n in narrations) >= 7
     people = [s for s in sentences if s.object == "person"]

@@ -84,6 +84,18 @@ def test_from_and_to(narrated: Run, clip: Path, checkpoint: Path) -> None:
     assert "90s" in wrong.err
 
 
+def test_footage_of_a_configured_camera_has_its_settings(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    deaf = "{lower: 254, upper: 255}"
+    config.write_text(f"version: 1\ncameras: {{deaf: {{url: x, pairs: {deaf}}}, room: {{url: y}}}}\n")
+    arguments = ["replay", clip, "-c", config, "--captioner-file", checkpoint, "--camera"]
+    assert narrated(*arguments, "room").out.count("box") == 2
+    assert narrated(*arguments, "other").out.count("box") == 2
+    assert narrated(*arguments, "deaf").out == ""
+
+
 def test_damaged_input_is_told_and_the_rest_narrated(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:

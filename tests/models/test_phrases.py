@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from models.phrases import NOUNS, PLAIN_FORMS, Facts, agrees, plain_sentence
+from models.phrases import NOUNS, PLAIN_FORMS, Facts, agrees, check_zone, plain_sentence
 from models.places import PLACES
 from models.wording import COLOURS, places_in, read
 
@@ -137,6 +137,34 @@ def test_a_zone_is_told_by_its_own_words() -> None:
     assert not agrees("A car has appeared in the lot on the left.", facts)
     assert agrees("A car has appeared.", replace(facts, place=""))
     assert not agrees("A car has appeared on the left.", replace(facts, place=""))
+
+
+@pytest.mark.parametrize(
+    "phrase", [*ZONES, *PLACES, "outside", "at Gate 7", "by the baker's shop", "near the exit"]
+)
+def test_names_that_can_stand_in_a_sentence(phrase: str) -> None:
+    check_zone(phrase)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "told"),
+    [
+        ("", "a few plain words"),
+        ("in  the lot", "a few plain words"),
+        ("in the lot.", "without full stop"),
+        ("in the\nlot", "a few plain words"),
+        ("in " + "the lot " * 6 + "here", "40 letters"),
+        ("entrance", "is no sentence"),
+        ("the entrance", "is no sentence"),
+        ("where cars have moved", "is no sentence"),
+        ("in the extra lot", "would be read as car more"),
+        ("at the lot left behind by all who left the town", "letters"),
+        ("near the unchanged corner", "would be read as car none"),
+    ],
+)
+def test_names_that_cannot(phrase: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        check_zone(phrase)
 
 
 def test_what_has_no_words_is_an_error() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -359,3 +360,14 @@ def test_pedestrians_are_found_where_they_walk(clips):
     assert 3 <= len(clusters) <= 8
     assert all(c.box[2] < 0.3 and c.box[3] < 0.6 for c in clusters)
     assert image_changes(frames[0], frames[0], FINE)[1] == ()
+
+
+def test_options_from_the_plain_values_of_a_record() -> None:
+    options = ChangeOptions(size=(288, 384), eps=3.0, light_correlation=None)
+    plain = json.loads(json.dumps(asdict(options)))
+    assert ChangeOptions.of(plain) == options
+    assert ChangeOptions.of({}) == ChangeOptions()
+    with pytest.raises(ValueError, match="unknown change options tempo: update narrated"):
+        ChangeOptions.of({"tempo": 3})
+    with pytest.raises(ValueError, match="twice max_shift"):
+        ChangeOptions.of({"size": [4, 4]})

@@ -1,0 +1,69 @@
+"""Values of the configuration that are more than a number or a text, each with what to write instead."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from daemon.durations import (
+    DURATION_PATTERN,
+    RATE_PATTERN,
+    format_duration,
+    format_rate,
+    parse_duration,
+    parse_rate,
+)
+
+Seconds = Annotated[
+    float,
+    Field(gt=0),
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["5s"]}),
+]
+Hertz = Annotated[
+    float,
+    BeforeValidator(parse_rate),
+    PlainSerializer(format_rate),
+    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["2/s"]}),
+]
+GreyLevels = Annotated[float, Field(ge=0, le=255)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Threshold = Literal["auto"] | Annotated[float, Field(gt=0, le=255)]
+
+
+def _size(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != len(("height", "width")):
+        raise ValueError("write [height, width] in pixels")
+    return tuple(value)
+
+
+Side = Annotated[int, Field(ge=32, le=2048)]
+FrameSize = Annotated[tuple[Side, Side], BeforeValidator(_size)]
+
+
+def _place_name(name: str) -> str:
+    from models.phrases import check_zone  # noqa: PLC0415 - loads torch, which a file without zones need not
+
+    check_zone(name)
+    return name
+
+
+PlaceName = Annotated[str, AfterValidator(_place_name)]
+
+
+def _corners(value: Any) -> Any:
+    if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
+        raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
+    return tuple(tuple(corner) for corner in value)
+
+
+def _area(corners: Corners) -> Corners:
+    from models.places import Zone  # noqa: PLC0415 - see above
+
+    return Zone("here", corners).polygon
+
+
+Corners = tuple[tuple[Share, Share], ...]
+Polygon = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]
