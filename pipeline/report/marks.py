@@ -95,12 +95,13 @@ def colour(number: int) -> tuple[int, int, int]:
     return COLOURS[(number - 1) % len(COLOURS)]
 
 
-def draw_marks(image: Image, drawn: Sequence[Mark]) -> Image:
+def draw_marks(image: Image, drawn: Sequence[Mark], *, numbered: bool = True) -> Image:
     """A copy of the image with thin outlines, each with its number beside it.
 
     Args:
         image: RGB uint8 ``(height, width, 3)``.
         drawn: most salient first.
+        numbered: False leaves the numbers out.
 
     Returns:
         RGB uint8 of the same shape.
@@ -114,7 +115,8 @@ def draw_marks(image: Image, drawn: Sequence[Mark]) -> Image:
     picture = np.asarray(cv2.addWeighted(picture, 0.45, pale, 0.55, 0), np.uint8)
     for mark, contour in reversed(list(zip(drawn, contours, strict=True))):  # the most salient lies on top
         _polygon(picture, contour, colour(mark.number), line)
-    _draw_labels(picture, drawn, contours)
+    if numbered:
+        _draw_labels(picture, drawn, contours)
     return picture
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from pipeline.record import Record, RecordSentence
 from pipeline.report.marks import COLOURS
@@ -70,10 +71,7 @@ def page(
         records: all of them, in the order of the page.
         entries: the same, with pictures.
     """
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["webp"] = lambda image: "data:image/webp;base64," + base64.b64encode(image).decode()
+    environment = page_environment()
     environment.filters["side"] = _side
     environment.tests["marked"] = lambda told: bool(told.box or told.before or told.after)
     source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
@@ -85,8 +83,19 @@ def page(
         count=len(records),
         cameras=sorted(last),
         last_records=[last[camera] for camera in sorted(last)],
-        colours=[f"rgb{colour}" for colour in COLOURS],
     )
+
+
+def page_environment() -> Environment:
+    """Jinja for self-contained pages: the filter `webp`, the globals `style` and `colours` (of the marks)."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["webp"] = lambda image: "data:image/webp;base64," + base64.b64encode(image).decode()
+    style = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    environment.globals["style"] = Markup(style)  # noqa: S704 - our own file
+    environment.globals["colours"] = [f"rgb{colour}" for colour in COLOURS]
+    return environment
 
 
 def clock_time(seconds: float) -> str:

@@ -1,0 +1,195 @@
+"""How far a confidence can be believed, how it is made so, and what a threshold on it costs and saves."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_STEPS = 100
+_FLAT = 1e-12
+_SMALLEST_STEP = 1e-10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reliability:
+    """Confidence against accuracy, in bins of equal width.
+
+    Attributes:
+        edges: float64 ``(bins + 1,)``, 0 to 1; bin m holds ``edges[m] < confidence <= edges[m + 1]``, the
+            first one 0 as well.
+        counts: int64 ``(bins,)``.
+        confidence: float64 ``(bins,)``, the mean; NaN in an empty bin.
+        accuracy: float64 ``(bins,)``, the share of right ones; NaN in an empty bin.
+        ece: expected calibration error, 0..1: the mean over all samples of their bin's distance between
+            confidence and accuracy; NaN without samples.
+    """
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    ece: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What comes of telling only what is at least so sure.
+
+    Attributes:
+        threshold: least confidence.
+        told: sentences that remain.
+        false: how many of them are not right.
+        missed: changes that no right sentence is about.
+        precision: right sentences of those told, 0..1; NaN where none is told.
+        recall: changes that are rightly told, 0..1; NaN where there are none.
+    """
+
+    threshold: float
+    told: int
+    false: int
+    missed: int
+    precision: float
+    recall: float
+
+
+def reliability(confidence: ArrayLike, right: ArrayLike, bins: int = 10) -> Reliability:
+    """Reliability diagram and expected calibration error (Guo et al. 2017, equations 2 and 3).
+
+    Args:
+        confidence: ``(N,)``, 0..1.
+        right: bool ``(N,)``.
+        bins: how many.
+
+    Raises:
+        ValueError: the lengths differ, or a confidence is not in 0..1.
+    """
+    sure, true = _checked(confidence, right)
+    if not bool(((sure >= 0) & (sure <= 1)).all()):
+        raise ValueError("a confidence is a number from 0 to 1")
+    number = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
+    counts = np.bincount(number, minlength=bins)
+    means = [
+        np.divide(
+            np.bincount(number, weights=values, minlength=bins),
+            counts,
+            out=np.full(bins, np.nan),
+            where=counts > 0,
+        )
+        for values in (sure, true.astype(np.float64))
+    ]
+    gaps = np.abs(means[0] - means[1])
+    ece = float(np.nansum(gaps * counts) / len(sure)) if len(sure) else float("nan")
+    return Reliability(np.linspace(0, 1, bins + 1), counts, means[0], means[1], ece)
+
+
+def logit(confidence: ArrayLike) -> NDArray[np.float64]:
+    """Log odds of probabilities; those nearer than 1e-6 to 0 or 1 are taken as so near."""
+    p = np.clip(np.asarray(confidence, np.float64), 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(p / (1 - p)), np.float64)
+
+
+def calibrated(scores: ArrayLike, slope: float, offset: float) -> NDArray[np.float64]:
+    """Probabilities ``1 / (1 + exp(-(slope * score + offset)))``."""
+    z = np.asarray(scores, np.float64) * slope + offset
+    return np.asarray(np.exp(-np.logaddexp(0.0, -z)), np.float64)
+
+
+def fit_confidence(scores: ArrayLike, right: ArrayLike) -> tuple[float, float]:
+    """Slope and offset that turn scores into probabilities of being right (Platt 1999).
+
+    The targets are Platt's, drawn in from 0 and 1 so that separable scores have a finite slope; Newton's
+    method with halved steps as in Lin, Lin and Weng (2007).
+
+    Args:
+        scores: ``(N,)``, any finite numbers, such as logits.
+        right: bool ``(N,)``.
+
+    Returns:
+        Slope and offset for `calibrated`. Where all scores are equal the slope is 0.
+
+    Raises:
+        ValueError: the lengths differ, there are none, or a score is not finite.
+    """
+    x, true = _checked(scores, right)
+    if not len(x) or not bool(np.isfinite(x).all()):
+        raise ValueError("fitting confidence needs at least one score, and finite ones only")
+    n_right = int(true.sum())
+    target = np.where(true, (n_right + 1) / (n_right + 2), 1 / (len(x) - n_right + 2))
+    centre, scale = float(x.mean()), float(x.std())
+    standard = (x - centre) / scale if scale > _FLAT else np.zeros_like(x)
+    slope, offset = _newton(standard, target)
+    slope = slope / scale if scale > _FLAT else 0.0
+    return slope, offset - slope * centre
+
+
+def _newton(x: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, float]:
+    """The minimum of the cross entropy over slope and offset."""
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    weights = np.array([0.0, float(logit(target.mean()))])
+    for _ in range(_STEPS):
+        p = calibrated(design @ weights, 1.0, 0.0)
+        gradient = design.T @ (p - target)
+        if float(np.abs(gradient).max()) < _SMALLEST_STEP * len(x):
+            break
+        curvature = (design * (p * (1 - p))[:, None]).T @ design + _FLAT * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        loss, size = _entropy(design @ weights, target), 1.0
+        while size > _SMALLEST_STEP and _entropy(design @ (weights - size * step), target) > loss:
+            size /= 2
+        weights = weights - size * step
+    return float(weights[0]), float(weights[1])
+
+
+def _entropy(z: NDArray[np.float64], target: NDArray[np.float64]) -> float:
+    return float((np.logaddexp(0.0, z) - target * z).sum())
+
+
+def choices(
+    confidence: ArrayLike,
+    right: ArrayLike,
+    tells: Sequence[Sequence[Hashable]],
+    changes: int,
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> list[Choice]:
+    """Fewer false, or fewer missed: what each threshold on the confidence gives.
+
+    Args:
+        confidence: ``(N,)``, of each sentence.
+        right: bool ``(N,)``.
+        tells: which changes each sentence is about; a change has the same name in all of them.
+        changes: how many there are to be told.
+        thresholds: least confidences.
+
+    Returns:
+        One row per threshold, in their order.
+    """
+    sure, true = _checked(confidence, right)
+    rows = []
+    for threshold in thresholds:
+        told = sure >= threshold
+        number, good = int(told.sum()), told & true
+        found = len({name for k in np.flatnonzero(good).tolist() for name in tells[k]})
+        rows.append(
+            Choice(
+                threshold=threshold,
+                told=number,
+                false=number - int(good.sum()),
+                missed=changes - found,
+                precision=int(good.sum()) / number if number else float("nan"),
+                recall=found / changes if changes else float("nan"),
+            )
+        )
+    return rows
+
+
+def _checked(values: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    numbers, true = np.asarray(values, np.float64), np.asarray(right, np.bool_)
+    if numbers.ndim != 1 or numbers.shape != true.shape:
+        raise ValueError(
+            f"{numbers.shape} confidences and {true.shape} verdicts: give one of each a sentence"
+        )
+    return numbers, true
