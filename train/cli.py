@@ -7,6 +7,7 @@ import logging
 import sys
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from train.config import ConfigError, load_config
 from train.features import FeatureError
 from train.loop import TrainError
 from train.runs import evaluate_on_folder, train_on_folder
-from train.samples import SampleError
+from train.samples import SampleError, load_samples
 from train.scenes import FootageError
 from train.scores import MissingScorersError
 from train.tables import score_table, statistics_table, truth_lines
@@ -223,6 +224,57 @@ def evaluate(
         _print_json({"checkpoint": captioner.sha256, "split": split.value, **scores.plain()})
     else:
         Console().print(score_table(checkpoint.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
+
+
+@app.command()
+def gallery(
+    *,
+    checkpoint: Annotated[Path, typer.Option(help="Checkpoint of the captioner.")],
+    out: Annotated[Path, typer.Option(help="Page to write (.html), self-contained.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of samples whose changes are known: what is said is judged.")
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(help='Or your own pictures: JSON Lines of {"id", "before", "after"}, without truth.'),
+    ] = None,
+    split: Annotated[SplitName, typer.Option(help="Split of --data.")] = SplitName.VAL,
+    camera: Annotated[list[str] | None, typer.Option(help="Only this camera; repeat it.")] = None,
+    number: Annotated[int, typer.Option(min=1, help="Sentences to show.")] = 100,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Tell what is so sure; 0 shows what every threshold would give."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
+    device: _Device = "cpu",
+    as_json: _Json = False,
+) -> None:
+    """Show random sentences about unseen cameras on a page, with what is right and wrong in them."""
+    from models import load_captioner  # noqa: PLC0415 - footage and pages are needed by few commands
+    from models.captioner import DescribeOptions  # noqa: PLC0415
+    from train.gallery import make_gallery, of_cameras, read_pairs  # noqa: PLC0415
+
+    if (data is None) == (pairs is None):
+        raise typer.BadParameter("give either --data or --pairs", param_hint="--data, --pairs")
+    known = load_samples(data, split.value) if data else read_pairs(pairs) if pairs else []
+    samples = of_cameras(known, camera or [])
+    captioner = load_captioner(checkpoint, device)
+    source = f"{data.name}, {split.value}" if data else pairs.name if pairs else ""
+    with progress_counts() as tell:
+        shown, figures = make_gallery(
+            samples,
+            captioner,
+            out,
+            source=source,
+            truth=data is not None,
+            number=number,
+            seed=seed,
+            options=None if min_confidence is None else DescribeOptions(min_confidence=min_confidence),
+            progress=partial(tell, "pairs"),
+        )
+    _say(f"{out}: {shown} sentences")
+    if as_json and figures:
+        _print_json({"checkpoint": captioner.sha256, "split": split.value, **figures.plain()})
 
 
 @app.command()

@@ -319,3 +319,17 @@ def test_usage_and_help(run: Run) -> None:
         assert name in helped.stdout
     assert run("train")[0] == 2
     assert run("fly")[0] == 2
+
+
+def test_gallery(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
+    checkpoint, out = tmp_path / "toy.safetensors", tmp_path / "page.html"
+    trained = ("--out", checkpoint, "--config", toy, "--cache", tmp_path / "cache", "--epochs", 2)
+    assert run("train", "--data", sample_folder, *trained)[0] == 0
+    command = ("gallery", "--checkpoint", checkpoint, "--out", out, "--number", 3)
+    code, shown, told = run(*command, "--data", sample_folder, "--json")
+    assert code == 0, told
+    assert json.loads(shown)["changes"] == 9
+    assert told.startswith(f"narrated-train: {out}: ")
+    assert out.read_text().count("<article") <= 3
+    assert run(*command)[0] == 2
+    failed(run(*command, "--data", sample_folder, "--camera", "attic"), 1, "attic")
