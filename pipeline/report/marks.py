@@ -20,6 +20,7 @@ COLOURS = ((230, 100, 20), (0, 130, 220), (0, 150, 100), (200, 60, 150), (165, 1
 
 FONT = cv2.FONT_HERSHEY_SIMPLEX
 PAPER = (255, 255, 255)
+_SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones WebP would blur that away
 _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
 
 Side = Literal["before", "after"]
@@ -107,7 +108,7 @@ def draw_marks(image: Image, drawn: Sequence[Mark], *, numbered: bool = True) ->
         RGB uint8 of the same shape.
     """
     picture = np.ascontiguousarray(image).copy()
-    line = max(1, round(min(image.shape[:2]) / 300))
+    line = 1 if min(image.shape[:2]) < _SMALL else 2
     contours = [_contour(mark, image.shape) for mark in drawn]
     pale = picture.copy()
     for contour in contours:
