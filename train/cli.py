@@ -129,6 +129,11 @@ def compose(
         list[str] | None,
         typer.Option(help="Camera held out for validation; repeat it. By default every sixth camera."),
     ] = None,
+    avoid: Annotated[
+        Path | None,
+        typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
+    ] = None,
+    avoid_s: Annotated[float, typer.Option(min=0, help="How near --avoid is, in seconds.")] = 2.0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
     variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
@@ -147,12 +152,16 @@ def compose(
         pairs=pairs,
         val_pairs=val_pairs,
         val_cameras=tuple(val_camera or ()),
+        avoid=avoid,
+        avoid_s=avoid_s,
         seed=seed,
         variety=variety,
         workers=workers,
     )
     with progress_counts() as tell:
         report = compose_samples(options, tell)
+    for note in report.notes:
+        _say(note)
     kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
     _say(f"{report.pairs} pairs in {out}: {kinds}; validation cameras {', '.join(report.val_cameras)}")
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.labels import Side, match
-from train.nuisances import disturb, mild, strong
+from train.labels import Side, as_objects, match
+from train.nuisances import disturb, screens, strong
 from train.objects import MIN_DIFFERENCE, Crop, moving, pixels
-from train.samples import Box, SampleChange
+from train.recipe import Recipe
+from train.samples import Box, SampleChange, SampleObject
 from train.scenes import Scene, aligned_views
 from train.teacher import intersection
 
@@ -30,10 +32,11 @@ class Draft:
         kind: real, median, occasion, erased, pasted or nuisance.
         camera: whose footage it is.
         before, after: RGB uint8 ``(h, w, 3)``.
-        changes: what is known to differ.
-        unsure: boxes in which more may differ.
+        changes: what is known to differ; their `members` are positions in `objects`.
+        objects: every single object that is on one side or has moved, and what may be one.
         standing: ``(label, box)`` of objects that are on both sides.
         guessed: True where the teacher, not the composition, says what changed.
+        sources: the cameras whose footage is in the pictures besides `camera`.
     """
 
     kind: str
@@ -41,9 +44,10 @@ class Draft:
     before: Image
     after: Image
     changes: tuple[SampleChange, ...]
-    unsure: tuple[Box, ...] = ()
+    objects: tuple[SampleObject, ...] = ()
     standing: tuple[tuple[str, Box], ...] = ()
     guessed: bool = False
+    sources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +57,12 @@ class Footage:
     Attributes:
         cameras: camera to its scenes.
         bank: label to its crops.
+        recipe: how they are drawn.
     """
 
     cameras: dict[str, tuple[Scene, ...]]
     bank: dict[str, tuple[Crop, ...]]
+    recipe: Recipe = field(default_factory=Recipe)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -65,19 +71,49 @@ class Footage:
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """How often each camera is drawn: by the root of its sampled frames, within a factor of three."""
+        """How often each camera is drawn: by the root of its sampled frames, within bounds of the recipe."""
         frames = [sum(len(s.images) for s in self.cameras[n]) for n in self.names]
-        each = np.clip(np.sqrt(np.array(frames) / 24), 0.7, 2.1)
+        each = np.clip(np.sqrt(np.array(frames) / 24), *self.recipe.camera_weight)
         return np.asarray(each / each.sum(), np.float64)
+
+    @cached_property
+    def rarity(self) -> dict[str, float]:
+        """How rare each label is: the commonest label's number of detections over its own, to a power."""
+        counts = Counter(
+            d.label for own in self.cameras.values() for s in own for seen in s.detections for d in seen
+        )
+        most = max(counts.values(), default=1)
+        return {label: (most / n) ** self.recipe.rarity for label, n in counts.items()}
+
+    @cached_property
+    def _scene_weights(self) -> dict[str, NDArray[np.float64]]:
+        weights = {}
+        for name, scenes in self.cameras.items():
+            each = np.array([self._rare(s) for s in scenes]) ** self.recipe.rare_scenes
+            weights[name] = each / each.sum()
+        return weights
+
+    def _rare(self, scene: Scene) -> float:
+        """Rarity of a scene: that of the rarest label of each frame, on average, at least 1."""
+        each = [max((self.rarity[d.label] for d in seen), default=1.0) for seen in scene.detections]
+        return float(np.mean(each))
+
+    def draw_crop(self, label: str, rng: np.random.Generator) -> Crop:
+        """A crop of a label: every object is as likely, however many crops there are of it."""
+        crops = self.bank[label]
+        origins = sorted({c.origin for c in crops})
+        origin = origins[int(rng.integers(len(origins)))]
+        own = [c for c in crops if c.origin == origin]
+        return own[int(rng.integers(len(own)))]
 
     def draw_camera(self, rng: np.random.Generator) -> str:
         """A camera, by weight."""
         return self.names[int(rng.choice(len(self.names), p=self.weights))]
 
     def draw(self, camera: str, rng: np.random.Generator) -> Scene:
-        """One of a camera's scenes."""
+        """One of a camera's scenes, those with rare labels more often."""
         scenes = self.cameras[camera]
-        return scenes[int(rng.integers(len(scenes)))]
+        return scenes[int(rng.choice(len(scenes), p=self._scene_weights[camera]))]
 
 
 def _together(scene: Scene) -> frozenset[tuple[int, int]]:
@@ -121,7 +157,8 @@ def occasions(scene: Scene, others: Sequence[Scene], rng: np.random.Generator) -
     draft = _guessed("occasion", scene.camera, *sides)
     if any(c.type == "moved" for c in draft.changes):
         return None
-    return draft
+    objects = tuple(replace(o, identity=k) for k, o in enumerate(draft.objects))
+    return replace(draft, objects=objects)
 
 
 def _guessed(kind: str, camera: str, before: Side, after: Side) -> Draft:
@@ -134,7 +171,7 @@ def _guessed(kind: str, camera: str, before: Side, after: Side) -> Draft:
         before.image.copy(),
         after.image.copy(),
         found.changes,
-        found.unsure,
+        found.objects,
         standing,
         guessed=True,
     )
@@ -164,7 +201,7 @@ def erased(scene: Scene, rng: np.random.Generator) -> Draft | None:
         blend(after, empty, soft, where)
         changes.append(SampleChange("disappeared", d.label, 1, d.box, None))
     standing = tuple((d.label, d.box) for k, d in enumerate(scene.detections[at]) if k not in gone)
-    return Draft("erased", scene.camera, before, after, tuple(changes), standing=standing)
+    return Draft("erased", scene.camera, before, after, *as_objects(changes), standing=standing)
 
 
 def behind(scene: Scene, at: int, k: int, *, crowded: bool = False) -> Image | None:
@@ -222,95 +259,11 @@ def nuisance(scene: Scene, rng: np.random.Generator) -> Draft:
     at = int(rng.integers(len(scene.images) + 1))
     image = scene.median if at == len(scene.images) else scene.images[at]
     seen = scene.standing if at == len(scene.images) else scene.detections[at]
-    changed = disturb(image, strong(rng)) if rng.random() < 0.85 else image.copy()  # noqa: PLR2004
+    before, changed, draw = image.copy(), image.copy(), rng.random()
+    if draw < 0.15:  # noqa: PLR2004
+        first, second = screens(rng, [d.box for d in seen])
+        before, changed = disturb(image, first), disturb(image, second)
+    elif draw < 0.92:  # noqa: PLR2004
+        changed = disturb(image, strong(rng))
     standing = tuple((d.label, d.box) for d in seen)
-    return Draft("nuisance", scene.camera, image.copy(), changed, (), standing=standing)
-
-
-def vary(draft: Draft, rng: np.random.Generator, *, grey_share: float = 0.06) -> Draft | None:
-    """Random sub-window, flip, swap of before and after, mild nuisances; None if that cuts a change off."""
-    if rng.random() < 0.5:  # noqa: PLR2004
-        cut = _window(draft, rng)
-        if cut is None:
-            return None
-        draft = cut
-    if rng.random() < 0.5:  # noqa: PLR2004
-        draft = _flipped(draft)
-    if rng.random() < 0.5:  # noqa: PLR2004
-        draft = swapped(draft)
-    before, after = disturb(draft.before, mild(rng)), disturb(draft.after, mild(rng))
-    if rng.random() < grey_share:
-        before, after = (
-            np.repeat(i.mean(axis=2, keepdims=True).astype(np.uint8), 3, 2) for i in (before, after)
-        )
-    return replace(draft, before=before, after=after)
-
-
-_OPPOSITE = {"appeared": "disappeared", "disappeared": "appeared", "more": "fewer", "fewer": "more"}
-
-
-def swapped(draft: Draft) -> Draft:
-    """The pair in the other order of time: what appeared has disappeared."""
-    changes = tuple(
-        replace(c, type=_OPPOSITE.get(c.type, c.type), box_before=c.box_after, box_after=c.box_before)
-        for c in draft.changes
-    )
-    return replace(draft, before=draft.after, after=draft.before, changes=changes)
-
-
-def _flipped(draft: Draft) -> Draft:
-    def mirror(box: Box | None) -> Box | None:
-        return None if box is None else (1 - box[0] - box[2], box[1], box[2], box[3])
-
-    return replace(
-        draft,
-        before=np.ascontiguousarray(draft.before[:, ::-1]),
-        after=np.ascontiguousarray(draft.after[:, ::-1]),
-        changes=tuple(
-            replace(c, box_before=mirror(c.box_before), box_after=mirror(c.box_after)) for c in draft.changes
-        ),
-        unsure=tuple((1 - x - w, y, w, h) for x, y, w, h in draft.unsure),
-        standing=tuple((label, (1 - x - w, y, w, h)) for label, (x, y, w, h) in draft.standing),
-    )
-
-
-def _window(draft: Draft, rng: np.random.Generator) -> Draft | None:
-    height, width = draft.before.shape[:2]
-    scale = rng.uniform(0.6, 0.97)
-    x, y = rng.uniform(0, 1 - scale, 2)
-    rows = slice(round(y * height), round((y + scale) * height))
-    columns = slice(round(x * width), round((x + scale) * width))
-
-    def inside(box: Box | None) -> Box | None:
-        if box is None:
-            return None
-        left, top = max((box[0] - x) / scale, 0.0), max((box[1] - y) / scale, 0.0)
-        right = min((box[0] + box[2] - x) / scale, 1.0)
-        bottom = min((box[1] + box[3] - y) / scale, 1.0)
-        if right <= left or bottom <= top:
-            return None
-        return left, top, right - left, bottom - top
-
-    changes = []
-    for c in draft.changes:
-        before, after = inside(c.box_before), inside(c.box_after)
-        for old, new in ((c.box_before, before), (c.box_after, after)):
-            whole = old is None or (new is not None and new[2] * new[3] * scale**2 > 0.6 * old[2] * old[3])
-            if not whole and not (c.type != "moved" and new is None):
-                return None
-        if before is not None or after is not None:
-            changes.append(replace(c, box_before=before, box_after=after))
-    if draft.changes and not changes:
-        return None
-    images = [
-        np.asarray(cv2.resize(i[rows, columns], (width, height), interpolation=cv2.INTER_CUBIC), np.uint8)
-        for i in (draft.before, draft.after)
-    ]
-    return replace(
-        draft,
-        before=images[0],
-        after=images[1],
-        changes=tuple(changes),
-        unsure=tuple(b for b in map(inside, draft.unsure) if b is not None),
-        standing=tuple((n, b) for n, b in ((n, inside(b)) for n, b in draft.standing) if b is not None),
-    )
+    return Draft("nuisance", scene.camera, before, changed, (), standing=standing)

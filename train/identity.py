@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import cv2
@@ -51,7 +51,11 @@ def growth(a: Box, b: Box) -> float:
 
 
 def link(
-    images: Sequence[Image], detections: Sequence[Sequence[Detection]], *, memory: int = 2
+    images: Sequence[Image],
+    detections: Sequence[Sequence[Detection]],
+    *,
+    memory: int = 2,
+    gaps: Collection[int] = (),
 ) -> tuple[tuple[int, ...], ...]:
     """Give every detection the number of its track, by greedy nearest links in time order.
 
@@ -59,6 +63,7 @@ def link(
         images: sampled frames, in time order.
         detections: what the teacher sees on each.
         memory: a track survives so many frames in which its object is not seen.
+        gaps: numbers of frames before which so much time has passed that no track goes on.
 
     Returns:
         One number per detection, laid out like `detections`.
@@ -68,6 +73,8 @@ def link(
     new = 0
     for at, (image, seen) in enumerate(zip(images, detections, strict=True)):
         looks = [colours(image, d.box) for d in seen]
+        if at in gaps:
+            last.clear()
         recent = {track: (old, look) for track, (when, old, look) in last.items() if at - when <= memory}
         links = _links(recent, seen, looks)
         mine: dict[int, int] = {}

@@ -6,7 +6,7 @@ median by more than `MIN_DIFFERENCE`, closed, its largest contour, with a soft e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -14,15 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from train.scenes import Scene
-from train.teacher import Box, Detection, intersection
+from train.teacher import Box, intersection
 
 Image = NDArray[np.uint8]
 Matte = NDArray[np.float32]
 
 MIN_DIFFERENCE = 26
 """Least difference (largest of the three channels, grey levels) between an object and the median."""
-MIN_SOLIDITY = 0.7
-"""Least share of its convex hull that an object fills; a torn matte shows holes of the background."""
+CLOSING = {"": 0.12, "person": 0.3}
+"""Label to the gaps that are closed in its crops: clothes are often of the background's colour."""
+MIN_SOLIDITY = {"": 0.7, "person": 0.6, "cyclist": 0.6, "bicycle": 0.5}
+"""Label (the empty one: all others) to the least share of its convex hull that an object fills.
+
+A torn matte shows holes of the background; people have arms and legs.
+"""
 MARGIN = 0.06
 """How far beyond the teacher's box a matte may reach, in the box's sizes."""
 
@@ -39,6 +44,7 @@ class Crop:
         foot: lowest edge of the object in 0..1 of that frame's height.
         light: median grey level around the object in that frame.
         camera: where it was seen.
+        origin: the clip and track that it was cut from; empty where it is of neither.
     """
 
     label: str
@@ -48,6 +54,7 @@ class Crop:
     foot: float
     light: float
     camera: str
+    origin: str
 
 
 def pixels(box: Box, shape: tuple[int, ...], margin: float = 0.0) -> tuple[slice, slice]:
@@ -61,13 +68,14 @@ def pixels(box: Box, shape: tuple[int, ...], margin: float = 0.0) -> tuple[slice
     return slice(top, bottom), slice(left, right)
 
 
-def matte_of(image: Image, median: Image, box: Box) -> tuple[Matte, float]:
+def matte_of(image: Image, median: Image, box: Box, *, closing: float = 0.12) -> tuple[Matte, float]:
     """Soft matte of the moving object in a box.
 
     Args:
         image: the frame, RGB uint8 ``(h, w, 3)``.
         median: temporal median of the same clip.
         box: the teacher's box.
+        closing: gaps up to this share of the shorter side are closed.
 
     Returns:
         The matte of the box widened by `MARGIN`, float32, and the share 0..1 of the box that it covers
@@ -76,7 +84,7 @@ def matte_of(image: Image, median: Image, box: Box) -> tuple[Matte, float]:
     rows, columns = pixels(box, image.shape, MARGIN)
     difference = cv2.absdiff(image[rows, columns], median[rows, columns]).max(axis=2)
     active = np.asarray(difference > MIN_DIFFERENCE, np.uint8)
-    reach = max(3, round(0.12 * min(active.shape)) | 1)
+    reach = max(3, round(closing * min(active.shape)) | 1)
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (reach, reach))
     padded = cv2.copyMakeBorder(active, reach, reach, reach, reach, cv2.BORDER_CONSTANT, value=0)
     closed = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, kernel)[reach:-reach, reach:-reach]
@@ -124,21 +132,40 @@ def moving(scene: Scene, at: int, *, min_score: float = 0.4, min_cover: float = 
     return free
 
 
-def cut(scene: Scene, at: int, seen: Detection, *, min_pixels: int = 14) -> Crop | None:
-    """Cut one object out of a sampled frame; None where it is small, cut off or its matte is doubtful."""
-    image = scene.images[at]
+def cut(scene: Scene, at: int, k: int, *, min_pixels: tuple[int, int] = (7, 14)) -> Crop | None:
+    """Cut one object out of a sampled frame.
+
+    Args:
+        scene: the scene.
+        at: number of the sampled frame.
+        k: number of the detection on it.
+        min_pixels: least length of the shorter and of the longer side.
+
+    Returns:
+        The object, or None where it is small, cut off by the frame or its matte is doubtful.
+    """
+    image, seen = scene.images[at], scene.detections[at][k]
     height, width = image.shape[:2]
     x, y, w, h = seen.box
     cut_off = x < 0.01 or y < 0.01 or x + w > 0.99 or y + h > 0.985  # noqa: PLR2004
-    if cut_off or min(w * width, h * height) < min_pixels or h > 0.9:  # noqa: PLR2004
+    sides = sorted((w * width, h * height))
+    if cut_off or sides[0] < min_pixels[0] or sides[1] < min_pixels[1] or h > 0.9:  # noqa: PLR2004
         return None
-    matte, cover = matte_of(image, scene.median, seen.box)
-    if solidity(matte) < MIN_SOLIDITY or not 0.45 <= cover < 0.97:  # noqa: PLR2004  # a full box has its background in it
+    matte, cover = matte_of(image, scene.median, seen.box, closing=CLOSING.get(seen.label, CLOSING[""]))
+    least = MIN_SOLIDITY.get(seen.label, MIN_SOLIDITY[""])
+    if solidity(matte) < least or not 0.45 <= cover < 0.97:  # noqa: PLR2004  # a full box has its background in it
         return None
     rows, columns = pixels(seen.box, image.shape, MARGIN)
     around = image[pixels(seen.box, image.shape, 0.5)]
     return Crop(
-        seen.label, image[rows, columns].copy(), matte, h, y + h, float(np.median(around)), scene.camera
+        seen.label,
+        image[rows, columns].copy(),
+        matte,
+        h,
+        y + h,
+        float(np.median(around)),
+        scene.camera,
+        f"{scene.clip}:{scene.tracks[at][k]}",
     )
 
 
@@ -150,10 +177,38 @@ def object_bank(
     for scene in scenes:
         for at in range(len(scene.images)):
             for k in moving(scene, at, min_score=min_score, min_cover=0.45):
-                crop = cut(scene, at, scene.detections[at][k])
+                crop = cut(scene, at, k)
                 if crop is not None:
                     found.setdefault(crop.label, []).append(crop)
     return {
         label: tuple(crops[round(k)] for k in np.linspace(0, len(crops) - 1, min(most, len(crops))))
         for label, crops in sorted(found.items())
     }
+
+
+def apart(
+    bank: Mapping[str, Sequence[Crop]], share: float
+) -> tuple[dict[str, tuple[Crop, ...]], dict[str, tuple[Crop, ...]]]:
+    """Part a bank in two that share no object: of each camera and label, the last ones go to the second.
+
+    Args:
+        bank: label to its crops, those of a clip in the order of time.
+        share: about this share 0..1 of a camera's objects of a label (if it has at least four) goes to the
+            second.
+    """
+    first: dict[str, tuple[Crop, ...]] = {}
+    second: dict[str, tuple[Crop, ...]] = {}
+    for label, crops in bank.items():
+        own: dict[str, list[str]] = {}
+        for origin, camera in dict.fromkeys((c.origin, c.camera) for c in crops):
+            own.setdefault(camera, []).append(origin)
+        late = {
+            origin
+            for origins in own.values()
+            if len(origins) > 3  # noqa: PLR2004
+            for origin in origins[len(origins) - round(share * len(origins)) :]
+        }
+        parts = [tuple(c for c in crops if (c.origin in late) == x) for x in (False, True)]
+        first |= {label: parts[0]} if parts[0] else {}
+        second |= {label: parts[1]} if parts[1] else {}
+    return first, second

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from train.drafts import Draft, Footage
+from train.labels import as_objects
+from train.laying import extent, keep_aspect, light_of, paste, varied
 from train.objects import Crop
 from train.samples import Box, SampleChange
 from train.scenes import Scene
@@ -17,16 +19,14 @@ from train.teacher import FAMILIES, Detection, centre, intersection
 
 Image = NDArray[np.uint8]
 
-PLANS = {"single": 0.46, "two": 0.14, "moved": 0.12, "group": 0.22, "replaced": 0.06}
-"""What is pasted, with shares: one object, two at different places, one that moves, a group, another one."""
-UNKNOWN_SHARE = 0.03
-"""Share of pasted objects that are of no known class."""
 _MAX_ENLARGED = 1.6
+_REFERENCE = 288
+"""Height in pixels of the frame in which `Recipe.small_pixels` are measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Canvas:
-    """What is pasted onto; the images and the boxes that are taken change."""
+    """What is pasted onto; the images, the boxes that are taken and the cameras pasted from change."""
 
     before: Image
     after: Image
@@ -34,6 +34,12 @@ class _Canvas:
     footage: Footage
     taken: list[Box]
     rng: np.random.Generator
+    sources: set[str] = field(default_factory=set)
+
+    def lay(self, image: Image, crop: Crop, box: Box, light: tuple[float, float, float]) -> None:
+        """Paste, and remember whose footage it is."""
+        paste(image, crop, box, light)
+        self.sources.add(crop.camera)
 
 
 def pasted(scene: Scene, footage: Footage, rng: np.random.Generator) -> Draft | None:
@@ -42,35 +48,51 @@ def pasted(scene: Scene, footage: Footage, rng: np.random.Generator) -> Draft | 
     still = at == len(scene.images)
     image = scene.median if still else scene.images[at]
     seen = scene.standing if still else scene.detections[at]
-    taken = [d.box for d in seen]
-    before, after = image.copy(), image.copy()
-    plan = str(rng.choice(list(PLANS), p=list(PLANS.values())))
+    canvas = _Canvas(image.copy(), image.copy(), scene, footage, [d.box for d in seen], rng)
+    plans = asdict(footage.recipe.plans)
+    shares = np.array(list(plans.values()))
+    plan = str(rng.choice(list(plans), p=shares / shares.sum()))
+    count = {"two": 2, "many": int(rng.integers(3, 9))}.get(plan, 1)
     changes: list[SampleChange] = []
-    canvas = _Canvas(before, after, scene, footage, taken, rng)
-    for _ in range(2 if plan == "two" else 1):
+    for _ in range(count):
         crop = _choose(footage, scene, rng)
-        if crop is None:
+        change = None if crop is None else _one(plan, crop, canvas)
+        if change is None and plan != "many":
             return None
-        change = _one(plan, crop, canvas)
-        if change is None:
-            return None
-        changes += change
+        changes += change or []
+    if not changes:
+        return None
     standing = tuple((d.label, d.box) for d in seen)
-    return Draft("pasted", scene.camera, before, after, tuple(changes), standing=standing)
+    sources = frozenset(canvas.sources)
+    return Draft(
+        "pasted",
+        scene.camera,
+        canvas.before,
+        canvas.after,
+        *as_objects(changes),
+        standing=standing,
+        sources=sources,
+    )
 
 
 def _one(plan: str, crop: Crop, on: _Canvas) -> list[SampleChange] | None:
-    box = _place(crop, on.scene, on.taken, on.after.shape, on.rng)
+    recipe, rng = on.footage.recipe, on.rng
+    many = plan == "many"
+    small = rng.random() < (0.8 if many else recipe.small_share)
+    box = _anywhere(crop, on) if small else _place(crop, on.scene, on.taken, on.after.shape, rng)
     if box is None:
         return None
     on.taken.append(box)
     if plan == "group":
         return _group(crop, box, on)
-    if plan == "moved":
+    if plan == "moved" or (many and rng.random() < 0.25):  # noqa: PLR2004
         return _move(crop, box, on)
     if plan == "replaced" and crop.label in on.footage.bank:
         return _replace(crop, box, on)
-    paste(on.after, crop, box, _light(on.rng))
+    if plan in ("two", "many") and rng.random() < 0.5:  # noqa: PLR2004
+        on.lay(on.before, crop, box, light_of(rng))
+        return [SampleChange("disappeared", crop.label, 1, box, None)]
+    on.lay(on.after, crop, box, light_of(rng))
     return [SampleChange("appeared", crop.label, 1, None, box)]
 
 
@@ -79,71 +101,92 @@ def _move(crop: Crop, box: Box, on: _Canvas) -> list[SampleChange] | None:
     if other is None:
         return None
     on.taken.append(other)
-    light = _light(on.rng)
-    paste(on.before, crop, box, light)
-    paste(on.after, crop, other, light)
+    light = light_of(on.rng)
+    on.lay(on.before, crop, box, light)
+    on.lay(on.after, crop, other, light)
     return [SampleChange("moved", crop.label, 1, box, other)]
 
 
 def _replace(crop: Crop, box: Box, on: _Canvas) -> list[SampleChange] | None:
-    crops = on.footage.bank[crop.label]
-    second = crops[int(on.rng.integers(len(crops)))]
-    if second is crop or likely_same(crop, second):
+    second = on.footage.draw_crop(crop.label, on.rng)
+    if likely_same(crop, second):
         return None
-    standing = _keep_aspect(second, box, on.after.shape)
-    paste(on.before, crop, box, _light(on.rng))
-    paste(on.after, second, standing, _light(on.rng))
+    second = varied(second, on.rng, tinted=on.footage.recipe.tinted)
+    standing = keep_aspect(second, box, on.after.shape)
+    if _enlarged(second, box[3], on.after.shape):
+        return None
+    on.lay(on.before, crop, box, light_of(on.rng))
+    on.lay(on.after, second, standing, light_of(on.rng))
     return [SampleChange("replaced", crop.label, 1, box, standing)]
 
 
 def likely_same(a: Crop, b: Crop) -> bool:
-    """Whether two crops may show one object: the same camera and a like mean colour."""
+    """Whether two crops may show one object: one track, or the same camera and a like mean colour."""
     means = [np.average(c.image.reshape(-1, 3), axis=0, weights=c.matte.ravel() + 1e-6) for c in (a, b)]
-    return a.camera == b.camera and float(np.abs(means[0] - means[1]).max()) < 25  # noqa: PLR2004
+    alike = float(np.abs(means[0] - means[1]).max()) < 25  # noqa: PLR2004
+    return a.camera == b.camera and (alike or a.origin == b.origin)
 
 
 def _group(crop: Crop, box: Box, on: _Canvas) -> list[SampleChange] | None:
-    """Two to four of a kind side by side."""
+    """Two to four side by side, most of them of a kind; further ones may cover earlier ones a little."""
     after, taken, rng = on.after, on.taken, on.rng
-    crops = on.footage.bank.get(crop.label, (crop,))
+    recipe = on.footage.recipe
     members = [(crop, box)]
     for _ in range(int(rng.integers(1, 4))):
         last = members[-1][1]
-        other = crops[int(rng.integers(len(crops)))]
-        x, y = last[0] + last[2] * rng.uniform(0.85, 1.25), last[1] + last[3] * rng.uniform(-0.08, 0.08)
-        new = _keep_aspect(other, (x, y, last[2], last[3]), after.shape)
+        mixed = rng.random() < recipe.mixed_group
+        other = (_choose(on.footage, on.scene, rng) if mixed else None) or _alike(crop, on.footage, rng)
+        high = last[3] * _RELATIVE.get(other.label, 1.0) / _RELATIVE.get(members[-1][0].label, 1.0)
+        high *= rng.uniform(0.9, 1.1)
+        wide = keep_aspect(other, (0.0, 0.0, 0.0, high), after.shape)[2]
+        x = last[0] + last[2] * rng.uniform(0.85, 1.25) + wide / 2
+        foot = last[1] + last[3] + last[3] * rng.uniform(-0.08, 0.08)
+        new = keep_aspect(other, (x, foot - high, 0.0, high), after.shape)
         inside = new[0] + new[2] < 0.99 and new[1] > 0 and new[1] + new[3] < 0.99  # noqa: PLR2004
-        if not inside or _blocked(new, taken, [b for _, b in members]):
+        coarse = _enlarged(other, high, after.shape)
+        if not inside or coarse or _blocked(new, taken, [b for _, b in members]):
             break
         members.append((other, new))
     if len(members) == 1:
         return None
     for other, new in sorted(members, key=lambda m: m[1][1] + m[1][3]):
-        paste(after, other, new, _light(rng))
+        on.lay(after, other, new, light_of(rng))
         taken.append(new)
-    return [SampleChange("appeared", crop.label, 1, None, b) for _, b in members]
+    return [SampleChange("appeared", other.label, 1, None, b) for other, b in members]
+
+
+_RELATIVE = {"bus": 1.9, "truck": 1.6, "person": 1.15, "bottle": 0.3, "cyclist": 1.2, "bicycle": 0.7}
+"""Rough heights of things that stand side by side, in those of a car."""
+
+
+def _alike(crop: Crop, footage: Footage, rng: np.random.Generator) -> Crop:
+    """Another crop of the same label; the crop itself where there is none."""
+    other = footage.draw_crop(crop.label, rng) if crop.label in footage.bank else crop
+    return varied(other, rng, tinted=footage.recipe.tinted)
 
 
 def _choose(footage: Footage, scene: Scene, rng: np.random.Generator) -> Crop | None:
-    if rng.random() < UNKNOWN_SHARE:
+    """A crop: labels by the root of their crops and by rarity, those of the scene itself more often."""
+    recipe = footage.recipe
+    if rng.random() < recipe.unknown_share:
         return _unknown(footage, rng)
     labels = sorted(footage.bank)
     if not labels:
         return None
     own = {d.label for seen in scene.detections for d in seen}
-    weights = np.array(
-        [
-            len(footage.bank[n]) ** 0.3 * (6.0 if n in own else 1.0) * (3.0 if n == "person" else 1.0)
-            for n in labels
-        ]
-    )
-    crops = footage.bank[labels[int(rng.choice(len(labels), p=weights / weights.sum()))]]
-    return crops[int(rng.integers(len(crops)))]
+    weights = []
+    for name in labels:
+        weight = len(footage.bank[name]) ** 0.5 * min(footage.rarity.get(name, 1.0), 8.0)
+        weight *= recipe.own_labels if name in own else 1.0
+        weights.append(weight * (recipe.person_weight if name == "person" else 1.0))
+    chosen = rng.choice(len(labels), p=np.array(weights) / sum(weights))
+    return varied(footage.draw_crop(labels[int(chosen)], rng), rng, tinted=recipe.tinted)
 
 
 def _unknown(footage: Footage, rng: np.random.Generator) -> Crop:
     """A lump of some texture: a thing of no known class."""
-    image = footage.draw(footage.draw_camera(rng), rng).median
+    scene = footage.draw(footage.draw_camera(rng), rng)
+    image = scene.median
     height, width = image.shape[:2]
     side = int(rng.integers(24, 72))
     y, x = int(rng.integers(0, height - side)), int(rng.integers(0, width - side))
@@ -155,26 +198,7 @@ def _unknown(footage: Footage, rng: np.random.Generator) -> Crop:
     soft = np.asarray(cv2.GaussianBlur(matte, (3, 3), 0), np.float32)
     tint = rng.uniform(0.5, 1.5, 3)
     texture = np.clip(image[y : y + side, x : x + side] * tint, 0, 255).astype(np.uint8)
-    return Crop("object", texture, soft, side / height, 1.0, float(np.median(image)), "")
-
-
-def _extent(crop: Crop) -> tuple[slice, slice]:
-    """Where the matte is solid: the object's tight rows and columns."""
-    rows = np.flatnonzero((crop.matte > 0.5).any(axis=1))  # noqa: PLR2004
-    columns = np.flatnonzero((crop.matte > 0.5).any(axis=0))  # noqa: PLR2004
-    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
-
-
-def _aspect(crop: Crop) -> float:
-    """Width over height of the object, in pixels."""
-    rows, columns = _extent(crop)
-    return float((columns.stop - columns.start) / (rows.stop - rows.start))
-
-
-def _keep_aspect(crop: Crop, box: Box, shape: tuple[int, ...]) -> Box:
-    """The crop standing where a box stands, as high, as wide as its own aspect makes it."""
-    width = box[3] * shape[0] * _aspect(crop) / shape[1]
-    return centre(box)[0] - width / 2, box[1], width, box[3]
+    return Crop("object", texture, soft, side / height, 1.0, float(np.median(image)), scene.camera, "")
 
 
 def _height(crop: Crop, foot: float, own: Sequence[Detection], rng: np.random.Generator) -> float:
@@ -193,8 +217,6 @@ def _place(
     """A free place that the scene's own objects of the same family suggest, else one in its lower part."""
     family = FAMILIES.get(crop.label, crop.label)
     own = [d for seen in scene.detections for d in seen if d.family == family and d.score > 0.5]  # noqa: PLR2004
-    tight = _extent(crop)[0]
-    native = (tight.stop - tight.start) / shape[0]
     for _ in range(12):
         if own and rng.random() < 0.8:  # noqa: PLR2004
             like = own[int(rng.integers(len(own)))].box
@@ -203,13 +225,34 @@ def _place(
         else:
             foot, x = rng.uniform(0.45, 0.98), rng.uniform(0.05, 0.95)
         height = _height(crop, foot, own, rng)
-        if not (0.045 if own else 0.09) < height < 0.7 or height > _MAX_ENLARGED * native:  # noqa: PLR2004
+        if not (0.045 if own else 0.09) < height < 0.7 or _enlarged(crop, height, shape):  # noqa: PLR2004
             continue
-        box = _keep_aspect(crop, (x, foot - height, 0, height), shape)
+        box = keep_aspect(crop, (x, foot - height, 0, height), shape)
         inside = min(box[:2]) > 0.005 and box[0] + box[2] < 0.995 and foot < 0.995  # noqa: PLR2004
         if inside and not _blocked(box, taken, ()):
             return box
     return None
+
+
+def _anywhere(crop: Crop, on: _Canvas) -> Box | None:
+    """A free place for a small object, as it is seen from above or from afar."""
+    least, most = on.footage.recipe.small_pixels
+    for _ in range(8):
+        height = float(np.exp(on.rng.uniform(np.log(least), np.log(most)))) / _REFERENCE
+        height *= 0.75 if FAMILIES.get(crop.label) == "vehicle" else 1.0
+        x, foot = on.rng.uniform(0.03, 0.97), on.rng.uniform(0.12, 0.98)
+        box = keep_aspect(crop, (x, foot - height, 0, height), on.after.shape)
+        inside = min(box[:2]) > 0.005 and box[0] + box[2] < 0.995  # noqa: PLR2004
+        fits = inside and not _enlarged(crop, height, on.after.shape)
+        if fits and not _blocked(box, on.taken, ()):
+            return box
+    return None
+
+
+def _enlarged(crop: Crop, height: float, shape: tuple[int, ...]) -> bool:
+    """Whether a crop would have to be enlarged too much to be so high, 0..1 of a picture."""
+    rows = extent(crop)[0]
+    return bool(height * shape[0] > _MAX_ENLARGED * (rows.stop - rows.start))
 
 
 def _blocked(box: Box, taken: Sequence[Box], allowed: Sequence[Box]) -> bool:
@@ -228,52 +271,3 @@ def _step_aside(box: Box, taken: Sequence[Box], rng: np.random.Generator) -> Box
         if inside and not _blocked(new, taken, [box]):
             return new
     return None
-
-
-def _light(rng: np.random.Generator) -> tuple[float, float, float]:
-    """Gain, how far the crop's light follows the scene's, and the shadow's depth (often none)."""
-    depth = float(rng.uniform(0.1, 0.5)) if rng.random() < 0.6 else 0.0  # noqa: PLR2004
-    return float(rng.uniform(0.85, 1.15)), float(rng.uniform(0.4, 1.0)), depth
-
-
-def paste(image: Image, crop: Crop, box: Box, light: tuple[float, float, float]) -> None:
-    """Lay a crop over an image in place so that its object fills a box.
-
-    Args:
-        image: RGB uint8 ``(h, w, 3)``, changed.
-        crop: the object.
-        box: where the object itself will be, ``(x, y, width, height)`` in 0..1.
-        light: gain, share 0..1 to which the scene's light is taken over, depth 0..1 of the shadow.
-    """
-    height, width = image.shape[:2]
-    rows, columns = _extent(crop)
-    scale_y = box[3] * height / (rows.stop - rows.start)
-    scale_x = box[2] * width / (columns.stop - columns.start)
-    size = (max(round(crop.matte.shape[1] * scale_x), 2), max(round(crop.matte.shape[0] * scale_y), 2))
-    way = cv2.INTER_AREA if scale_y < 1 else cv2.INTER_LINEAR
-    matte = np.clip(cv2.resize(crop.matte, size, interpolation=way), 0, 1)
-    texture = cv2.resize(crop.image, size, interpolation=way).astype(np.float32)
-    left = round(box[0] * width - columns.start * scale_x)
-    top = round(box[1] * height - rows.start * scale_y)
-    window = (slice(max(top, 0), min(top + size[1], height)), slice(max(left, 0), min(left + size[0], width)))
-    inner = tuple(slice(w.start - o, w.stop - o) for w, o in zip(window, (top, left), strict=True))
-    gain, follow, depth = light
-    around = float(np.median(image[window]))
-    texture *= gain * float(np.clip((around + 20) / (crop.light + 20), 0.55, 1.8)) ** follow
-    if depth:
-        _shade(image, box, depth)
-    weight = matte[inner][..., None]
-    image[window] = (
-        np.clip(image[window] * (1 - weight) + texture[inner] * weight, 0, 255).round().astype(np.uint8)
-    )
-
-
-def _shade(image: Image, box: Box, depth: float) -> None:
-    """A soft shadow under an object."""
-    height, width = image.shape[:2]
-    x, foot = centre(box)[0] * width, (box[1] + box[3]) * height
-    shade = np.zeros((height, width), np.float32)
-    axes = (max(round(0.6 * box[2] * width), 2), max(round(0.08 * box[3] * height), 1))
-    cv2.ellipse(shade, (round(x), round(foot - axes[1] * 0.5)), axes, 0, 0, 360, depth, -1)
-    soft = cv2.GaussianBlur(shade, (0, 0), max(axes[1] * 0.5, 1.0))
-    image[:] = (image * (1 - soft[..., None])).round().astype(np.uint8)

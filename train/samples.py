@@ -3,7 +3,8 @@
 A folder holds the images ``<id>.png`` (before) and ``<id>_2.png`` (after) and one file per split,
 ``train.json``, ``val.json`` or ``test.json``: a list of ``{"img_id": ..., "sentences": [...]}``, where a
 repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 2). What `train.compose`
-writes has further keys, ``camera``, ``kind`` and ``changes``, which other readers of the layout ignore.
+writes has further keys, ``camera``, ``kind``, ``sources``, ``changes`` and ``objects``, which other
+readers of the layout ignore.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -22,12 +24,35 @@ from numpy.typing import NDArray
 
 Image = NDArray[np.uint8]
 Box = tuple[float, float, float, float]
+Time = Literal["before", "after"]
+"""One of the two frames of a pair."""
 
 SPLITS = ("train", "val", "test")
 
 
 class SampleError(Exception):
     """Samples cannot be read or written; the message names the file and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleObject:
+    """One object that is on this side of a pair and not at the very same place on the other.
+
+    Attributes:
+        side: on which frame it is.
+        label: class of the object (person, car, ...).
+        box: ``(x, y, width, height)`` in 0..1.
+        sure: False where something may be there or not: a low score of the teacher, an object cut by the
+            frame's edge, a change that the difference mask does not show. Nothing is to be learnt there.
+        identity: equal numbers on both sides are the same physical object, which has moved; a number that is
+            on one side only is known not to be on the other; -1 is not known.
+    """
+
+    side: Time
+    label: str
+    box: Box
+    sure: bool
+    identity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +65,7 @@ class SampleChange:
         count: number of objects told as one change.
         box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side.
         sentence: what the caption says about it; empty until it is worded.
+        members: positions in `Sample.objects` of the objects that it tells.
     """
 
     type: str
@@ -48,6 +74,7 @@ class SampleChange:
     box_before: Box | None
     box_after: Box | None
     sentence: str = ""
+    members: tuple[int, ...] = ()
 
     @property
     def area(self) -> float:
@@ -67,6 +94,10 @@ class Sample:
         camera: the camera of a composed pair, otherwise empty.
         kind: how a composed pair was made (real, median, erased, pasted, nuisance), otherwise empty.
         further: the other annotators' sentences.
+        objects: the objects on either side that are not at that place on the other, each by itself; empty for
+            annotations made by people.
+        sources: every camera whose footage is in the pictures, sorted: the scene's and those of pasted
+            objects.
     """
 
     id: str
@@ -77,6 +108,8 @@ class Sample:
     camera: str = ""
     kind: str = ""
     further: tuple[tuple[str, ...], ...] = ()
+    objects: tuple[SampleObject, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def annotations(self) -> tuple[tuple[str, ...], ...]:
@@ -129,16 +162,7 @@ def load_samples(
 
 
 def _with_annotator(sample: Sample, sentences: tuple[str, ...]) -> Sample:
-    return Sample(
-        sample.id,
-        sample.before,
-        sample.after,
-        sample.sentences,
-        sample.changes,
-        sample.camera,
-        sample.kind,
-        (*sample.further, sentences),
-    )
+    return replace(sample, further=(*sample.further, sentences))
 
 
 def _entries(path: Path) -> list[object]:
@@ -162,8 +186,10 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         raise SampleError(f"{path}: entry {position} has the id {name!r}, which cannot be a file name")
     try:
         changes = tuple(_change(c) for c in entry.get("changes", ()))
+        objects = tuple(_object(o) for o in entry.get("objects", ()))
+        _check_members(changes, objects)
     except (KeyError, TypeError, ValueError) as error:
-        raise SampleError(f"{path}: sample {name} has a broken change ({error!r})") from error
+        raise SampleError(f"{path}: sample {name} has a broken change or object ({error!r})") from error
     sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
     return Sample(
         id=name,
@@ -173,6 +199,8 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         changes=changes,
         camera=str(entry.get("camera", "")),
         kind=str(entry.get("kind", "")),
+        objects=objects,
+        sources=tuple(sorted(str(s) for s in entry.get("sources", ()))),
     )
 
 
@@ -193,7 +221,28 @@ def _change(entry: Mapping[str, object]) -> SampleChange:
         box_before=_box(entry["box_before"]),
         box_after=_box(entry["box_after"]),
         sentence=str(entry.get("sentence", "")),
+        members=tuple(int(str(k)) for k in _list(entry.get("members", []))),
     )
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _object(entry: Mapping[str, object]) -> SampleObject:
+    box, side, sure = _box(entry["box"]), entry["side"], entry["sure"]
+    if box is None or side not in ("before", "after") or not isinstance(sure, bool):
+        raise ValueError(f"{entry!r} is not an object with a box, a side and whether it is sure")
+    when: Time = "before" if side == "before" else "after"
+    return SampleObject(when, str(entry["label"]), box, sure, int(str(entry["identity"])))
+
+
+def _check_members(changes: Iterable[SampleChange], objects: tuple[SampleObject, ...]) -> None:
+    for change in changes:
+        if any(not 0 <= k < len(objects) for k in change.members):
+            raise ValueError(f"members {change.members} of {len(objects)} objects")
 
 
 def sample_entry(sample: Sample) -> dict[str, object]:
@@ -203,7 +252,9 @@ def sample_entry(sample: Sample) -> dict[str, object]:
         "sentences": list(sample.sentences),
         "camera": sample.camera,
         "kind": sample.kind,
+        "sources": list(sample.sources),
         "changes": [asdict(c) for c in sample.changes],
+        "objects": [asdict(o) for o in sample.objects],
     }
 
 

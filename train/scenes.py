@@ -7,8 +7,9 @@ both, linked over time so that it is known which object is which.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -48,7 +49,7 @@ class Scene:
     Attributes:
         camera: name of the camera.
         clip: file name of the clip.
-        times_s: seconds from the clip's first frame, ascending.
+        times_s: presentation times in the clip, seconds, ascending.
         images: sampled frames, RGB uint8 ``(h, w, 3)``, all of one size.
         median: temporal median of the clip, like `images`.
         detections: what the teacher sees on each of `images`.
@@ -93,7 +94,53 @@ def find_clips(folder: Path, exclude: Sequence[str] = ()) -> list[Clip]:
     return found
 
 
-def load_scene(clip: Clip, teacher: Teacher, *, max_frames: int = 96, width: int = 640) -> Scene | None:
+def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
+    """The times of clips from which nothing may be sampled, for example those of a benchmark.
+
+    Args:
+        path: JSON Lines; every object anywhere inside that has the keys ``clip`` and ``seconds`` counts,
+            unless its ``seconds`` is null (a still).
+
+    Returns:
+        File name of a clip to the times in it, seconds, ascending.
+
+    Raises:
+        FootageError: the file cannot be read, is not JSON Lines, or names no time of any clip.
+    """
+    times: dict[str, set[float]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for line in filter(str.strip, lines):
+            for clip, seconds in _named(json.loads(line)):
+                times.setdefault(Path(clip).name, set()).add(seconds)
+    except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
+        raise FootageError(f"{path} cannot be read as JSON Lines ({error}); give another file") from error
+    if not times:
+        raise FootageError(f'{path} names no {{"clip": ..., "seconds": ...}}; nothing would be avoided')
+    return {clip: tuple(sorted(own)) for clip, own in times.items()}
+
+
+def _named(value: object) -> Iterator[tuple[str, float]]:
+    """Clips and seconds anywhere in a JSON value."""
+    if isinstance(value, Mapping):
+        if "clip" in value and value.get("seconds") is not None:
+            yield str(value["clip"]), float(value["seconds"])
+        for inner in value.values():
+            yield from _named(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner)
+
+
+def load_scene(
+    clip: Clip,
+    teacher: Teacher,
+    *,
+    max_frames: int = 192,
+    width: int = 640,
+    avoid: Sequence[float] = (),
+    avoid_s: float = 2.0,
+) -> Scene | None:
     """Sample a clip evenly, take its median and ask the teacher.
 
     Args:
@@ -101,26 +148,29 @@ def load_scene(clip: Clip, teacher: Teacher, *, max_frames: int = 96, width: int
         teacher: labels the sampled frames.
         max_frames: at most this many frames are labelled; short clips give fewer.
         width: wider footage is reduced to this width in pixels.
+        avoid: times in the clip, seconds.
+        avoid_s: frames that are no further from a time in `avoid` are used for nothing, neither as sampled
+            frames nor for the median.
 
     Returns:
-        The scene, or None where the clip has fewer than four readable frames.
+        The scene, or None where fewer than four readable frames are left.
     """
-    frames = _read(clip.path, width)
+    frames = _read(clip.path, width, lambda seconds: all(abs(seconds - t) > avoid_s for t in avoid))
     if len(frames) < 4:  # noqa: PLR2004  # a median of three frames still shows what moves
         return None
     duration_s = frames[-1][0] - frames[0][0]
-    count = min(max_frames, len(frames), round(min(max(4 * duration_s, 16), 36 + duration_s / 2.5)))
+    count = min(max_frames, len(frames), round(min(max(4 * duration_s, 24), 36 + duration_s)))
     chosen = [frames[k] for k in _evenly(len(frames), count)]
     stack = np.stack([frames[k][1] for k in _evenly(len(frames), _MEDIAN_FRAMES)])
     median = np.median(stack, axis=0).astype(np.uint8)
     detections = [teacher.detect(image) for _, image in chosen]
     images = tuple(image for _, image in chosen)
-    tracks = link(images, detections)
+    tracks = link(images, detections, gaps=_gaps([t for t, _ in chosen]))
     standing = teacher.detect(median)
     return Scene(
         camera=clip.camera,
         clip=clip.path.name,
-        times_s=tuple(t - frames[0][0] for t, _ in chosen),
+        times_s=tuple(t for t, _ in chosen),
         images=images,
         median=median,
         detections=vote(detections, tracks),
@@ -129,12 +179,20 @@ def load_scene(clip: Clip, teacher: Teacher, *, max_frames: int = 96, width: int
     )
 
 
+def _gaps(times_s: Sequence[float]) -> set[int]:
+    """Numbers of the frames before which frames were avoided: the step is much longer than usual."""
+    steps = np.diff(times_s)
+    return {int(k) + 1 for k in np.flatnonzero(steps > 2.5 * np.median(steps) + 0.1)}
+
+
 def _evenly(length: int, count: int) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, length - 1, min(count, length))})
 
 
-def _read(path: Path, width: int, most: int = 160) -> list[tuple[float, Image]]:
-    """At most about `most` frames ``(seconds, image)``, evenly; what a damaged file still gives."""
+def _read(
+    path: Path, width: int, wanted: Callable[[float], bool], most: int = 160
+) -> list[tuple[float, Image]]:
+    """At most about `most` wanted frames ``(seconds, image)``, evenly; what a damaged file still gives."""
     frames: list[tuple[float, Image]] = []
     stride = 1
     try:
@@ -143,11 +201,15 @@ def _read(path: Path, width: int, most: int = 160) -> list[tuple[float, Image]]:
                 raise FootageError(f"{path} holds no video; remove it or exclude it")
             stream = container.streams.video[0]
             stream.codec_context.thread_count = 1
+            seen = 0
             for index, frame in enumerate(container.decode(stream)):
-                if index % stride:
+                seconds = float(frame.time if frame.time is not None else index / 25)
+                if not wanted(seconds):
                     continue
-                seconds = frame.time if frame.time is not None else index / 25
-                frames.append((float(seconds), _reduced(frame, width)))
+                seen += 1
+                if (seen - 1) % stride:
+                    continue
+                frames.append((seconds, _reduced(frame, width)))
                 if len(frames) >= 2 * most:  # the length is not known before the end
                     frames, stride = frames[::2], stride * 2
     except (av.error.FFmpegError, OSError) as error:

@@ -45,7 +45,8 @@ FAMILIES = {
 _STRIDES = (8, 16, 32)
 _GREY = 114
 _TILE = 0.6
-_EDGE = 0.01
+_EDGE = 0.03
+"""A box that ends nearer to an inner edge of a tile is cut there; the detector stops a little short of it."""
 
 
 class TeacherError(Exception):
@@ -180,7 +181,8 @@ def _cut_by_tile(box: Box, *, left: bool, top: bool) -> bool:
 
 def _from_tile(seen: Detection, origin: tuple[float, float]) -> Detection:
     x, y, width, height = seen.box
-    box = (origin[0] + x * _TILE, origin[1] + y * _TILE, width * _TILE, height * _TILE)
+    left, top = origin[0] + x * _TILE, origin[1] + y * _TILE
+    box = (left, top, min(width * _TILE, 1 - left), min(height * _TILE, 1 - top))  # tiles are whole pixels
     return Detection(seen.label, box, seen.score)
 
 
@@ -209,7 +211,7 @@ def centre(box: Box) -> tuple[float, float]:
 
 
 def suppress(
-    found: Sequence[Detection], *, max_iou: float = 0.5, max_inside: float = 0.8
+    found: Sequence[Detection], *, max_iou: float = 0.5, max_inside: float = 0.8, max_grown: float = 4.0
 ) -> tuple[Detection, ...]:
     """Non-maximum suppression within each family, the surest first.
 
@@ -217,13 +219,22 @@ def suppress(
         found: detections of the frame and of its tiles.
         max_iou: a detection that overlaps a surer one more than this is the same object.
         max_inside: a detection with more than this share of its area inside a surer one is a part of it.
+        max_grown: a detection that holds so much of a surer one of the same label is the same object, unless
+            it is more than so many times as large.
     """
     kept: list[Detection] = []
     for seen in sorted(found, key=lambda d: -d.score):
         rivals = [k for k in kept if k.family == seen.family]
         area = seen.box[2] * seen.box[3]
         same = any(
-            iou(seen.box, k.box) > max_iou or intersection(seen.box, k.box) > max_inside * area
+            iou(seen.box, k.box) > max_iou
+            or intersection(seen.box, k.box) > max_inside * area
+            or (
+                seen.label == k.label
+                and intersection(seen.box, k.box)
+                > max_inside * k.box[2] * k.box[3]
+                > max_inside * area / max_grown
+            )
             for k in rivals
         )
         if not same:

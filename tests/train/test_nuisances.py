@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from train.nuisances import APPLY, Nuisance, disturb, mild, strong
+from train.nuisances import APPLY, Nuisance, disturb, mild, screens, strong
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +19,11 @@ EACH = (
     Nuisance("h264", (30.0,)),
     Nuisance("grey", ()),
     Nuisance("shadow", (0.5,), 5),
+    Nuisance("infrared", (1.1, 0.8)),
+    Nuisance("patch", (0.5, 2.0), 5),
+    Nuisance("foliage", (3.0,), 5),
+    Nuisance("rain", (60.0, 80.0), 5),
+    Nuisance("screen", (0.2, 0.2, 0.3, 0.3), 5),
 )
 
 
@@ -60,6 +65,30 @@ def test_grey_has_no_colour_and_shadow_only_darkens(image: np.ndarray) -> None:
     shaded = disturb(image, (Nuisance("shadow", (0.5,), 7),))
     assert (shaded <= image).all()
     assert shaded.mean() > 0.5 * image.mean()
+
+
+def test_a_patch_is_shade_or_light_over_a_part() -> None:
+    flat = np.full((120, 160, 3), 100, np.uint8)
+    shaded, lit = (disturb(flat, (Nuisance("patch", (g, 2.0), 3),)) for g in (0.5, 1.6))
+    assert shaded.min() == pytest.approx(50, abs=2)
+    assert lit.max() == pytest.approx(160, abs=2)
+    assert ((shaded < 100) == (lit > 100)).mean() > 0.98
+    assert 0.01 < (shaded < 90).mean() < 0.7
+
+
+def test_screens_show_two_things_at_one_free_place() -> None:
+    flat, rng = np.full((120, 160, 3), 100, np.uint8), np.random.default_rng(2)
+    taken = [(0.0, 0.0, 0.5, 1.0)]
+    found = 0
+    for _ in range(20):
+        first, second = screens(rng, taken)
+        before, after = disturb(flat, first), disturb(flat, second)
+        found += len(first)
+        assert (before[:, :79] == 100).all()
+        assert [n.amount for n in first] == [n.amount for n in second]
+        assert np.array_equal(before, after) == (not first)
+    assert found > 10
+    assert screens(rng, [(0.0, 0.0, 1.0, 1.0)]) == ((), ())
 
 
 def test_recompression_stays_near(image: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from train.samples import (
     Sample,
     SampleChange,
     SampleError,
+    SampleObject,
     load_samples,
     new_folder,
     write_image,
@@ -42,12 +43,24 @@ def test_reads_the_released_layout_and_merges_annotators(tmp_path: Path) -> None
     assert first.annotations == (("the blue truck is gone",), ("there is no truck anymore",))
     assert second.sentences == ("a blue car is pulling out",)
     assert second.further == ()
-    assert second.changes == ()
+    assert (second.changes, second.objects, second.sources) == ((), (), ())
 
 
 def test_annotators_can_be_kept_apart(tmp_path: Path) -> None:
     folder = released_folder(tmp_path / "set", ENTRIES)
     assert [s.id for s in load_samples(folder, "val", merge=False)] == ["5406", "5614", "5406"]
+
+
+WHOLE = [0, 0, 1, 1]
+SIDELESS = {"side": "left", "label": "car", "box": WHOLE, "sure": True, "identity": 1}
+MEMBERLESS = {
+    "type": "appeared",
+    "object": "car",
+    "count": 1,
+    "box_before": None,
+    "box_after": WHOLE,
+    "members": [0],
+}
 
 
 @pytest.mark.parametrize(
@@ -60,6 +73,11 @@ def test_annotators_can_be_kept_apart(tmp_path: Path) -> None:
         ('[{"img_id": "1", "sentences": ["", "7"]}]', "no sentence with a word"),
         ("[]", "no sentence with a word"),
         ('[{"img_id": "1", "sentences": ["a car"], "changes": [{"type": "moved"}]}]', "broken change"),
+        (
+            json.dumps([{"img_id": "1", "sentences": ["a car"], "objects": [SIDELESS]}]),
+            "broken change or object",
+        ),
+        (json.dumps([{"img_id": "1", "sentences": ["a car"], "changes": [MEMBERLESS]}]), "members (0,) of 0"),
         ('[{"img_id": "1", "sentences": ["a car is gone"]}]', "1.png, which does not exist"),
     ],
 )
@@ -84,11 +102,23 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     out = tmp_path / "made" / "samples"
     image = np.random.default_rng(1).integers(0, 256, (24, 32, 3), np.uint8)
     change = SampleChange(
-        "moved", "car", 2, (0.1, 0.2, 0.3, 0.4), (0.5, 0.2, 0.3, 0.4), "the two cars have moved"
+        "moved", "car", 2, (0.1, 0.2, 0.3, 0.4), (0.5, 0.2, 0.3, 0.4), "the two cars have moved", (0, 1)
+    )
+    objects = (
+        SampleObject("before", "car", (0.1, 0.2, 0.3, 0.4), True, 3),
+        SampleObject("after", "car", (0.5, 0.2, 0.3, 0.4), False, -1),
     )
     with new_folder(out) as folder:
         sample = Sample(
-            "t1", folder / "t1.png", folder / "t1_2.png", (change.sentence,), (change,), "corner", "real"
+            "t1",
+            folder / "t1.png",
+            folder / "t1_2.png",
+            (change.sentence,),
+            (change,),
+            "corner",
+            "real",
+            objects=objects,
+            sources=("corner", "gate"),
         )
         write_image(sample.before, image)
         write_image(sample.after, image[:, ::-1])
@@ -96,6 +126,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         assert not out.exists()
     (read,) = load_samples(out, "train")
     assert read.changes == (change,)
+    assert (read.objects, read.sources) == (objects, ("corner", "gate"))
     assert (read.camera, read.kind, read.sentences) == ("corner", "real", (change.sentence,))
     assert read.changes[0].area == pytest.approx(0.12)
     assert np.array_equal(cv2.imread(str(read.before))[..., ::-1], image)
