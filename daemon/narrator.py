@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Record
 from pipeline.sources import Clock, Frame, Image
+from pipeline.stories import Stories
 from pipeline.thresholds import PairThresholds
 
 
@@ -29,7 +31,7 @@ class Told:
 
 
 class Narrator:
-    """Finds changes, words them and journals them; for one thread.
+    """Finds changes, words them, leaves out what only goes on with a story, journals them; for one thread.
 
     Args:
         captioner: writes the sentences.
@@ -48,9 +50,16 @@ class Narrator:
     ) -> None:
         self._captioner, self._journals, self._live = captioner, journals, live
         self._plans = {plan.name: plan for plan in plans}
+        self._stories = {name: Stories() for name in self._plans}
+        self._suppressed: Counter[str] = Counter()  # by camera, since its last record
         self._settings = {name: plan.settings_sha256(captioner) for name, plan in self._plans.items()}
         self._changes = {name: plan.change_options(captioner) for name, plan in self._plans.items()}
         self._device = str(captioner.device) if captioner.device.type != "cpu" else None
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Sentences of all cameras that only went on with what was told, by reason (`pipeline.stories`)."""
+        return sum((stories.dropped for stories in self._stories.values()), Counter())
 
     def tell(self, pairs: Sequence[FramePair]) -> list[Told]:
         """Narrate a batch of any cameras.
@@ -59,7 +68,8 @@ class Narrator:
             pairs: each camera's pairs in their order.
 
         Returns:
-            The records that were journalled, each camera's in order; a pair without sentences gives none.
+            The records that were journalled, each camera's in order; a pair without sentences gives none, and
+            one whose sentences all go on with what was told only counts as suppressed in the next record.
 
         Raises:
             JournalError: the journal cannot be written.
@@ -77,11 +87,17 @@ class Narrator:
         narrations = narrate(changes, self._captioner, plan.describe, settings)
         took_ms = 1000 * (monotonic() - began)
         told = []
-        for narration, pair in zip(narrations, pairs, strict=True):
-            if narration.sentences:
-                latency_ms = _latency_ms(narration, took_ms) if self._live else None
-                record = self._journals[narration.camera].append(narration, latency_ms=latency_ms)
-                told.append(Told(record, pair))
+        for whole, pair in zip(narrations, pairs, strict=True):
+            narration = self._stories[whole.camera].follow(whole, returned=pair.returned)
+            if not narration.sentences:
+                self._suppressed[whole.camera] += bool(whole.sentences)
+                continue
+            record = self._journals[narration.camera].append(
+                narration,
+                suppressed=self._suppressed.pop(narration.camera, 0),
+                latency_ms=_latency_ms(narration, took_ms) if self._live else None,
+            )
+            told.append(Told(record, pair))
         return told
 
 

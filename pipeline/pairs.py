@@ -51,6 +51,8 @@ class FramePair:
         between: what was seen while it happened, in time order, without before and after: the last quiet
             frame, then those that differ from before; at most `MAX_BETWEEN`, evenly thinned. Empty for
             two stills, and for a pair of the long baseline, which tells of slow change only.
+        returned: True where the scene was as before again soon after `after` (somebody crossed): what came
+            has gone, what went is back, and no pair will tell it.
     """
 
     before: Frame
@@ -58,6 +60,7 @@ class FramePair:
     l2: float
     beyond_upper: bool = False
     between: tuple[Between, ...] = ()
+    returned: bool = False
 
 
 def small_plane(luma: Luma) -> Luma:
@@ -227,7 +230,7 @@ class _Watch:
         pairs: list[FramePair] = []
         if self._changed is not None:
             if self._fullest is not None:
-                pairs += self._proposed(self.reference, self._fullest, beyond=False)
+                pairs += self._proposed(self.reference, self._fullest, beyond=False, returned=True)
             self._renew(frame)
         elif _seconds(self.reference, frame) >= self._options.max_gap_s:
             self._renew(frame)
@@ -271,10 +274,12 @@ class _Watch:
     def _screened(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
         return l2_luma(before.luma, after.luma, self._options.block)
 
-    def _proposed(self, before: Frame, after: Frame, *, beyond: bool) -> list[FramePair]:
+    def _proposed(
+        self, before: Frame, after: Frame, *, beyond: bool, returned: bool = False
+    ) -> list[FramePair]:
         """The pair; none where the resolution changed and only the luma planes are of one size."""
         if before.image.shape != after.image.shape:
             return []
         l2 = l2_rgb(before.image, after.image)[0]
         between = self._strip.within(before, after)
-        return [FramePair(before, after, l2, beyond_upper=beyond, between=between)]
+        return [FramePair(before, after, l2, beyond, between, returned)]

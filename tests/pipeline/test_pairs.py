@@ -287,6 +287,12 @@ def test_of_somebody_who_crosses_only_what_comes_before_the_fullest_lies_between
 
     (pair,) = found(film(crossing, 40))
     assert between(pair) == [t for t in (9.5, 10.0, 10.5) if t < times([pair])[0][1]]
+    assert pair.returned
+
+
+def test_only_a_crossing_has_returned() -> None:
+    pairs = found(film(lambda t: street(70 if 10 <= t < 20 or t == 50 else None), 80))
+    assert [p.returned for p in pairs] == [False, False, True]
 
 
 def test_a_pair_of_the_long_baseline_has_nothing_between() -> None:
