@@ -23,6 +23,9 @@ NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """Class to its nouns, singular and plural, the plain one first."""
 
+PAINTED = frozenset({"car", "vehicle", "van", "bus", "truck"})
+"""Classes whose colour is told: "a black person" would not be heard as what he wears."""
+
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 """Beyond them are many."""
 
@@ -64,8 +67,8 @@ class Facts:
         object: a key of `NOUNS`; "object" where the class is not known.
         count: how many, at least 1; of more and fewer it is not said.
         place: words for where it is, one of `models.places.PLACES` or a zone's phrase; empty for nowhere.
-        colour: one of `models.wording.COLOURS`, or None where it is not sure; of replaced it is not said,
-            because it would be unclear of which.
+        colour: one of `models.wording.COLOURS`, or None where it is not sure. It is said of what is
+            `PAINTED`; of replaced it is not said, because it would be unclear of which.
     """
 
     type: str
@@ -73,6 +76,11 @@ class Facts:
     count: int
     place: str
     colour: str | None = None
+
+    @property
+    def said_colour(self) -> str | None:
+        """The colour that a sentence tells."""
+        return self.colour if self.object in PAINTED and self.type != "replaced" else None
 
 
 def plain_sentence(facts: Facts) -> str:
@@ -87,9 +95,8 @@ def plain_sentence(facts: Facts) -> str:
         raise ValueError(f"a sentence tells at least one object, not {facts.count}")
     one, many = NOUNS[facts.object][0]
     number = NUMBERS[facts.count] if facts.count < len(NUMBERS) else "many"
-    colour = None if facts.type == "replaced" else facts.colour
-    words = slots(one, many, None if facts.count == 1 else number, colour)
-    if facts.object == _UNNAMED and facts.count == 1 and colour is None:
+    words = slots(one, many, None if facts.count == 1 else number, facts.said_colour)
+    if facts.object == _UNNAMED and facts.count == 1:
         words |= {"a": "something", "the": "something", "another": "something else"}
     form = PLAIN_FORMS[facts.type]
     if facts.type == "replaced" and facts.count == 1 and facts.object in _DIFFERENT_ONES and facts.place:
@@ -136,15 +143,14 @@ def slots(one: str, many: str, number: str | None = None, colour: str | None = N
 def agrees(text: str, facts: Facts) -> bool:
     """Whether a sentence tells these facts: type, object, how many, where and in which colour.
 
-    It must tell the colour if the facts have one, and none if they have none. A number that the sentence
+    It must tell the colour if there is one to tell, and else none. A number that the sentence
     leaves open ("several cars", "more people") is right for any count above one.
     """
     told = read(text)
-    colour = None if facts.type == "replaced" else facts.colour
     return (
         told.type == facts.type
         and told.object == _READ_AS.get(facts.object, facts.object)
-        and told.colour == colour
+        and told.colour == facts.said_colour
         and _count_agrees(told.count, facts)
         and _place_agrees(text, told.places, facts.place)
     )
