@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.vocabulary import surface, tokenize
-from models.wording import places_in, read
+from models.wording import CLASSES, places_in, read
 
 NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
     "person": (("person", "people"),),
@@ -138,6 +138,29 @@ def slots(one: str, many: str, number: str | None = None, colour: str | None = N
         "has": "have",
         "is": "are",
     }
+
+
+def coloured(text: str, colour: str) -> str:
+    """A sentence that says the colour of what it tells, "The red car on the left is gone.".
+
+    Args:
+        text: a sentence, not necessarily a plain one.
+        colour: one of `models.wording.COLOURS`.
+
+    Returns:
+        The sentence as it was, where it tells nothing that is `PAINTED`, or a colour already.
+    """
+    told = read(text)
+    if told.object not in PAINTED or told.type == "replaced" or told.colour:
+        return text
+    words = text.split()
+    at = next((i for i, w in enumerate(words) if CLASSES.get(w.lower().strip(".,")) == told.object), 0)
+    if at == 0:
+        return text
+    if words[at - 1].lower() in ("a", "an"):
+        words[at - 1] = words[at - 1][0] + ("n" if colour[0] in "aeiou" else "")
+    changed = " ".join([*words[:at], colour, *words[at:]])
+    return changed if read(changed) == replace(told, colour=colour) else text
 
 
 def agrees(text: str, facts: Facts) -> bool:

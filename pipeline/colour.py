@@ -12,11 +12,15 @@ was wrong about half of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from models.captioner import Sentence
+from models.phrases import PAINTED, coloured
 
 Image = NDArray[np.uint8]
 Box = tuple[float, float, float, float]
@@ -100,6 +104,38 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
     if vivid.mean() < _PALE and tint < _TINT:
         return _shade_name(np.where(lightness > _BURNT, 100, lightness - (cast.middle - _MIDDLE)))
     return None
+
+
+def with_colours(
+    sentences: Sequence[Sentence], before: Image, after: Image, changed: NDArray[np.bool_]
+) -> list[Sentence]:
+    """Sentences that say the colour of a single vehicle where it is sure of it.
+
+    What was and is there must not have two colours; a sentence without a box for each side says none.
+
+    Args:
+        sentences: about one pair.
+        before: RGB uint8 ``(h, w, 3)``, its earlier frame.
+        after: RGB uint8 ``(h, w, 3)``, its later frame.
+        changed: bool of any size, what changed.
+    """
+    casts: dict[int, Cast] = {}
+
+    def name(side: int, box: Box) -> str | None:
+        image = (before, after)[side]
+        if side not in casts:
+            casts[side] = scene_cast(image, changed)
+        return colour_name(image, box, changed, casts[side])
+
+    said = []
+    for sentence in sentences:
+        if sentence.count == 1 and sentence.object in PAINTED:
+            boxes = enumerate((sentence.before, sentence.after))
+            names = {name(side, box) for side, box in boxes if box is not None} - {None}
+            if len(names) == 1:
+                sentence = replace(sentence, text=coloured(sentence.text, str(names.pop())))  # noqa: PLW2901
+        said.append(sentence)
+    return said
 
 
 def _shade_name(level: NDArray[np.float32]) -> str | None:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from models.phrases import NOUNS, PLAIN_FORMS, Facts, agrees, check_zone, plain_sentence
+from models.phrases import NOUNS, PLAIN_FORMS, Facts, agrees, check_zone, coloured, plain_sentence
 from models.places import PLACES
 from models.wording import COLOURS, places_in, read
 
@@ -129,6 +129,33 @@ RED_CAR = Facts("disappeared", "car", 2, "at the top left", "red")
 )
 def test_words_are_checked_against_the_facts(text: str, right: bool) -> None:
     assert agrees(text, RED_CAR) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "colour", "said"),
+    [
+        ("A car has appeared on the left.", "red", "A red car has appeared on the left."),
+        ("A car has appeared on the left.", "orange", "An orange car has appeared on the left."),
+        ("There is now an ambulance.", "white", "There is now a white ambulance."),
+        ("The two vans are gone.", "white", "The two white vans are gone."),
+        ("On the left a bus has moved.", "red", "On the left a red bus has moved."),
+        ("The blue car is gone.", "red", "The blue car is gone."),
+        ("The person next to the car is gone.", "red", "The person next to the car is gone."),
+        ("A different car is now on the left.", "red", "A different car is now on the left."),
+        ("Cars have appeared.", "red", "Cars have appeared."),
+        ("Nothing has changed.", "red", "Nothing has changed."),
+        ("", "red", ""),
+    ],
+)
+def test_a_colour_is_put_before_the_noun(text: str, colour: str, said: str) -> None:
+    assert coloured(text, colour) == said
+
+
+def test_colours_that_are_put_in_are_read_again() -> None:
+    for facts in all_facts((PLACES[0], ZONES[0])):
+        plain = plain_sentence(replace(facts, colour=None))
+        said = plain if facts.colour is None else coloured(plain, facts.colour)
+        assert said == plain_sentence(facts)
 
 
 def test_a_zone_is_told_by_its_own_words() -> None:

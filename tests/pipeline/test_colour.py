@@ -12,9 +12,10 @@ import av
 import numpy as np
 import pytest
 
+from models.captioner import Sentence
 from models.wording import COLOURS
 from pipeline.changes import ChangeOptions, difference_mask
-from pipeline.colour import colour_name, scene_cast
+from pipeline.colour import colour_name, scene_cast, with_colours
 
 ROAD = 118
 PAINTS = {
@@ -120,6 +121,27 @@ def test_what_is_too_small_has_no_colour() -> None:
     assert name(after, box=(0.4, 0.4, 0.03, 0.03)) is None
     assert name(after, box=(0.4, 0.4, 0.0, 0.0)) is None
     assert name(after, box=(1.2, 0.4, 0.3, 0.3)) is None
+
+
+def told(text: str, before: bool, after: bool, count: int = 1, thing: str = "car") -> Sentence:
+    sides = [BOX if there else None for there in (before, after)]
+    return Sentence(text, "moved", thing, BOX, 1.0, 1.0, count, sides[0], sides[1])
+
+
+def test_sentences_say_the_colour_that_both_sides_agree_on() -> None:
+    red, blue, empty = street(PAINTS["red"]), street(PAINTS["blue"]), street(None)
+
+    def said(before: Any, after: Any, sentence: Sentence) -> str:
+        return with_colours([sentence], before, after, whole())[0].text
+
+    assert said(empty, red, told("A car has appeared.", False, True)) == "A red car has appeared."
+    assert said(blue, empty, told("The car is gone.", True, False)) == "The blue car is gone."
+    assert said(red, red, told("The car has moved.", True, True)) == "The red car has moved."
+    assert said(red, blue, told("The car has moved.", True, True)) == "The car has moved."
+    assert said(empty, red, told("Two cars have appeared.", False, True, 2)) == "Two cars have appeared."
+    assert said(empty, red, told("A car has appeared.", False, False)) == "A car has appeared."
+    assert said(empty, red, told("A man is here.", False, True, thing="person")) == "A man is here."
+    assert with_colours([], red, blue, whole()) == []
 
 
 def scorer_of(bench: Path) -> ModuleType:
