@@ -4,7 +4,8 @@ A camera that sees somebody for twenty seconds proposes six pairs, and each of t
 moved, he moved, he is gone. A person who reads them wants two sentences. Of each camera it is remembered
 what was told within the last `MEMORY_S`, and a sentence that only goes on with it is dropped:
 
-* "there already": it *appeared*, but it was told to be there and never told to be gone.
+* "there already": it *appeared*, but a sentence (told or dropped) of the last `AGAIN_S` had it there. Later
+  than that the picture is believed: that it left was missed.
 * "moving on": it *moved*, and it came to where it was less than `MEMORY_S` ago, or it only stirs. What had
   been at rest that long (a parked car, somebody at a desk) has something to tell when it moves, and what
   was never told has, too.
@@ -32,6 +33,9 @@ from pipeline.narration import Narration
 
 MEMORY_S = 30.0
 """What was not mentioned for so long is news again, and what stayed for so long had come to rest."""
+
+AGAIN_S = 10.0
+"""What was there so shortly before a pair begins has not appeared in it."""
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object
@@ -118,9 +122,11 @@ class Stories:
             return "gone already" if again else ""
         if sentence.type in _COMES and now:
             known = _match(self._things, family, now)
-            if known and known.count >= sentence.count:
+            lately = known and (before - known.mentioned).total_seconds() <= AGAIN_S
+            if known and lately and known.count >= sentence.count:
                 known.box, known.mentioned = now, after
                 return "there already"
+            self._things = [thing for thing in self._things if thing is not known]
             self._things.append(_Thing(family, now, sentence.count, after, after))
         elif sentence.type in {"moved", "replaced"} and was and now:
             known = _match(self._unmentioned(after), family, was)

@@ -13,7 +13,7 @@ from models.captioner import Box, Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.sources import Clock
-from pipeline.stories import MEMORY_S, Stories, family_of
+from pipeline.stories import AGAIN_S, MEMORY_S, Stories, family_of
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DOOR, TABLE, WINDOW = (0.1, 0.4, 0.1, 0.3), (0.4, 0.4, 0.1, 0.3), (0.8, 0.4, 0.1, 0.3)
@@ -97,7 +97,8 @@ def test_one_who_is_seen_anew_where_he_was_told_to_be_is_not_told_again() -> Non
 def test_after_a_while_the_same_sentence_is_news() -> None:
     stories = Stories()
     told(stories, 0, 4, came(TABLE))
-    assert told(stories, 4 + MEMORY_S, 8 + MEMORY_S, came(TABLE)) == ["appeared"]
+    assert told(stories, 4 + AGAIN_S, 8 + AGAIN_S, came(TABLE)) == []
+    assert told(stories, 9 + 2 * AGAIN_S, 12 + 2 * AGAIN_S, came(TABLE)) == ["appeared"]
 
 
 def test_after_he_left_the_next_one_is_told() -> None:
