@@ -199,6 +199,9 @@ class _Replay:
             ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
             ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
         ]
+        if dropped := self._narrator.dropped:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(dropped.items()))
+            facts.append(("Sentences that only go on with a story, not told", reasons))
         return (*facts, *(("Not read", problem) for problem in problems))
 
     def _start_threads(self) -> None:
