@@ -9,7 +9,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -26,6 +26,9 @@ from train.scores import MissingScorersError
 from train.tables import score_table, statistics_table, truth_lines
 from train.teacher import TeacherError
 from train.terminal import progress_counts, training_progress
+
+if TYPE_CHECKING:
+    from train.recipe import Recipe
 
 SOME_FAILED, BAD_CONFIG = 3, 78
 
@@ -115,6 +118,20 @@ def extract(
         raise typer.Exit(SOME_FAILED)
 
 
+_Avoid = Annotated[
+    Path | None,
+    typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
+]
+_Exclude = Annotated[
+    list[str] | None,
+    typer.Option(help="Pattern of file names never to use; repeat it. By default OpenCV's test clip."),
+]
+_RecipeFile = Annotated[
+    Path | None,
+    typer.Option(help="YAML of what is drawn otherwise than by default; keys: see train/recipe.py."),
+]
+
+
 @app.command()
 def compose(
     *,
@@ -129,11 +146,10 @@ def compose(
         list[str] | None,
         typer.Option(help="Camera held out for validation; repeat it. By default every sixth camera."),
     ] = None,
-    avoid: Annotated[
-        Path | None,
-        typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
-    ] = None,
+    avoid: _Avoid = None,
     avoid_s: Annotated[float, typer.Option(min=0, help="How near --avoid is, in seconds.")] = 2.0,
+    exclude: _Exclude = None,
+    recipe: _RecipeFile = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
     variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
@@ -142,6 +158,7 @@ def compose(
     from train.compose import ComposeOptions  # noqa: PLC0415 - footage is needed by two commands only
     from train.compose import compose as compose_samples  # noqa: PLC0415
     from train.grammar import VARIETIES  # noqa: PLC0415
+    from train.recipe import TEST_FOOTAGE  # noqa: PLC0415
 
     if variety not in VARIETIES:
         raise typer.BadParameter(f"one of {', '.join(VARIETIES)}", param_hint="--variety")
@@ -154,6 +171,8 @@ def compose(
         val_cameras=tuple(val_camera or ()),
         avoid=avoid,
         avoid_s=avoid_s,
+        exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
+        recipe=_recipe(recipe),
         seed=seed,
         variety=variety,
         workers=workers,
@@ -164,6 +183,17 @@ def compose(
         _say(note)
     kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
     _say(f"{report.pairs} pairs in {out}: {kinds}; validation cameras {', '.join(report.val_cameras)}")
+
+
+def _recipe(path: Path | None) -> Recipe:
+    from train import recipe  # noqa: PLC0415
+
+    if path is None:
+        return recipe.Recipe()
+    try:
+        return recipe.load_recipe(path)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 @app.command()

@@ -105,9 +105,6 @@ def compose(options: ComposeOptions, progress: Progress | None = None) -> Compos
 def _check(options: ComposeOptions) -> None:
     if options.variety not in VARIETIES:
         raise ValueError(f"variety {options.variety!r} is not one of {', '.join(VARIETIES)}")
-    shares = asdict(options.recipe.mix).values()
-    if min(shares) < 0 or not sum(shares):
-        raise ValueError(f"the shares of the mix must not be negative and not all zero: {options.recipe.mix}")
     if min(options.pairs, options.val_pairs, options.workers) < 1:
         raise ValueError("pairs, val_pairs and workers must be at least 1")
     if options.out.exists():
@@ -144,7 +141,7 @@ def _scenes(
 ) -> tuple[list[Scene], tuple[str, ...]]:
     """The scenes, and what was left out."""
     several = Counter(c.camera for c in clips)
-    most = {camera: max(6, options.frames_per_camera // n) for camera, n in several.items()}
+    most = {camera: max(6, options.recipe.frames_per_camera // n) for camera, n in several.items()}
     load = partial(_load, options, most, times)
     scenes, notes = [], []
     for clip, scene in zip(clips, _mapped(load, clips, options.workers, "clips", tell), strict=True):

@@ -131,7 +131,7 @@ def told_changes(draft: Draft, options: ComposeOptions) -> Told | None:
         return None
     if draft.guessed:
         known = [b for c in draft.changes for b in (c.box_before, c.box_after) if b is not None]
-        if explained(clusters, known) < options.min_explained or (clusters and not changes):
+        if explained(clusters, known) < options.recipe.min_explained or (clusters and not changes):
             return None
         if sum(c.count for c in changes) > 2 * _MAX_SENTENCES:
             return None

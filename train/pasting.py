@@ -113,7 +113,8 @@ def _replace(crop: Crop, box: Box, on: _Canvas) -> list[SampleChange] | None:
         return None
     second = varied(second, on.rng, tinted=on.footage.recipe.tinted)
     standing = keep_aspect(second, box, on.after.shape)
-    if _enlarged(second, box[3], on.after.shape):
+    out = min(standing[:2]) < 0 or standing[0] + standing[2] > 1
+    if out or _enlarged(second, box[3], on.after.shape):
         return None
     on.lay(on.before, crop, box, light_of(on.rng))
     on.lay(on.after, second, standing, light_of(on.rng))

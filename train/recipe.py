@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from pipeline.changes import ChangeOptions
 
@@ -23,6 +27,11 @@ GROUNDED = ChangeOptions(
 """The mask pipeline of the grounded captioner: through it all labels go."""
 
 
+_FORBID = ConfigDict(extra="forbid")
+"""A misspelt key must not be taken for a default."""
+
+
+@with_config(_FORBID)
 @dataclass(frozen=True, slots=True)
 class Mix:
     """Shares of the kinds of pairs; they are scaled to sum to one.
@@ -44,6 +53,7 @@ class Mix:
     nuisance: float = 0.12
 
 
+@with_config(_FORBID)
 @dataclass(frozen=True, slots=True)
 class Plans:
     """Shares of what is pasted; they are scaled to sum to one.
@@ -65,6 +75,7 @@ class Plans:
     many: float = 0.15
 
 
+@with_config(_FORBID)
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How scenes, objects and nuisances are drawn.
@@ -90,6 +101,8 @@ class Recipe:
         crop_score: least score of the teacher for a crop.
         val_crops: share of the training cameras' crops that only validation pairs use (whole tracks), so
             that few validation cameras can show every label; 0 uses their own crops alone.
+        min_explained: a pair labelled by the teacher is used if known changes hold this share of its mask.
+        frames_per_camera: about how many frames of a camera the teacher labels.
     """
 
     mix: Mix = field(default_factory=Mix)
@@ -110,6 +123,56 @@ class Recipe:
     crops: int = 800
     crop_score: float = 0.4
     val_crops: float = 0.15
+    min_explained: float = 0.6
+    frames_per_camera: int = 1300
+
+    def __post_init__(self) -> None:
+        """Refuse shares that are none, and bounds the wrong way round."""
+        for name, shares in (("mix", self.mix), ("plans", self.plans)):
+            values = asdict(shares).values()
+            if min(values) < 0 or not sum(values):
+                raise ValueError(f"the shares of the {name} must not be negative and not all zero: {shares}")
+        for name in _SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be within 0..1, not {getattr(self, name)}")
+        for name in ("camera_weight", "small_pixels"):
+            least, most = getattr(self, name)
+            if not 0 < least <= most:
+                raise ValueError(f"{name} must be positive and ascending, not {least, most}")
+        if min(self.rare_tries, self.crops) < 1 or min(self.own_labels, self.person_weight) <= 0:
+            raise ValueError("rare_tries and crops must be at least 1, own_labels and person_weight positive")
+
+
+_SHARES = (
+    "unknown_share",
+    "small_share",
+    "mixed_group",
+    "tinted",
+    "hard_nuisances",
+    "disturbed",
+    "crop_score",
+    "val_crops",
+    "min_explained",
+)
+
+
+def load_recipe(path: Path) -> Recipe:
+    """Read a recipe: a YAML mapping of what differs from the defaults, ``mix`` and ``plans`` nested.
+
+    Raises:
+        ValueError: the file cannot be read, or has an unknown key or a value without meaning.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{path} must hold a mapping, for example `disturbed: 0.3`")  # noqa: TRY004
+    try:
+        return TypeAdapter(Recipe).validate_python(dict(content))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ValueError(f"{path}: {wrong}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +191,6 @@ class ComposeOptions:
         recipe: shares of the kinds, and how scenes, objects and nuisances are drawn.
         variety: how captions are worded, ``plain`` or ``people`` (see `train.grammar`).
         changes: the mask pipeline's options; those with which the captioner will run.
-        min_explained: a pair labelled by the teacher is used if known changes hold this share of its mask.
-        frames_per_camera: about how many frames of a camera the teacher labels.
         avoid: JSON Lines that name clips and seconds, for example a benchmark's pairs (see
             `train.scenes.avoided_times`); None avoids nothing.
         avoid_s: frames within so many seconds of a time in `avoid` are used for nothing.
@@ -147,8 +208,6 @@ class ComposeOptions:
     recipe: Recipe = field(default_factory=Recipe)
     variety: str = "plain"
     changes: ChangeOptions = GROUNDED
-    min_explained: float = 0.6
-    frames_per_camera: int = 1300
     avoid: Path | None = None
     avoid_s: float = 2.0
     workers: int = 1

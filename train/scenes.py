@@ -27,6 +27,10 @@ Image = NDArray[np.uint8]
 
 CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 _MEDIAN_FRAMES = 31
+_ROUNDED_S = 0.005
+"""Times in files are rounded; a frame at the very limit counts as near."""
+_MAX_DARKER = 35.0
+"""Largest difference of the mean grey levels of two clips that are compared."""
 
 
 class FootageError(Exception):
@@ -155,7 +159,8 @@ def load_scene(
     Returns:
         The scene, or None where fewer than four readable frames are left.
     """
-    frames = _read(clip.path, width, lambda seconds: all(abs(seconds - t) > avoid_s for t in avoid))
+    near = avoid_s + _ROUNDED_S
+    frames = _read(clip.path, width, lambda seconds: all(abs(seconds - t) > near for t in avoid))
     if len(frames) < 4:  # noqa: PLR2004  # a median of three frames still shows what moves
         return None
     duration_s = frames[-1][0] - frames[0][0]
@@ -228,11 +233,14 @@ def _reduced(frame: av.VideoFrame, width: int) -> Image:
 
 
 def aligned_views(a: Scene, b: Scene) -> bool:
-    """Whether two clips of a camera show the same view: their medians correlate and lie on each other.
+    """Whether two clips of a camera show the same view in like light: their medians lie on each other.
 
-    A camera may have been turned between two occasions; such pairs would show nothing but that.
+    A camera may have been turned between two occasions, and by night the teacher sees less; such pairs would
+    show nothing but that.
     """
     if a.median.shape != b.median.shape:
+        return False
+    if abs(float(a.median.mean()) - float(b.median.mean())) > _MAX_DARKER:
         return False
     first, second = (_edges(s.median) for s in (a, b))
     (dx, dy), _ = cv2.phaseCorrelate(first, second)

@@ -101,15 +101,8 @@ def window(draft: Draft, rng: np.random.Generator) -> Draft | None:
     def whole(old: Box, new: Box | None) -> bool:
         return new is not None and new[2] * new[3] * scale**2 > _WHOLE * old[2] * old[3]
 
-    changes = []
-    for c in draft.changes:
-        cut = _moved_boxes(c, inside)
-        sides = ((c.box_before, cut.box_before), (c.box_after, cut.box_after))
-        gone = all(new is None for _, new in sides)
-        if not gone and not all(old is None or whole(old, new) for old, new in sides):
-            return None
-        changes += [] if gone else [cut]
-    if draft.changes and not changes:
+    changes = _cut_changes(draft, inside, whole)
+    if changes is None:
         return None
     objects: list[SampleObject] = []
     places: dict[int, int] = {}
@@ -131,3 +124,18 @@ def window(draft: Draft, rng: np.random.Generator) -> Draft | None:
         objects=tuple(objects),
         standing=tuple((label, box) for label, box in standing if box is not None),
     )
+
+
+def _cut_changes(
+    draft: Draft, inside: Callable[[Box], Box | None], whole: Callable[[Box, Box | None], bool]
+) -> list[SampleChange] | None:
+    """The changes that a window shows whole; None where it cuts through one, or shows none of some."""
+    changes = []
+    for c in draft.changes:
+        cut = _moved_boxes(c, inside)
+        sides = ((c.box_before, cut.box_before), (c.box_after, cut.box_after))
+        gone = all(new is None for _, new in sides)
+        if not gone and not all(old is None or whole(old, new) for old, new in sides):
+            return None
+        changes += [] if gone else [cut]
+    return None if draft.changes and not changes else changes

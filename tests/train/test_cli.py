@@ -255,6 +255,9 @@ def test_compose_says_what_is_missing(run: Run, tmp_path: Path) -> None:
     assert run(*words, "--variety", "poetic")[0] == 2
     assert run(*words, "--pairs", 0)[0] == 2
     assert list(tmp_path.iterdir()) == []
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("disturb: 0.3")
+    failed(run(*words, "--recipe", recipe), 78, "recipe.yaml", "disturb")
 
 
 @pytest.mark.footage

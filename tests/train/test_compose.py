@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,9 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
-from train.compose import ComposeOptions, Mix, compose
+from train.compose import ComposeOptions, compose
 from train.grammar import NO_CHANGE
-from train.samples import SampleError, load_samples
+from train.recipe import Recipe
+from train.samples import Sample, SampleError, load_samples
 from train.scenes import FootageError
 
 NAMES = (
@@ -36,8 +38,29 @@ def options(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposeOpt
         pairs=40,
         val_pairs=8,
         val_cameras=("intel_car-detection",),
-        frames_per_camera=16,
+        recipe=Recipe(frames_per_camera=16),
     )
+
+
+def check_objects(sample: Sample, cameras: set[str]) -> None:
+    """Objects lie inside, changes name theirs, identities are of one or two sides, sources are known."""
+    assert sample.camera in sample.sources
+    assert set(sample.sources) <= cameras
+    for o in sample.objects:
+        assert min(o.box) >= 0
+        assert max(o.box[0] + o.box[2], o.box[1] + o.box[3]) <= 1 + 1e-6
+    for change in sample.changes:
+        members = [sample.objects[k] for k in change.members]
+        sides = {o.side for o in members}
+        assert sides == ({"before"} if change.box_before else set()) | (
+            {"after"} if change.box_after else set()
+        )
+        assert len(members) == change.count * len(sides)
+        if change.type == "replaced":
+            assert len({o.identity for o in members}) == 2
+    for side in ("before", "after"):
+        known = [o.identity for o in sample.objects if o.side == side and o.identity >= 0]
+        assert len(known) == len(set(known))
 
 
 @pytest.mark.footage
@@ -53,6 +76,7 @@ def test_composes_true_pairs_of_real_footage(options: ComposeOptions) -> None:
     assert seen[-1] == ("val pairs", 8, 8)
     assert {"real", "pasted", "erased", "nuisance"} <= set(report.kinds)
     for sample in (*train, *val):
+        check_objects(sample, {"intel_car-detection", *report.train_cameras})
         before, after = cv2.imread(str(sample.before)), cv2.imread(str(sample.after))
         assert before.shape == after.shape
         assert before.shape[1] <= 640
@@ -65,6 +89,11 @@ def test_composes_true_pairs_of_real_footage(options: ComposeOptions) -> None:
             )
         else:
             assert sample.sentences[0] in NO_CHANGE
+    assert all(s.objects for s in train if s.kind == "pasted")
+    assert any(len(s.sources) > 1 for s in train)
+    assert report.instances == dict(
+        Counter(o.label for s in (*train, *val) for o in s.objects if o.sure).most_common()
+    )
     record = json.loads((options.out / "compose.json").read_text())
     assert set(record["clips"]) == set(NAMES)
     assert record["options"]["seed"] == 1
@@ -86,7 +115,39 @@ def test_footage_that_cannot_serve(options: ComposeOptions, tmp_path: Path) -> N
         compose(replace(new, val_cameras=("garden",)))
     with pytest.raises(FootageError, match="needs a camera that is not trained on"):
         compose(replace(new, exclude=("*vtest*", "tfl*", "intelprev*")))
-    assert list(tmp_path.iterdir()) == []
+    every = tmp_path / "every.jsonl"
+    times = [{"clip": NAMES[2], "seconds": s} for s in range(0, 40, 2)]
+    every.write_text("\n".join(json.dumps(t) for t in times))
+    with pytest.raises(FootageError, match="no four frames are left of intel_car-detection; there are"):
+        compose(replace(new, recipe=Recipe(frames_per_camera=8), avoid=every))
+    assert list(tmp_path.iterdir()) == [every]
+
+
+@pytest.mark.footage
+def test_a_clip_that_must_be_avoided_is_left_out_with_a_note(options: ComposeOptions, tmp_path: Path) -> None:
+    avoid = tmp_path / "pairs.jsonl"
+    sides = [{"before": {"clip": NAMES[1], "seconds": s}, "after": {"clip": "still.png", "seconds": None}}
+             for s in range(0, 12, 3)]  # fmt: skip
+    avoid.write_text("\n".join(json.dumps(s) for s in sides))
+    out = tmp_path / "out"
+    report = compose(
+        replace(
+            options,
+            out=out,
+            pairs=4,
+            val_pairs=1,
+            recipe=Recipe(frames_per_camera=8),
+            avoid=avoid,
+            exclude=("*vtest*",),
+        )
+    )
+    assert report.train_cameras == ("intelprev_worker-zone-detection",)
+    (note,) = report.notes
+    assert note.startswith(NAMES[1])
+    assert "more than 2 s from the times to avoid" in note
+    record = json.loads((out / "compose.json").read_text())
+    assert record["report"]["notes"] == [note]
+    assert record["options"]["avoid"] == "pairs.jsonl"
 
 
 def test_options_without_meaning(tmp_path: Path) -> None:
@@ -95,7 +156,5 @@ def test_options_without_meaning(tmp_path: Path) -> None:
         compose(options)
     with pytest.raises(ValueError, match="variety"):
         compose(replace(options, variety="poetic"))
-    with pytest.raises(ValueError, match="shares of the mix"):
-        compose(replace(options, mix=Mix(0, 0, 0, 0, 0, 0)))
     with pytest.raises(ValueError, match="at least 1"):
         compose(replace(options, pairs=0))
