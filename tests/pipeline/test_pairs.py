@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.pairs import BETWEEN_WIDTH, MAX_BETWEEN, FramePair, PairOptions, candidate_pairs, small_plane
+from pipeline.pairs import FramePair, PairOptions, candidate_pairs
 from pipeline.sources import Clock, Frame, open_source
 from pipeline.thresholds import PairThresholds, calibrate
 
@@ -259,79 +259,13 @@ def test_no_more_than_a_few_frames_are_held() -> None:
     assert most <= 6
 
 
-def between(pair: FramePair) -> list[float]:
-    return [(b.time - START).total_seconds() for b in pair.between]
-
-
-def test_the_last_quiet_frame_and_all_that_differ_lie_between() -> None:
-    (pair,) = found(film(lambda t: street(None if t < 10 else min(70, int(40 * (t - 9.5)))), 30))
-    assert times([pair]) == [(0.0, 12.5)]
-    assert between(pair) == [9.5, 10.0, 10.5, 11.0, 11.5, 12.0]
-    assert np.array_equal(pair.between[0].plane, street())
-    assert np.array_equal(pair.between[2].plane, street(40))
-
-
-def test_what_lies_between_is_divided_among_the_pairs_of_a_fainter_trace() -> None:
-    def car(t: float) -> np.ndarray:
-        return street(int(20 + 30 * (t - 10)) if 10 <= t < 11 else None, brightness=0.75 if t >= 10 else 1.0)
-
-    coming, going = found(film(car, 40))
-    assert between(coming) == [9.5, *([10.0] if coming.after.time > going.before.time else [])]
-    assert [t for t in between(going) if t <= (going.before.time - START).total_seconds()] == []
-    assert len(going.between) >= 1
-
-
-def test_of_somebody_who_crosses_only_what_comes_before_the_fullest_lies_between() -> None:
-    def crossing(t: float) -> np.ndarray:
-        return street({10.0: -6, 10.5: 40, 11.0: 80, 11.5: 153}.get(t))
-
-    (pair,) = found(film(crossing, 40))
-    assert between(pair) == [t for t in (9.5, 10.0, 10.5) if t < times([pair])[0][1]]
-    assert pair.returned
-
-
 def test_only_a_crossing_has_returned() -> None:
     pairs = found(film(lambda t: street(70 if 10 <= t < 20 or t == 50 else None), 80))
     assert [p.returned for p in pairs] == [False, False, True]
 
 
-def test_a_pair_of_the_long_baseline_has_nothing_between() -> None:
-    def fading(t: float) -> np.ndarray:
-        luma = street().astype(float)
-        luma[60:84, 60:84] += t * 0.1
-        return luma.astype(np.uint8)
-
-    assert [p.between for p in found(film(fading, 310))] == [()]
-
-
-@pytest.mark.parametrize("hz", [5, 10, 30, 60])
-def test_what_lies_between_is_thinned_evenly(hz: int) -> None:
-    options = PairOptions(max_wait_s=6.0)
-    pairs = found(film(lambda t: street(int(5 * (t - 10)) % 140 if t >= 10 else None), 30, hz), options)
-    assert len(pairs) >= 3
-    for pair in pairs[:-1]:
-        seen = between(pair)
-        steps = np.diff(seen)
-        assert MAX_BETWEEN / 2 <= len(seen) <= MAX_BETWEEN
-        assert steps.max() == pytest.approx(steps.min(), abs=2e-3)
-        assert times([pair])[0][0] < seen[0]
-        assert seen[-1] < times([pair])[0][1]
-        assert times([pair])[0][1] - seen[-1] <= steps.max() + 1e-6
-
-
-def test_a_pair_carries_at_most_a_few_megabytes() -> None:
-    wide = [frame(k / 50, np.full((360, 640), 40 if k < 50 else 60 + k % 100, np.uint8)) for k in range(400)]
-    pairs = found(wide, PairOptions(max_wait_s=4.0))
-    assert pairs
-    for pair in pairs:
-        assert sum(b.plane.nbytes for b in pair.between) <= MAX_BETWEEN * BETWEEN_WIDTH * 216
-        assert all(b.plane.shape == (216, BETWEEN_WIDTH) for b in pair.between)
-
-
-def test_a_narrow_plane_is_left_as_it_is() -> None:
-    luma = street()
-    assert small_plane(luma) is luma
-    assert small_plane(np.zeros((1, 4000), np.uint8)).shape == (1, BETWEEN_WIDTH)
+def between(pair: FramePair) -> list[float]:
+    return [(b.time - START).total_seconds() for b in pair.between]
 
 
 SHOTS = st.lists(
