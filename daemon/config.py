@@ -100,7 +100,7 @@ class Clusters(_Section):
 class Narrate(_Section):
     """What is told."""
 
-    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(8, description="sentences per pair at most")
+    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="sentences per pair at most")
     min_salience: Share = Field(0.05, description="least share of the greatest salience")
     min_confidence: Share | None = Field(
         None,
@@ -157,7 +157,7 @@ class RedisSettings(_Section):
     maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
 
 
-CaptionerName = Literal["ddla"]
+CaptionerName = Literal["grounded", "ddla"]
 """The captioners that ship; the keys of `models.SHIPPED`, which only torch can import."""
 
 

@@ -22,10 +22,12 @@ __all__ = [
     "save",
 ]
 
-SHIPPED = {"ddla": Path(__file__).parent / "weights" / "ddla.safetensors"}
+_WEIGHTS = Path(__file__).parent / "weights"
+
+SHIPPED = {"grounded": _WEIGHTS / "grounded.safetensors", "ddla": _WEIGHTS / "ddla.safetensors"}
 """The checkpoints that this project trained and that ship with the package, by name."""
 
-DEFAULT = "ddla"
+DEFAULT = "grounded"
 """The one that is taken unless another is asked for."""
 
 DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
@@ -37,7 +39,13 @@ def _ddla() -> type[Captioner]:
     return DDLA
 
 
-CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {"ddla": _ddla}
+def _grounded() -> type[Captioner]:
+    from models.grounded import Grounded  # noqa: PLC0415 - a captioner is loaded when it is asked for
+
+    return Grounded
+
+
+CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {"grounded": _grounded, "ddla": _ddla}
 """Every captioner by its name; call the value for its class."""
 
 

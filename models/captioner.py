@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from models.decoding import Decoded, decode
 from models.encoder import Encoder
+from models.perception import Truth
 from models.places import Zone
 from models.state import State
 from models.vocabulary import Vocabulary, surface
@@ -71,6 +72,14 @@ class PairBatch:
         valid: bool ``(B, K)``, False for padding.
         maps: encoder features of before and after, float ``(B, C, 14, 14)`` each, where they are
             known already (the trainer's cache); otherwise None and `encode` computes them.
+        windows: float32 ``(N, 4)``, the square windows of the N valid clusters, row by row of `valid`, in
+            0..1 of the frame; None for a captioner that sees whole frames.
+        crops: uint8 ``(N, 2, 3, S, S)``, RGB, both frames in these windows, before aligned; None where
+            `levels` is given, or for a captioner that sees whole frames.
+        levels: what `models.perception.crop_levels` gives for the crops, where it is known already.
+        tracks: float32 ``(B, P, 6)``, points followed through the frames in between (x, y, seconds after
+            the before frame, at the start and at the end), NaN for padding; None where there are none.
+        truth: what is known to have changed, for training; otherwise None.
     """
 
     before: Tensor | None
@@ -80,17 +89,31 @@ class PairBatch:
     active: Tensor
     valid: Tensor
     maps: tuple[Tensor, Tensor] | None = None
+    windows: Tensor | None = None
+    crops: Tensor | None = None
+    levels: tuple[Tensor, ...] | None = None
+    tracks: Tensor | None = None
+    truth: Truth | None = None
 
     def to(self, device: torch.device) -> PairBatch:
         """The same pairs on a device."""
+
+        def moved(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part.to(device)
+
         return PairBatch(
-            before=None if self.before is None else self.before.to(device),
-            after=None if self.after is None else self.after.to(device),
+            before=moved(self.before),
+            after=moved(self.after),
             masks=self.masks.to(device),
             boxes=self.boxes.to(device),
             active=self.active.to(device),
             valid=self.valid.to(device),
             maps=None if self.maps is None else (self.maps[0].to(device), self.maps[1].to(device)),
+            windows=moved(self.windows),
+            crops=moved(self.crops),
+            levels=None if self.levels is None else tuple(level.to(device) for level in self.levels),
+            tracks=moved(self.tracks),
+            truth=None if self.truth is None else self.truth.to(device),
         )
 
     def features(self) -> Tensor:
@@ -111,9 +134,11 @@ class DescribeOptions:
         sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
             by `min_salience` and `min_confidence`.
         max_sentences: at most this many.
-        min_salience: a cluster is told if its prior is at least this share of the largest prior. The
-            default was best on the shipped checkpoint's validation cameras.
-        min_confidence: a sentence is told if it is at least this confident.
+        min_salience: a cluster is told if its prior is at least this share of the largest prior; a captioner
+            that perceives objects tells what it is sure of, whatever its share. The default was best on
+            plain DDLA's validation cameras.
+        min_confidence: a sentence is told if it is at least this confident; None takes the captioner's own
+            threshold.
         beam_size: 1 is greedy.
         max_words: longest sentence in words.
         zones: parts of the picture that have names; where a thing stands in one, a captioner that words its
@@ -122,9 +147,9 @@ class DescribeOptions:
     """
 
     sentences: int | None = None
-    max_sentences: int = 8
+    max_sentences: int = 16
     min_salience: float = 0.05
-    min_confidence: float = 0.0
+    min_confidence: float | None = None
     beam_size: int = 1
     max_words: int = 24
     zones: tuple[Zone, ...] = ()
@@ -145,9 +170,13 @@ class Captioner(nn.Module, ABC):
         image_size: ``(height, width)`` of the images it takes.
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
+        min_confidence: least confidence of a sentence, unless the options say otherwise.
+        crop_size: side in pixels of the crops that it looks at; None if it looks at whole frames.
     """
 
     name: str
+    min_confidence = 0.0
+    crop_size: int | None = None
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder) -> None:
         """Take the parts that every captioner has."""
@@ -260,7 +289,7 @@ class _Story:
             return
         if options.sentences is None and (
             len(self.sentences) >= options.max_sentences
-            or sentence.confidence < options.min_confidence
+            or sentence.confidence < (options.min_confidence or 0.0)
             or any(_repeats(sentence, told) for told in self.sentences)
         ):
             return

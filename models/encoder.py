@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +76,21 @@ class Encoder(nn.Module, ABC):
         self.train()
 
 
+@runtime_checkable
+class PyramidEncoder(Protocol):
+    """An encoder that also gives the maps of crops, at strides 8, 16 and 32.
+
+    Attributes:
+        pyramid_channels: of each level, the finest first.
+    """
+
+    pyramid_channels: tuple[int, ...]
+
+    def pyramid(self, images: Tensor) -> tuple[Tensor, ...]:
+        """From uint8 RGB ``(N, 3, S, S)``, S a multiple of 32, to float32 maps, the finest first."""
+        ...
+
+
 class EfficientNetLite0(Encoder):
     """The stride-16 map (112 channels) beside the stride-32 map (320 channels), brought to 14x14 bilinearly.
 
@@ -85,6 +100,7 @@ class EfficientNetLite0(Encoder):
 
     name = "efficientnet_lite0"
     channels = 432
+    pyramid_channels = (40, 112, 320)
 
     def __init__(self, weights: Path | None = None) -> None:
         """Load the ImageNet weights.
@@ -106,15 +122,27 @@ class EfficientNetLite0(Encoder):
         for block in blocks:
             _fold(block)
         self.stem = nn.Sequential(fuse_conv_bn_eval(net._conv_stem, net._bn0), nn.ReLU6())  # noqa: SLF001
-        self.stride16 = nn.Sequential(*blocks[:11])
+        self.stride8 = nn.Sequential(*blocks[:5])
+        self.stride16 = nn.Sequential(*blocks[5:11])
         self.stride32 = nn.Sequential(*blocks[11:])
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
         """The map, 112 + 320 channels."""
-        fine = self.stride16(self.stem((images - 127.0) / 128.0))
-        coarse = interpolate(self.stride32(fine), size=(GRID, GRID), mode="bilinear", align_corners=False)
+        _, fine, coarse = self._levels(images)
+        coarse = interpolate(coarse, size=(GRID, GRID), mode="bilinear", align_corners=False)
         return torch.cat([fine, coarse], dim=1)
+
+    def pyramid(self, images: Tensor) -> tuple[Tensor, ...]:
+        """See `PyramidEncoder`: 40, 112 and 320 channels."""
+        with torch.no_grad():
+            floats = images.float().contiguous(memory_format=torch.channels_last)
+            return tuple(level.contiguous() for level in self._levels(floats))
+
+    def _levels(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        finest = self.stride8(self.stem((images - 127.0) / 128.0))
+        fine = self.stride16(finest)
+        return finest, fine, self.stride32(fine)
 
 
 class ResNet101Map(Encoder):

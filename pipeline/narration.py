@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-import cv2
 import numpy as np
-import torch
-from torch import Tensor
 
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
-from pipeline.alignment import shifted
+from models.captioner import Captioner, DescribeOptions, Sentence
+from pipeline.batch import pair_batch
 from pipeline.changes import Change, SceneEvent
-from pipeline.sources import Clock, Frame, Image
+from pipeline.colour import with_colours
+from pipeline.outlines import outline
+from pipeline.sources import Clock, Frame
 
 EVENT_SENTENCES = {
     SceneEvent.LIGHT: "The light has changed.",
@@ -23,6 +22,9 @@ EVENT_SENTENCES = {
     SceneEvent.OBSTRUCTED: "The camera's view is obstructed.",
 }
 """The one sentence that a scene event is told with."""
+
+_EVERY = 64  # sentences that a captioner may propose about one pair
+_NEARLY = 0.5  # share of the least confidence from which what is held back is worth a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +96,61 @@ def narrate(
     Returns:
         One narration per change, in their order; without sentences where nothing is to be told.
     """
-    told = [c for c in changes if c.clusters and c.event is SceneEvent.NONE]
-    described = iter(
-        captioner.describe(_batch(told, captioner), options or DescribeOptions()) if told else []
-    )
+    options = options or DescribeOptions()
+    told = [c for c in changes if _described(c, captioner)]
+    # All that it can say, so that what is held back can be named.
+    every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
+    described = iter(captioner.describe(pair_batch(told, captioner), every) if told else [])
+    least = captioner.min_confidence if options.min_confidence is None else options.min_confidence
     model = ModelStamp(captioner.name, captioner.sha256)
     narrations = []
     for change in changes:
-        if change.event is not SceneEvent.NONE:
-            sentences = [_event_sentence(change.event)]
-        else:
-            sentences = next(described) if change.clusters else []
-        narrations.append(_narration(change, tuple(sentences), model, settings_sha256))
+        sentences, abstained, event = list[Sentence](), "", change.event
+        if _described(change, captioner):
+            sentences, abstained = _chosen(next(described), least, options)
+            sentences = _finished(sentences, change, options)
+        if sentences:  # an object that fills the picture changes the light, too
+            event = SceneEvent.NONE
+        elif event is not SceneEvent.NONE:
+            sentences, abstained = [_event_sentence(event)], ""
+        narration = _narration(change, tuple(sentences), model, settings_sha256)
+        narrations.append(replace(narration, event=event, abstained=abstained))
     return narrations
+
+
+def _described(change: Change, captioner: Captioner) -> bool:
+    """Whether the captioner is asked: beside a change of light only one that can keep silent."""
+    asked = change.event is SceneEvent.NONE
+    asked |= change.event is SceneEvent.LIGHT and captioner.min_confidence > 0
+    return asked and bool(change.clusters)
+
+
+def _chosen(candidates: list[Sentence], least: float, options: DescribeOptions) -> tuple[list[Sentence], str]:
+    """The sentences that are told, and why not the others."""
+    if options.sentences is not None:
+        return candidates, ""
+    sure = [s for s in candidates if s.confidence >= least]
+    if any(_NEARLY * least <= s.confidence < least for s in candidates):
+        return sure[: options.max_sentences], "unsure"
+    return sure[: options.max_sentences], "" if sure else "nothing of an object"
+
+
+def _finished(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:
+    """Sentences with the outlines of what they tell and, where they are sure, colours."""
+    if not any(s.before or s.after for s in sentences):
+        return sentences
+    changed = np.logical_or.reduce([c.mask for c in change.clusters])
+    drawn = [
+        replace(
+            s,
+            outline_before=outline(changed, s.before) if s.before else (),
+            outline_after=outline(changed, s.after) if s.after else (),
+        )
+        for s in sentences
+    ]
+    if not options.colours:
+        return drawn
+    return with_colours(drawn, change.pair.before.image, change.pair.after.image, changed)
 
 
 def _event_sentence(event: SceneEvent) -> Sentence:
@@ -139,42 +183,3 @@ def _narration(
 def _stamp(frame: Frame) -> FrameStamp:
     pixels = hashlib.sha256(np.ascontiguousarray(frame.image).data).hexdigest()
     return FrameStamp(frame.time, frame.pts, pixels)
-
-
-def _batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
-    """Changes with at least one cluster each, as the tensors of one batch."""
-    most = max(len(c.clusters) for c in changes)
-    height, width = changes[0].clusters[0].mask.shape
-    masks = torch.zeros(len(changes), most, height, width, dtype=torch.bool)
-    boxes = torch.zeros(len(changes), most, 4)
-    active = torch.zeros(len(changes), most)
-    valid = torch.zeros(len(changes), most, dtype=torch.bool)
-    for b, change in enumerate(changes):
-        for k, cluster in enumerate(change.clusters):
-            masks[b, k] = torch.from_numpy(cluster.mask)
-            boxes[b, k] = torch.tensor(cluster.box)
-            active[b, k] = cluster.active_pixels / (height * width)
-            valid[b, k] = True
-    size = captioner.image_size
-    before = torch.stack([_tensor(_aligned(c, size)) for c in changes])
-    after = torch.stack([_tensor(_resized(c.pair.after.image, size)) for c in changes])
-    return PairBatch(before, after, masks, boxes, active, valid)
-
-
-def _aligned(change: Change, size: tuple[int, int]) -> Image:
-    """The before image at the captioner's size, moved onto the after image."""
-    mask = change.clusters[0].mask
-    dx, dy = change.shift
-    scaled = (round(dx * size[1] / mask.shape[1]), round(dy * size[0] / mask.shape[0]))
-    return shifted(_resized(change.pair.before.image, size), scaled)
-
-
-def _resized(image: Image, size: tuple[int, int]) -> Image:
-    height, width = size
-    shrinks = image.shape[0] >= height and image.shape[1] >= width
-    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
-
-
-def _tensor(image: Image) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from models.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions
 from train.features import Features, Progress, sample_features
 from train.samples import Sample, load_samples
+from train.truth import truth_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +52,8 @@ def load_split(
     *,
     cache: Path,
     progress: Progress | None = None,
+    crop_size: int | None = None,
+    leave_out: frozenset[str] = frozenset(),
 ) -> Split:
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
@@ -61,16 +64,19 @@ def load_split(
         options: how clusters are found.
         cache: folder of the features.
         progress: told how many samples are ready.
+        crop_size: side of the crops that the captioner looks at; None if it looks at whole frames.
+        leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
 
     Raises:
         SampleError: the split cannot be read.
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     samples = tuple(load_samples(folder, split))
-    features = sample_features(samples, encoder, options, cache, progress)
+    features = sample_features(samples, encoder, options, cache, progress, crop_size=crop_size)
     told = [
         (position, sentences)
         for position, sample in enumerate(samples)
+        if not leave_out & {sample.camera, *sample.sources}
         for sentences in sample.annotations
         if any(tokenize(s) for s in sentences)
     ]
@@ -102,7 +108,9 @@ def epoch_batches(
     for start in range(0, len(order), size):
         chosen = [split.annotations[i] for i in order[start : start + size]]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
-        yield split.features.batch([position for position, _ in chosen]), tokens
+        pairs = split.features.batch([position for position, _ in chosen])
+        truth = truth_of([(split.samples[position], sentences) for position, sentences in chosen])
+        yield replace(pairs, truth=truth), tokens
 
 
 def prior_features(split: Split) -> Tensor:

@@ -216,6 +216,10 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run whose state lies beside --out.")
     ] = False,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(help="Camera of which nothing is trained on, neither as scene nor pasted; repeat it."),
+    ] = None,
     cache: _Cache = None,
     device: _Device = "cpu",
     as_json: _Json = False,
@@ -229,10 +233,19 @@ def train(
         f"narrated-train train --data {data.name} --out {out.name} --config {config.name} "
         f"--seed {options.seed} --epochs {options.epochs} --batch {options.batch} "
         f"--learning-rate {options.learning_rate:g} --patience {options.patience}"
+        + "".join(f" --leave-out {camera}" for camera in leave_out or ())
     )
     with training_progress(_say) as telling:
         trained, scores = train_on_folder(
-            data, out, settings, cache=cache, resume=resume, device=device, command=command, telling=telling
+            data,
+            out,
+            settings,
+            cache=cache,
+            resume=resume,
+            device=device,
+            command=command,
+            leave_out=frozenset(leave_out or ()),
+            telling=telling,
         )
     why = "no better for a while" if trained.stopped_early else "all epochs done"
     which = f"epoch {trained.best_epoch} of {len(trained.curves)}"

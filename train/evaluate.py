@@ -134,8 +134,8 @@ def evaluate(
     """
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options)
-    told = _described(captioner, split, lambda _: options)
-    given = _described(captioner, split, lambda sample: _given(options, len(sample.sentences)))
+    told = described(captioner, split, lambda _: options)
+    given = described(captioner, split, lambda sample: _given(options, len(sample.sentences)))
     multi = [" ".join(s.text for s in sentences) or SILENCE for sentences in given]
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     measured = perplexity(captioner, split)
@@ -155,8 +155,8 @@ def evaluate(
 def single_sentences(captioner: Captioner, split: Split, options: DescribeOptions | None = None) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `SILENCE` where nothing is said."""
     one = _given(options or DescribeOptions(), 1)
-    described = _described(captioner, split, lambda _: one)
-    return [sentences[0].text if sentences else SILENCE for sentences in described]
+    told = described(captioner, split, lambda _: one)
+    return [sentences[0].text if sentences else SILENCE for sentences in told]
 
 
 def perplexity(captioner: Captioner, split: Split) -> float:
@@ -179,7 +179,7 @@ def _given(options: DescribeOptions, number: int) -> DescribeOptions:
     )
 
 
-def _described(
+def described(
     captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
     """Sentences about every pair, each pair with its own options; none for a pair without clusters."""

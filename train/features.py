@@ -1,5 +1,8 @@
 """What a captioner sees of every sample, computed once and kept on disk: encoder maps and clusters.
 
+A captioner sees whole frames (maps of 14x14 cells) or crops of every cluster (levels, see
+`models.perception.crop_levels`); a cache holds either, under different names.
+
 The encoder is frozen, so a sample's maps never change while a captioner is trained. They are kept in shards
 of 64 samples. A shard is named by the hash of everything it was made from (image files, encoder weights,
 change options), becomes visible by one rename, and is checked byte for byte when it is opened: a shard that
@@ -26,17 +29,21 @@ import torch
 from numpy.typing import NDArray
 
 from models.captioner import PairBatch
-from models.encoder import Encoder
+from models.encoder import Encoder, PyramidEncoder
+from models.perception import crop_levels
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
+from pipeline.crops import LEAST_SIDE, MARGIN, cut_crops
 from train.samples import Sample
 
 FORMAT = 1
 SHARD = 64
 _ENCODED_AT_ONCE = 8
 _PART_AGE_S = 24 * 3600.0
-_ARRAYS = ("maps", "masks", "boxes", "active", "counts")
+LEVELS = 4
+"""Levels of a crop: three of the encoder and the colours."""
+_CLUSTERS = ("masks", "boxes", "active", "counts")
 
 Image = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
@@ -52,18 +59,28 @@ class Shard:
     """The features of up to 64 samples.
 
     Attributes:
-        maps: float16 ``(n, 2, C, 14, 14)``, before (aligned) and after; memory-mapped.
+        maps: float16 ``(n, 2, C, 14, 14)``, before (aligned) and after; memory-mapped; None of crops.
+        levels: float16 ``(clusters, 2, C, h, w)`` each, the finest first; memory-mapped; empty of frames.
+        windows: float32 ``(clusters, 4)``, of the crops; None of frames.
         masks: uint8 ``(clusters, h * w / 8)``, bit-packed cluster masks of all samples in a row.
         boxes: float32 ``(clusters, 4)``.
         active: float32 ``(clusters,)``, share of the frame.
         counts: int64 ``(n,)``, clusters of each sample.
     """
 
-    maps: NDArray[np.float16]
+    maps: NDArray[np.float16] | None
+    levels: tuple[NDArray[np.float16], ...]
+    windows: NDArray[np.float32] | None
     masks: NDArray[np.uint8]
     boxes: NDArray[np.float32]
     active: NDArray[np.float32]
     counts: NDArray[np.int64]
+
+
+def _names(crop_size: int | None) -> tuple[str, ...]:
+    """The arrays of a shard."""
+    seen = ("maps",) if crop_size is None else (*(f"level{k}" for k in range(LEVELS)), "windows")
+    return (*seen, *_CLUSTERS)
 
 
 class Features:
@@ -112,24 +129,32 @@ class Features:
         masks = np.zeros((len(counts), most, height, width), np.bool_)
         boxes = np.zeros((len(counts), most, 4), np.float32)
         active = np.zeros((len(counts), most), np.float32)
-        maps = []
+        maps: list[NDArray[np.float16]] = []
+        windows: list[NDArray[np.float32]] = []
+        levels: list[list[NDArray[np.float16]]] = [[] for _ in range(LEVELS)]
         for b, index in enumerate(indices):
             shard, rows, position = self._rows(index)
             unpacked = np.unpackbits(shard.masks[rows], axis=1, count=height * width)
             masks[b, : counts[b]] = unpacked.reshape(-1, height, width).view(np.bool_)
             boxes[b, : counts[b]] = shard.boxes[rows]
             active[b, : counts[b]] = shard.active[rows]
-            maps.append(shard.maps[position])
-        both = torch.from_numpy(np.stack(maps)).float()
-        valid = np.arange(most) < counts[:, None]
+            if shard.maps is not None:
+                maps.append(shard.maps[position])
+            if shard.windows is not None:
+                windows.append(shard.windows[rows])
+            for own, level in zip(levels, shard.levels, strict=False):
+                own.append(level[rows])
+        both = torch.from_numpy(np.stack(maps)).float() if maps else None
         return PairBatch(
             before=None,
             after=None,
             masks=torch.from_numpy(masks),
             boxes=torch.from_numpy(boxes),
             active=torch.from_numpy(active),
-            valid=torch.from_numpy(valid),
-            maps=(both[:, 0], both[:, 1]),
+            valid=torch.from_numpy(np.arange(most) < counts[:, None]),
+            maps=None if both is None else (both[:, 0], both[:, 1]),
+            windows=torch.from_numpy(np.concatenate(windows)) if windows else None,
+            levels=tuple(torch.from_numpy(np.concatenate(own)) for own in levels) if windows else None,
         )
 
     def _rows(self, index: int) -> tuple[Shard, slice, int]:
@@ -144,6 +169,8 @@ def sample_features(
     options: ChangeOptions,
     cache: Path,
     progress: Progress | None = None,
+    *,
+    crop_size: int | None = None,
 ) -> Features:
     """Features of samples: those in the cache, the others computed and added to it.
 
@@ -153,6 +180,7 @@ def sample_features(
         options: how clusters are found.
         cache: folder of the shards; made where it does not exist.
         progress: told how many samples are ready.
+        crop_size: side of the crops that the captioner looks at; None if it looks at whole frames.
 
     Returns:
         Features by the samples' positions; the images are compared at ``options.size``.
@@ -164,12 +192,12 @@ def sample_features(
     shards, keys = [], []
     for start in range(0, len(samples), SHARD):
         part = samples[start : start + SHARD]
-        key = _key(part, encoder, options)
-        shard = _open(cache / key, encoder.channels, options.size)
+        key = _key(part, encoder, options, crop_size)
+        shard = _open(cache / key, encoder.channels, options.size, crop_size)
         if shard is None:
             ready = partial(_ready, progress, start, len(samples))
-            _write(cache / key, part, encoder, options, ready)
-            shard = _open(cache / key, encoder.channels, options.size)
+            _write(cache / key, partial(_computed, part, encoder, options, crop_size, ready))
+            shard = _open(cache / key, encoder.channels, options.size, crop_size)
             if shard is None:
                 raise FeatureError(
                     f"features in {cache / key} do not read back as written; check the disk of {cache}"
@@ -229,8 +257,10 @@ def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None
         progress(start + done, whole)
 
 
-def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions) -> str:
+def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, crop_size: int | None) -> str:
     made_from = [FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options)]
+    if crop_size is not None:
+        made_from.append([crop_size, MARGIN, LEAST_SIDE])
     digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode())
     for sample in samples:
         for path in (sample.before, sample.after):
@@ -241,13 +271,7 @@ def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions) ->
     return digest.hexdigest()[:32]
 
 
-def _write(
-    folder: Path,
-    samples: Sequence[Sample],
-    encoder: Encoder,
-    options: ChangeOptions,
-    ready: Callable[[int], None],
-) -> None:
+def _write(folder: Path, computed: Callable[[], dict[str, NDArray[np.generic]]]) -> None:
     """Compute a shard into a folder beside its place and rename it there when it is whole."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -257,9 +281,8 @@ def _write(
             f"{folder.parent} cannot be written: {error.strerror}; choose another --cache"
         ) from error
     try:
-        arrays = _computed(samples, encoder, options, ready)
         sums = {}
-        for name, array in arrays.items():
+        for name, array in computed().items():
             with (part / f"{name}.npy").open("wb") as file:
                 np.save(file, array)
                 file.flush()
@@ -277,26 +300,47 @@ def _write(
 
 
 def _computed(
-    samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, ready: Callable[[int], None]
+    samples: Sequence[Sample],
+    encoder: Encoder,
+    options: ChangeOptions,
+    crop_size: int | None,
+    ready: Callable[[int], None],
 ) -> dict[str, NDArray[np.generic]]:
     found: list[tuple[Cluster, ...]] = []
-    maps = np.empty((len(samples), 2, encoder.channels, 14, 14), np.float16)
+    maps: list[NDArray[np.float16]] = []
+    levels: list[list[NDArray[np.float16]]] = [[] for _ in range(LEVELS)]
+    windows: list[NDArray[np.float32]] = []
     for start in range(0, len(samples), _ENCODED_AT_ONCE):
         images = []
         for sample in samples[start : start + _ENCODED_AT_ONCE]:
             before, after = read_image(sample.before), read_image(sample.after)
             shift, clusters, _ = image_changes(before, after, options)
             found.append(clusters)
-            images += aligned(before, after, shift, options.size, encoder.image_size)
-        pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
-        encoded = encoder(pictures).numpy()
-        maps[start : len(found)] = encoded.reshape(-1, 2, *encoded.shape[1:])
+            if crop_size is None:
+                images += aligned(before, after, shift, options.size, encoder.image_size)
+            elif clusters:
+                crops, where = cut_crops(before, after, shift, clusters, crop_size)
+                windows.append(where)
+                for own, level in zip(levels, _levels(encoder, crops), strict=True):
+                    own.append(level)
+        if images:
+            pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+            encoded = encoder(pictures).numpy().astype(np.float16)
+            maps.append(encoded.reshape(-1, 2, *encoded.shape[1:]))
         ready(len(found))
     every = [c for clusters in found for c in clusters]
     pixels = options.size[0] * options.size[1]
     packed = [np.packbits(c.mask.reshape(-1)) for c in every]
+    seen: dict[str, NDArray[np.generic]]
+    if crop_size is None:
+        seen = {"maps": np.concatenate(maps)}
+    else:
+        blank = _levels(encoder, np.zeros((1, 2, crop_size, crop_size, 3), np.uint8))
+        whole = [np.concatenate([empty[:0], *own]) for empty, own in zip(blank, levels, strict=True)]
+        seen = {f"level{k}": level for k, level in enumerate(whole)}
+        seen["windows"] = np.concatenate([np.zeros((0, 4), np.float32), *windows])
     return {
-        "maps": maps,
+        **seen,
         "masks": np.array(packed, np.uint8).reshape(len(every), (pixels + 7) // 8),
         "boxes": np.array([c.box for c in every], np.float32).reshape(-1, 4),
         "active": np.array([c.active_pixels / pixels for c in every], np.float32),
@@ -304,19 +348,31 @@ def _computed(
     }
 
 
-def _open(folder: Path, channels: int, mask_size: tuple[int, int]) -> Shard | None:
+def _levels(encoder: Encoder, crops: NDArray[np.uint8]) -> list[NDArray[np.float16]]:
+    """Levels of crops uint8 ``(K, 2, S, S, 3)``, half precision."""
+    if not isinstance(encoder, PyramidEncoder):
+        raise FeatureError(f"encoder {encoder.name} gives no maps of crops; take efficientnet_lite0")
+    levels = crop_levels(encoder, torch.from_numpy(crops).permute(0, 1, 4, 2, 3))
+    return [level.numpy().astype(np.float16) for level in levels]
+
+
+def _open(folder: Path, channels: int, mask_size: tuple[int, int], crop_size: int | None) -> Shard | None:
     """The shard, if it is there, whole and unchanged since it was written."""
     try:
         sums = json.loads((folder / "sums.json").read_text(encoding="utf-8"))
         arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r" if name == "maps" else None)
-            for name in _ARRAYS
+            name: np.load(folder / f"{name}.npy", mmap_mode="r" if name[:-1] in ("map", "level") else None)
+            for name in _names(crop_size)
         }
     except (OSError, ValueError, EOFError):
         return None
-    if not isinstance(sums, dict) or any(zlib.crc32(arrays[n].data) != sums.get(n) for n in _ARRAYS):
+    if not isinstance(sums, dict) or any(zlib.crc32(a.data) != sums.get(n) for n, a in arrays.items()):
         return None
-    shard = Shard(**arrays)
+    levels = tuple(arrays[f"level{k}"] for k in range(LEVELS)) if crop_size is not None else ()
+    clusters = {name: arrays[name] for name in _CLUSTERS}
+    shard = Shard(arrays.get("maps"), levels, arrays.get("windows"), **clusters)
     packed = (mask_size[0] * mask_size[1] + 7) // 8
-    fits = shard.maps.shape == (len(shard.counts), 2, channels, 14, 14) and shard.masks.shape[1] == packed
+    fits = shard.masks.shape[1] == packed and all(len(each) == len(shard.boxes) for each in levels)
+    if shard.maps is not None:
+        fits &= shard.maps.shape == (len(shard.counts), 2, channels, 14, 14)
     return shard if fits else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from models.captioner import Captioner
 from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.batches import Split, load_split
+from train.confidence import calibrate
 from train.config import TrainConfig, build_captioner, build_encoder
 from train.evaluate import Evaluation, evaluate
 from train.loop import OnBatch, Point, Trained, TrainError, state_path, train
@@ -51,6 +52,7 @@ def train_on_folder(
     resume: bool = False,
     device: str = "cpu",
     command: str = "",
+    leave_out: frozenset[str] = frozenset(),
     telling: Telling = QUIET,
 ) -> tuple[Trained, Evaluation]:
     """Train a captioner on a folder of samples, measure it on the validation split, write its checkpoint.
@@ -63,6 +65,7 @@ def train_on_folder(
         resume: go on with the run whose state lies beside `out`.
         device: torch device.
         command: the command line, for the record.
+        leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
         telling: who is told how far it is.
 
     Raises:
@@ -88,7 +91,16 @@ def train_on_folder(
     captioner = build_captioner(config, vocabulary, encoder).to(device)
     cache = cache or data / ".features"
     training, validation = (
-        load_split(data, name, encoder, changes, cache=cache, progress=partial(telling.features, name))
+        load_split(
+            data,
+            name,
+            encoder,
+            changes,
+            cache=cache,
+            progress=partial(telling.features, name),
+            crop_size=captioner.crop_size,
+            leave_out=leave_out if name == "train" else frozenset(),
+        )
         for name in ("train", "val")
     )
     _note_skipped(training, telling)
@@ -97,6 +109,7 @@ def train_on_folder(
         "changes": _plain(changes),
         "min_count": config.min_count,
         "data": data.name,
+        "left_out": sorted(leave_out),
     }
     trained = train(
         captioner,
@@ -109,6 +122,9 @@ def train_on_folder(
         on_batch=telling.batch,
         on_epoch=telling.epoch,
     )
+    calibration = calibrate(captioner, validation)
+    if calibration is not None:
+        captioner.record = {**captioner.record, "calibration": asdict(calibration)}
     scores = evaluate(captioner, validation, training.sentences)
     captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
     save(captioner, out)
@@ -134,7 +150,13 @@ def evaluate_on_folder(
     changes = trained_changes(captioner)
     progress = partial(telling.features, split)
     loaded = load_split(
-        data, split, captioner.encoder, changes, cache=cache or data / ".features", progress=progress
+        data,
+        split,
+        captioner.encoder,
+        changes,
+        cache=cache or data / ".features",
+        progress=progress,
+        crop_size=captioner.crop_size,
     )
     there = (data / "train.json").is_file()
     training = load_samples(data, "train", require_images=False) if there else []

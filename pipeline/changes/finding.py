@@ -19,6 +19,10 @@ Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """From salience features float32 ``(K, 4)`` to scores ``(K,)``, the higher the more salient."""
 
 
+_COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)
+"""The scene is the same one: what differs in it can be found."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
     """What differs between the frames of one pair.
@@ -28,7 +32,8 @@ class Change:
         shift: ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`.
         clusters: most salient first.
         salience: float32 ``(K,)``, one score per cluster, descending.
-        event: what happened to the scene as a whole; clusters are empty unless it is NONE.
+        event: what happened to the scene as a whole; clusters are empty unless it is NONE or LIGHT, where
+            they are what differs besides the light.
     """
 
     pair: FramePair
@@ -65,12 +70,12 @@ def find_changes(
         scene_event(pair.before.luma, pair.after.luma) if pair.beyond_upper else SceneEvent.NONE
         for pair in pairs
     ]
-    told = [pair for pair, event in zip(pairs, events, strict=True) if event is SceneEvent.NONE]
+    told = [pair for pair, event in zip(pairs, events, strict=True) if event in _COMPARED]
     differences = [difference(pair.before.image, pair.after.image, options) for pair in told]
     found = iter(_clustered(differences, options, rank, device))
     changes = []
     for pair, event in zip(pairs, events, strict=True):
-        shift, clusters, salience = next(found) if event is SceneEvent.NONE else ((0, 0), (), nothing)
+        shift, clusters, salience = next(found) if event in _COMPARED else ((0, 0), (), nothing)
         changes.append(Change(pair, shift, clusters, salience, event))
     return changes
 
