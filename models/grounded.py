@@ -28,14 +28,15 @@ from torch import Tensor, nn
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.decoding import decode
 from models.encoder import Encoder, PyramidEncoder
+from models.following import followed, moment_s
 from models.grounding import identities, link_loss, matched, prior_loss
-from models.linking import Linker, followed, linked
+from models.linking import Linker, linked
 from models.perception import OBJECTS, Perception, Seen, crop_levels, crop_masks, perception_loss
 from models.phrases import Facts, agrees, plain_sentence
 from models.places import PLACES, place, place_bin, zone_of
 from models.speaker import MOST, TYPES, Speaker
 from models.state import State
-from models.telling import Tale, grouped, tales
+from models.telling import LARGE, Tale, grouped, tales, unexplained
 from models.things import Things, find_things, without_ghosts
 from models.vocabulary import PAD, Vocabulary, surface
 
@@ -43,8 +44,6 @@ FEATURES = 4
 PERCEIVED = 4.0
 """Weight of perception and linking beside the words in the loss."""
 _NOWHERE = len(PLACES)
-_INSTANT = 1e-3
-_EARLY = 0.1  # quantile of the points' times: what comes is seen piece by piece
 _UNLIKELY = 0.03
 """Things before and after that are one with less than this probability are two, whatever stands there."""
 
@@ -242,8 +241,10 @@ class Grounded(Captioner):
                 pairs = pairs.to(self.device)
                 if not pairs.valid.any():
                     return described
-                told = self._tales(pairs, self._view(pairs))
-                rows = self._rows(pairs, grouped(told) if self.group else told)
+                view = self._view(pairs)
+                told = self._tales(pairs, view)
+                told = grouped(told) if self.group else told
+                rows = self._rows(pairs, [*told, *self._unexplained(pairs, view, told)])
                 told_rows = self._told(rows, options)
                 state = self._state(rows, pairs).select(
                     torch.tensor(told_rows, dtype=torch.int64, device=self.device)
@@ -261,6 +262,8 @@ class Grounded(Captioner):
 
     def confidence(self, tale: Tale) -> float:
         """The calibrated probability that something changed there and that it has this name."""
+        if tale.certain is not None:
+            return tale.certain
         raw = min(max(tale.score * tale.named, 1e-4), 1 - 1e-4)
         logit = torch.logit(torch.tensor(raw))
         slope, offset = self.calibration.tolist()
@@ -289,6 +292,19 @@ class Grounded(Captioner):
             links = linked(same, before, after) if self.link else []
             another = (same < _UNLIKELY) if self.link else torch.zeros_like(same, dtype=torch.bool)
             return tales(before, after, links, another, view.cluster.tolist())
+
+    def _unexplained(self, pairs: PairBatch, view: _View, told: list[Tale]) -> list[Tale]:
+        """Something, for every large cluster about which nothing is told."""
+        sure = [t for t in told if self.confidence(t) >= self.min_confidence]
+        looks = torch.stack([seen.centre.sigmoid().flatten(1).amax(1) for seen in view.seen], dim=1).tolist()
+        found = []
+        for n, (b, k) in enumerate(zip(view.pair.tolist(), view.cluster.tolist(), strict=True)):
+            if float(pairs.active[b, k]) >= LARGE:
+                x, y, width, height = pairs.boxes[b, k].tolist()
+                seen = (looks[n][0], looks[n][1])
+                tale = unexplained(sure, (b, k), (x, y, width, height), seen, self.min_confidence)
+                found += [tale] if tale else []
+        return found
 
     def _kept(self, things: Things) -> Things:
         """All things, or the surest of each cluster where clusters are not split."""
@@ -334,7 +350,7 @@ class Grounded(Captioner):
             (0, 0, 0, _NOWHERE)
             if tale is None
             else (
-                TYPES.index(tale.type),
+                TYPES.index(tale.type) if tale.type in TYPES else 0,
                 OBJECTS.index(tale.object),
                 min(tale.count, MOST),
                 place_bin(tale.place_box),
@@ -379,25 +395,5 @@ class Grounded(Captioner):
             count=tale.count,
             before=tale.before,
             after=tale.after,
-            moment_s=_moment(tale, pairs.tracks),
+            moment_s=moment_s(tale, pairs.tracks),
         )
-
-
-def _moment(tale: Tale, tracks: Tensor | None) -> float | None:
-    """When it happened, by the points that were followed: when first seen, or when last seen."""
-    if tracks is None or tale.type not in ("appeared", "disappeared"):
-        return None
-    own = tracks[tale.pair]
-    start, end = own[:, 2], own[:, 5]
-    last = end.nan_to_num(nan=0.0).amax() - _INSTANT
-    came = tale.type == "appeared"
-    # Points of the background are there from the first frame to the last and tell nothing.
-    at, passing = (
-        (own[:, 3:5], (end >= last) & (start > 0)) if came else (own[:, :2], (start <= 0) & (end < last))
-    )
-    x, y, width, height = tale.box
-    low, size = at.new_tensor([x, y]), at.new_tensor([width, height])
-    inside = ((at >= low) & (at <= low + size)).all(1) & passing
-    if not bool(inside.any()):
-        return None
-    return float(start[inside].quantile(_EARLY) if came else end[inside].quantile(1 - _EARLY))

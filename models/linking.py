@@ -14,15 +14,6 @@ LIKELY = 0.1
 """Least probability of a link: that one thing went and another one like it came at once is rarer in life
 than in composed pairs, so little evidence is enough."""
 
-TRACKED = 0.1
-LEAST_THROUGH = 2
-"""Share and number of a thing's points that must arrive in another one for the two to be one."""
-LEAST_TRACKS = 4
-"""Fewer points on a thing than these prove nothing."""
-APART_S = 1.0
-"""Seconds between the last sight of one thing and the first of another from which they are two."""
-_INSTANT = 1e-3
-
 
 class Linker(nn.Module):
     """P(two things are one object), from how they look and where they are.
@@ -97,42 +88,3 @@ def linked(
             used[1].add(second)
             links.append((first, second))
     return links
-
-
-def followed(probability: Tensor, before: Things, after: Things, tracks: Tensor | None) -> Tensor:
-    """What the frames in between say, where they say something: a track is worth more than any appearance.
-
-    Args:
-        probability: float32 ``(S, T)``, by appearance.
-        before: S things.
-        after: T things.
-        tracks: float32 ``(B, P, 6)``: x, y, seconds at the start and at the end, NaN for padding (see
-            `pipeline.tracks`); None where there are no frames in between.
-
-    Returns:
-        float32 ``(S, T)``: near 1 where tracks that leave one thing arrive in the other; near 0 where one was
-        gone long before the other came, or both were there at once; unchanged where the tracks do not tell.
-    """
-    if tracks is None or not tracks.shape[1]:
-        return probability
-    start, end = tracks[..., 2], tracks[..., 5]
-    last = end.nan_to_num(nan=0.0).amax(1, keepdim=True) - _INSTANT
-    starts = _inside(tracks[before.pair][..., :2], before.box) & (start <= 0)[before.pair]  # (S, P)
-    ends = _inside(tracks[after.pair][..., 3:5], after.box) & (end >= last)[after.pair]  # (T, P)
-    same = before.pair[:, None] == after.pair[None]
-    through = (starts.float() @ ends.float().T) * same
-    # Of all points seeded on either, not of those alone that run through: a few of the background always do.
-    left, arrived = starts.sum(1).float()[:, None], ends.sum(1).float()[None]
-    share = through / torch.minimum(left, arrived).clamp(min=1)
-    proved = same & (share >= TRACKED) & (through >= LEAST_THROUGH)
-    gone = end[before.pair].masked_fill(~starts, torch.nan).nanquantile(0.9, dim=1)
-    came = start[after.pair].masked_fill(~ends, torch.nan).nanquantile(0.1, dim=1)
-    enough = same & (left >= LEAST_TRACKS) & (arrived >= LEAST_TRACKS)
-    apart = enough & ((gone[:, None] - came[None]).abs() > APART_S)
-    return torch.where(proved, 0.98, torch.where(apart, 0.02, probability))
-
-
-def _inside(points: Tensor, box: Tensor) -> Tensor:
-    """Which points ``(S, P, 2)`` lie in each box ``(S, 4)``: bool ``(S, P)``; NaN lies nowhere."""
-    low, high = box[:, None, :2], box[:, None, :2] + box[:, None, 2:]
-    return ((points >= low) & (points <= high)).all(2)

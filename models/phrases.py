@@ -36,6 +36,7 @@ PLAIN_FORMS = {
     "replaced": "{the} {at} {has} been replaced by {another}",
     "more": "there are more {many} {at}",
     "fewer": "there are fewer {many} {at}",
+    "unknown": "{a} {has} changed {at}",
 }
 """The plain wording of each type; ``{at}`` is the place or nothing."""
 

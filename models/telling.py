@@ -19,6 +19,10 @@ SURE_OF_CLASS = 0.45
 """Least probability of a class or family; below it is "something"."""
 NEAR = 0.35
 """Largest gap between neighbours of a group, in their mean width."""
+LARGE = 0.025
+"""Share of the frame from which a cluster must not be passed over in silence."""
+CLEARLY = 1.5
+"""How much more one side must look like an object than the other for it to be said that it is there."""
 SAME_PLACE = 0.5
 """Two boxes of one object that overlap so much (intersection over union) are the same place."""
 
@@ -31,12 +35,13 @@ class Tale:
 
     Attributes:
         pair, cluster: which pair of the batch, which of its clusters.
-        type: appeared, disappeared, moved or replaced.
+        type: appeared, disappeared, moved or replaced; unknown of a large difference that shows no object.
         object: a name of `OBJECTS`.
         count: how many.
         before, after: where, in 0..1 of the frame; None where it is not on that side.
         score: how sure it is that something changed there, 0..1.
         named: probability 0..1 of the object's name.
+        certain: the confidence, where it does not follow from these two.
     """
 
     pair: int
@@ -48,6 +53,7 @@ class Tale:
     after: Box | None
     score: float
     named: float
+    certain: float | None = None
 
     @property
     def box(self) -> Box:
@@ -207,3 +213,36 @@ def _hull(boxes: Sequence[Box]) -> Box:
     left, top = (float(v) for v in edges[:, :2].amin(0))
     right, bottom = (float(v) for v in edges[:, 2:].amax(0))
     return left, top, right - left, bottom - top
+
+
+def unexplained(
+    told: Sequence[Tale], cluster: tuple[int, int], box: Box, seen: tuple[float, float], certain: float
+) -> Tale | None:
+    """Something, where a large cluster holds nothing that is told: it must not be passed over in silence.
+
+    Args:
+        told: what is told with enough confidence.
+        cluster: its pair and its number.
+        box: of the cluster.
+        seen: how much like an object it looks before and after, 0..1.
+        certain: the confidence to give it.
+
+    Returns:
+        None where a tale of the pair meets the cluster.
+    """
+    pair, number = cluster
+    for tale in told:
+        boxes = [b for b in (tale.before, tale.after) if b is not None]
+        if tale.pair == pair and any(_meets(b, box) for b in boxes):
+            return None
+    before, after = seen
+    came, went = after > CLEARLY * before, before > CLEARLY * after
+    kind = "appeared" if came else "disappeared" if went else "unknown"
+    sides = (None if came else box, None if went else box)
+    return Tale(pair, number, kind, "object", 1, *sides, max(seen), 1.0, certain)
+
+
+def _meets(a: Box, b: Box) -> bool:
+    across = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    down = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    return across > 0 and down > 0
