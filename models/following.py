@@ -33,7 +33,7 @@ def followed(probability: Tensor, before: Things, after: Things, tracks: Tensor 
         float32 ``(S, T)``: near 1 where tracks that leave one thing arrive in the other; near 0 where one was
         gone long before the other came, or both were there at once; unchanged where the tracks do not tell.
     """
-    if tracks is None or not tracks.shape[1]:
+    if tracks is None or not tracks.shape[1] or not probability.numel():
         return probability
     start, end = tracks[..., 2], tracks[..., 5]
     last = end.nan_to_num(nan=0.0).amax(1, keepdim=True) - _INSTANT
