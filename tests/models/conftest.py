@@ -106,7 +106,10 @@ def _crops(before: Tensor, after: Tensor, boxes: Tensor, valid: Tensor) -> tuple
         side = max(w, h) * 1.3
         left, top = (min(max(v, 0.0), 1 - side) for v in (x + w / 2 - side / 2, y + h / 2 - side / 2))
         windows[n] = torch.tensor([left, top, side, side])
-        at = slice(round(top * 224), round((top + side) * 224)), slice(round(left * 224), round((left + side) * 224))
+        at = (
+            slice(round(top * 224), round((top + side) * 224)),
+            slice(round(left * 224), round((left + side) * 224)),
+        )
         both = torch.stack([before[b][:, at[0], at[1]], after[b][:, at[0], at[1]]]).float()
         crops.append(interpolate(both, size=(128, 128), mode="nearest").byte())
     return windows, torch.stack(crops) if crops else torch.zeros(0, 2, 3, 128, 128, dtype=torch.uint8)
