@@ -315,10 +315,13 @@ from pipeline.journal import Journal
 
 stamp = Made(time=datetime.now(UTC), pts=0, sha256="a" * 64)
 text = "A car has left. " * 100
-word = Made(text=text, type="disappeared", object="car", box=None, salience=1, confidence=1)
+sides = {"before": None, "after": None, "outline_before": (), "outline_after": ()}
+word = Made(text=text, type="disappeared", object="car", box=None, salience=1, confidence=1, count=1, **sides)
+word.moment_s = None
 narration = Made(
     id="x", camera="yard", before=stamp, after=stamp, clock=Made(value="file"), event=Made(value="none"),
     sentences=[word], text=text, l2=1, model=Made(name="ddla", sha256="c" * 64), settings_sha256="d" * 64,
+    abstained="",
 )
 with Journal(Path(sys.argv[1]), "yard", fsync=False) as journal:
     print("writing", flush=True)

@@ -99,7 +99,7 @@ def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner
 
 
 def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) -> None:
-    from pipeline.narration import _aligned, _resized
+    from pipeline.batch import _aligned, _resized
 
     still = _pair((30, 40))
     shaken = np.roll(still.before.image, (6, 9), axis=(0, 1))

@@ -185,7 +185,7 @@ def test_evaluate_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Pa
         ("version: 1\ntraining: {batch: 0}", "must be positive"),
         ("version: 1\nchanges: {epsilon: 3}", "changes.epsilon: unknown key"),
         ("version: 1\ncaptoner: ddla", "captoner: unknown key"),
-        ("version: 1\ncaptioner: gpt", "'gpt' is unknown; there is ddla"),
+        ("version: 1\ncaptioner: gpt", "'gpt' is unknown; there is grounded, ddla"),
         ("version: 1\nencoder: vgg", "'vgg' is unknown; there is"),
         ("version: 1\narguments: {depth: 3}", "arguments.depth: unknown key; ddla takes prior"),
         ("version: 1\narguments: {prior: flat}\nencoder: toy", "prior must be"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,14 +14,23 @@ import torch
 from numpy.typing import NDArray
 
 from models.encoder import EfficientNetLite0, Encoder
-from pipeline import narration
-from pipeline.changes import ChangeOptions, find_changes
+from models.perception import crop_levels
+from pipeline.batch import pair_batch
+from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from train.features import FeatureError, Features, read_image, sample_features
 from train.samples import Sample, load_samples
 
 OPTIONS = ChangeOptions(eps=8.0)
+
+
+@dataclass
+class Sized:
+    """As much of a captioner as the daemon's edge asks for."""
+
+    crop_size: int | None
+    image_size: tuple[int, int] = (224, 224)
 
 
 class Counting:
@@ -67,9 +77,8 @@ def equal(one: Features, other: Features) -> bool:
     return one.sha256 == other.sha256 and all(torch.equal(x, y) for x, y in pairs)
 
 
-def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tmp_path: Path) -> None:
-    """Same clusters, same maps as the daemon's edge between numpy and torch, also where the camera shook."""
-    folder = make_samples(train=4)
+def shaken(folder: Path) -> list[Sample]:
+    """The training samples of a folder, the camera of the first one shaken between its frames."""
     before = cv2.imread(str(folder / "train000.png"))
     cv2.imwrite(str(folder / "train000.png"), np.roll(np.roll(before, 2, axis=0), -3, axis=1))
     textured = np.random.default_rng(0).integers(0, 60, before.shape, np.uint8)
@@ -78,12 +87,22 @@ def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tm
         shift = (2, -3) if name == "train000.png" else (0, 0)
         moved = np.roll(np.roll(textured, shift[0], axis=0), shift[1], axis=1)
         cv2.imwrite(str(folder / name), np.maximum(image, cv2.blur(moved, (5, 5))))
-    samples = load_samples(folder, "train")
-    encoder = EfficientNetLite0()
-    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
-    changes = find_changes([FramePair(frame(s.before, 0), frame(s.after, 1), 9.0) for s in samples], OPTIONS)
+    return load_samples(folder, "train")
+
+
+def changes_of(samples: list[Sample]) -> list[Change]:
+    pairs = [FramePair(frame(s.before, 0), frame(s.after, 1), 9.0) for s in samples]
+    changes = find_changes(pairs, OPTIONS)
     assert changes[0].shift == (3, -2)
-    told = narration._batch(changes, type("Sized", (), {"image_size": (224, 224)}))
+    return changes
+
+
+def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tmp_path: Path) -> None:
+    """Same clusters, same maps as the daemon's edge between numpy and torch, also where the camera shook."""
+    samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
+    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
+    changes = changes_of(samples)
+    told = pair_batch(changes, Sized(None))
     known = features.batch(range(4))
     assert torch.equal(known.masks, told.masks)
     assert torch.equal(known.boxes, told.boxes)
@@ -95,6 +114,80 @@ def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tm
     for kept, image in zip(known.maps, (told.before, told.after), strict=True):
         assert kept.shape == (4, 432, 14, 14)
         assert torch.equal(kept, encoder(image).half().float())
+
+
+def test_training_sees_the_crops_that_narration_sees(
+    make_samples: Callable[..., Path], tmp_path: Path
+) -> None:
+    samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
+    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache", crop_size=64)
+    told, known = pair_batch(changes_of(samples), Sized(64)), features.batch(range(4))
+    assert known.maps is None
+    assert known.windows is not None
+    assert known.levels is not None
+    assert told.windows is not None
+    assert told.crops is not None
+    for name in ("masks", "boxes", "valid", "windows"):
+        assert torch.equal(getattr(known, name), getattr(told, name)), name
+    assert torch.allclose(known.active, told.active)
+    for kept, level in zip(known.levels, crop_levels(encoder, told.crops), strict=True):
+        assert kept.shape[:2] == (int(known.valid.sum()), 2)
+        # Batches of another size round otherwise.
+        torch.testing.assert_close(kept.float(), level, rtol=2e-3, atol=2e-3)
+
+
+def test_frames_and_crops_lie_beside_each_other_in_one_cache(
+    make_samples: Callable[..., Path], tmp_path: Path
+) -> None:
+    samples, encoder = load_samples(make_samples(train=3), "train"), EfficientNetLite0()
+    whole = sample_features(samples, encoder, OPTIONS, tmp_path)
+    crops = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=64)
+    finer = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=96)
+    assert len({whole.sha256, crops.sha256, finer.sha256}) == len(list(tmp_path.glob("?" * 32))) == 3
+    assert crops.batch([0]).levels is not None
+    assert whole.batch([0]).levels is None
+
+
+@pytest.mark.parametrize("name", ["level0", "windows", "level3"])
+def test_damaged_crops_are_made_again(sample_folder: Path, tmp_path: Path, name: str) -> None:
+    samples, encoder = load_samples(sample_folder, "val")[:2], EfficientNetLite0()
+    first = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=64).batch([0, 1])
+    [entry] = tmp_path.iterdir()
+    spoilt = entry / f"{name}.npy"
+    content = bytearray(spoilt.read_bytes())
+    content[-3] ^= 1
+    spoilt.write_bytes(content)
+    again = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=64).batch([0, 1])
+    assert first.levels is not None
+    assert again.levels is not None
+    assert first.windows is not None
+    assert again.windows is not None
+    assert torch.equal(first.windows, again.windows)
+    assert all(torch.equal(a, b) for a, b in zip(first.levels, again.levels, strict=True))
+
+
+def test_crops_of_pairs_without_a_difference_are_none(
+    make_samples: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_samples(train=3)
+    (folder / "train001_2.png").write_bytes((folder / "train001.png").read_bytes())
+    encoder, samples = EfficientNetLite0(), load_samples(folder, "train")
+    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache", crop_size=64)
+    assert features.counts.tolist() == [1, 0, 2]
+    both = features.batch([0, 2])
+    assert both.windows is not None
+    assert both.windows.shape == (3, 4)
+    alone = sample_features(samples[1:2], encoder, OPTIONS, tmp_path / "cache", crop_size=64)
+    assert alone.counts.tolist() == [0]
+
+
+def test_an_encoder_without_maps_of_crops_is_refused(
+    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    samples = load_samples(sample_folder, "val")[:1]
+    with pytest.raises(FeatureError, match="encoder toy gives no maps of crops; take efficientnet_lite0"):
+        sample_features(samples, toy_encoder, OPTIONS, tmp_path, crop_size=64)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
