@@ -13,6 +13,8 @@ what was told within the last `MEMORY_S`, and a sentence that only goes on with 
   two were never seen at the same time, and it was still on its way when the pair began. Nobody saw that it
   was one object, but that is what walkers look like when they are lost from sight for a step.
 * "gone already": it is *gone*, as was told of the frame with which this pair begins.
+* "part of it": it *moved* or is *gone*, but lies within a person who was told, is much smaller, and was never
+  told itself: a head that turned, a leg. Of the other families nothing is that limber.
 
 Appeared and disappeared of one object are both kept, however briefly it stayed; who comes and goes within a
 few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
@@ -39,6 +41,7 @@ AGAIN_S = 10.0
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object
+_WITHIN = 0.8  # of a box that shows a part
 _STIRS = 0.5  # intersection over union of two boxes of an object that stays where it is
 _PACE = 1.0  # own lengths a second that a walker or a car in a street takes
 _SEEN_TOGETHER_S = 0.5  # by so much may the moments of what went and what came overlap
@@ -116,6 +119,8 @@ class Stories:
         family = family_of(sentence.object)
         if sentence.type in _GOES and was:
             known = _match(self._unmentioned(after), family, was)
+            if known is None and self._partial(family, after, gone, was):
+                return "part of it"
             self._things = [thing for thing in self._things if thing is not known]
             again = known is None and _match((g for g in self._gone if g.mentioned >= before), family, was)
             gone.append(_Thing(family, was, sentence.count, after, after))
@@ -130,6 +135,8 @@ class Stories:
             self._things.append(_Thing(family, now, sentence.count, after, after))
         elif sentence.type in {"moved", "replaced"} and was and now:
             known = _match(self._unmentioned(after), family, was)
+            if known is None and sentence.type == "moved" and self._partial(family, after, gone, was, now):
+                return "part of it"
             thing = known or _Thing(family, was, sentence.count, after, after)
             if known is None:
                 self._things.append(thing)
@@ -140,6 +147,14 @@ class Stories:
             thing.box, thing.mentioned = now, after
             return "moving on" if known and sentence.type == "moved" and (stirs or not rested) else ""
         return ""
+
+    def _partial(self, family: str, after: datetime, gone: Iterable[_Thing], *boxes: Box) -> bool:
+        """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""
+        for thing in (*self._things, *gone):
+            if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
+                thing.mentioned = after
+                return True
+        return False
 
     def _unmentioned(self, after: datetime) -> list[_Thing]:
         """What no sentence of this narration has told of yet: in a queue one goes where another was."""
@@ -216,6 +231,12 @@ def _shared(a: Box, b: Box) -> float:
 def _over_union(a: Box, b: Box) -> float:
     shared = _shared(a, b)
     return shared / max(a[2] * a[3] + b[2] * b[3] - shared, 1e-9)
+
+
+def _part(box: Box, whole: Box) -> bool:
+    """Whether a box shows so little of what the other one shows that it is no second thing of its kind."""
+    area = box[2] * box[3]
+    return _shared(box, whole) >= _WITHIN * area and _ALIKE * area <= whole[2] * whole[3]
 
 
 def _way(a: Box, b: Box) -> float:

@@ -114,6 +114,32 @@ def test_a_second_person_beside_the_first_is_told() -> None:
     assert told(stories, 4, 8, came(TABLE, count=2)) == ["appeared"]
 
 
+def test_a_part_of_a_person_is_no_second_person() -> None:
+    head, turned, leg = (0.43, 0.39, 0.04, 0.08), (0.44, 0.4, 0.04, 0.08), (0.42, 0.6, 0.04, 0.1)
+    stories = Stories()
+    told(stories, 0, 4, came(TABLE))
+    assert told(stories, 4, 8, moved(head, turned)) == []
+    assert told(stories, 8, 12, went(leg)) == []
+    assert told(stories, 12, 16, went(TABLE), went(leg)) == ["disappeared"]
+    assert stories.dropped == {"part of it": 3}
+    assert told(stories, 16, 20, went(leg)) == ["disappeared"]
+
+
+def test_a_part_that_leaves_its_whole_or_was_told_itself_is_told() -> None:
+    child, beyond = (0.43, 0.5, 0.04, 0.1), (0.6, 0.5, 0.04, 0.1)
+    stories = Stories()
+    told(stories, 0, 4, came(TABLE))
+    assert told(stories, 4, 8, moved(child, beyond)) == ["moved"]
+    assert told(stories, 8, 12, came(child)) == ["appeared"]
+    assert told(stories, 12, 16, went(child)) == ["disappeared"]
+
+
+def test_a_small_car_before_a_large_one_is_no_part_of_it() -> None:
+    stories = Stories()
+    told(stories, 0, 4, came(TABLE, "car"))
+    assert told(stories, 4, 8, went((0.42, 0.5, 0.04, 0.1), "car")) == ["disappeared"]
+
+
 def test_of_one_who_crossed_nothing_is_remembered() -> None:
     stories = Stories()
     assert told(stories, 0, 4, came(TABLE), returned=True) == ["appeared"]
