@@ -384,7 +384,8 @@ class Grounded(Captioner):
         """The decoder's words if they tell the facts, else the plain ones."""
         zone = zone_of(tale.place_box, options.zones)
         facts = Facts(tale.type, tale.object, tale.count, zone.phrase if zone else place(tale.place_box))
-        text = words if agrees(words, facts) else plain_sentence(facts)
+        taught = tale.type in TYPES  # of another type the decoder knows no words, "The object has been."
+        text = words if taught and agrees(words, facts) else plain_sentence(facts)
         return Sentence(
             text,
             tale.type,
