@@ -83,7 +83,7 @@ PAIRS = (
     ("intel_bottle-detection.mp4", 34, 204),
 )
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared"}
-MORE = DescribeOptions(min_confidence=0.25)
+MORE = DescribeOptions(min_confidence=0.3)
 """Besides what is told, what nearly is."""
 
 
@@ -104,10 +104,8 @@ def real(clips: Path) -> list[FramePair]:
 
 def mirror(one: Sentence, other: Sentence, *, closely: bool) -> bool:
     """Whether a sentence about a swapped pair says of the other side what the first says of the one."""
-    if other.type != MIRRORED.get(one.type, one.type) or (one.object, one.count) != (
-        other.object,
-        other.count,
-    ):
+    wanted = MIRRORED.get(one.type, one.type), one.object, one.count
+    if wanted != (other.type, other.object, other.count):
         return False
     for a, b in ((one.before, other.after), (one.after, other.before)):
         if (a is None) != (b is None):
@@ -157,7 +155,7 @@ def test_swapping_real_frames_swaps_what_is_told(
 def test_reading_real_footage_backwards_swaps_what_is_told(
     real: list[FramePair], shipped: Captioner, options: ChangeOptions
 ) -> None:
-    """Nearly, from the frames on: the light of before is matched to after, so the masks may differ a little."""
+    """Nearly, from the frames on: before is moved and lit like after, so the masks may differ a little."""
     backwards = [pair(p.after.image, p.before.image) for p in real]
     straight, back = (narrate(find_changes(p, options), shipped) for p in (real, backwards))
     told = sum(len(n.sentences) for n in straight)
@@ -176,7 +174,10 @@ def test_reading_real_footage_backwards_swaps_what_is_told(
                 assert not (same_side and s.box and o.box and iou(s.box, o.box) > 0.5), (s, o)
 
 
-def person(clips: Path) -> tuple[Image, NDArray[np.float32]]:
+Cutting = tuple[Image, NDArray[np.float32]]
+
+
+def person(clips: Path) -> Cutting:
     """Somebody who is there and was not shortly before: picture and matte."""
     empty, there = frames(clips / "intel_one-by-one-person-detection.mp4", 40, 100)
     differs = (np.abs(empty.astype(int) - there).max(-1) > 26).astype(np.uint8)
@@ -190,9 +191,7 @@ def person(clips: Path) -> tuple[Image, NDArray[np.float32]]:
     return there[cut], np.asarray(cv2.blur(matte[cut].astype(np.float32), (3, 3)), np.float32)
 
 
-def pasted(
-    scene: Image, cutting: tuple[Image, NDArray[np.float32]], height: int, at: tuple[int, int]
-) -> Image:
+def pasted(scene: Image, cutting: Cutting, height: int, at: tuple[int, int]) -> Image:
     """A scene with somebody in it, so many pixels tall, the upper left corner at ``(x, y)``."""
     picture, matte = cutting
     size = (round(height * picture.shape[1] / picture.shape[0]), height)
@@ -206,17 +205,18 @@ def pasted(
 @pytest.mark.parametrize(
     ("clip", "height", "at"),
     [
-        ("opencv_vtest.avi", 150, (120, 250)),
+        ("opencv_vtest.avi", 110, (150, 300)),
         ("opencv_vtest.avi", 150, (560, 380)),
         ("intelprev_person-bicycle-car-detection.mp4", 110, (200, 140)),
     ],
 )
 def test_somebody_pasted_into_an_unseen_scene_is_told(
-    clips: Path, shipped: Captioner, options: ChangeOptions, clip: str, height: int, at: tuple[int, int]
+    clips: Path, shipped: Captioner, clip: str, height: int, at: tuple[int, int]
 ) -> None:
     [scene] = frames(clips / clip, 0)
     there = pasted(scene, person(clips), height, at)
-    came, went = narrate(find_changes([pair(scene, there), pair(there, scene)], options), shipped)
+    options = CameraPlan("yard", "").change_options(shipped)
+    came, went = narrate(find_changes([pair(scene, there), pair(there, scene)], options), shipped, MORE)
     for narration, kind in ((came, "appeared"), (went, "disappeared")):
         [sentence] = narration.sentences
         assert (sentence.type, sentence.object, sentence.count) == (kind, "person", 1)
@@ -264,8 +264,7 @@ def test_nothing_is_told_of_a_scene_that_only_rustles(
         noise = np.random.default_rng(1).normal(0, 8, scene.shape)
         noisy = np.asarray(np.clip(scene + noise, 0, 255), np.uint8)
         shaken = np.roll(scene, (2, -3), axis=(0, 1))
-        squeezed = cv2.imdecode(
-            cv2.imencode(".jpg", scene, [cv2.IMWRITE_JPEG_QUALITY, 12])[1], cv2.IMREAD_COLOR
-        )
+        _, jpeg = cv2.imencode(".jpg", scene, [cv2.IMWRITE_JPEG_QUALITY, 12])
+        squeezed = cv2.imdecode(jpeg, cv2.IMREAD_COLOR)
         pairs = [pair(scene, np.asarray(other, np.uint8)) for other in (noisy, shaken, squeezed)]
         assert [n.text for n in narrate(find_changes(pairs, options), shipped)] == ["", "", ""]
