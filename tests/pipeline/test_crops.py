@@ -14,12 +14,12 @@ from pipeline.crops import LEAST_SIDE, MARGIN, cut_crops, window
 share = st.floats(0, 1)
 
 
-@given(share, share, share, share, st.integers(48, 1200), st.integers(48, 2000))
+@given(st.tuples(share, share), st.tuples(share, share), st.integers(48, 1200), st.integers(48, 2000))
 @settings(max_examples=300, deadline=None)
 def test_a_window_is_a_square_around_its_box_inside_the_frame(
-    left: float, top: float, right: float, bottom: float, height: int, width: int
+    across_edges: tuple[float, float], down_edges: tuple[float, float], height: int, width: int
 ) -> None:
-    (x0, x1), (y0, y1) = sorted((left, right)), sorted((top, bottom))
+    (x0, x1), (y0, y1) = sorted(across_edges), sorted(down_edges)
     x, y, across, down = window((x0, y0, x1 - x0, y1 - y0), height, width)
     assert across * width == pytest.approx(down * height)
     assert across * width >= max(LEAST_SIDE * width, 16) - 1e-6
@@ -28,7 +28,7 @@ def test_a_window_is_a_square_around_its_box_inside_the_frame(
         assert start <= low + 1e-9
         assert high <= start + size + 1e-9
         if size <= 1:
-            assert -1e-9 <= start
+            assert start >= -1e-9
             assert start + size <= 1 + 1e-9
         else:  # as much beyond it on both sides
             assert start + size / 2 == pytest.approx(0.5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.captioner import Captioner, DescribeOptions
+from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.ddla import DDLA
 from models.encoder import ENCODERS
 from models.vocabulary import Vocabulary
@@ -111,3 +111,92 @@ def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) ->
     unmoved = _resized(shaken, (224, 224)).astype(int)
     inner = (slice(10, -10), slice(10, -10))
     assert np.abs(moved - meant)[inner].mean() < 0.7 * np.abs(unmoved - meant)[inner].mean()
+
+
+class Says:
+    """Tells what the test wants, with the confidence it wants: what narration makes of it is tested."""
+
+    name, sha256, crop_size, image_size = "says", "cd" * 32, None, (224, 224)
+
+    def __init__(self, *sentences: Sentence, min_confidence: float = 0.5) -> None:
+        self.sentences, self.min_confidence, self.asked = sentences, min_confidence, list[DescribeOptions]()
+
+    def describe(self, pairs: PairBatch, options: DescribeOptions) -> list[list[Sentence]]:
+        self.asked.append(options)
+        return [list(self.sentences[: options.sentences]) for _ in pairs.valid]
+
+
+CAR = Sentence("A car has appeared.", "appeared", "car", (0.1, 0.2, 0.1, 0.2), 0.9, 0.8)
+
+
+def sure(confidence: float, **changed: object) -> Sentence:
+    return dataclasses.replace(CAR, confidence=confidence, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("confidences", "told", "why"),
+    [
+        ((0.8, 0.6), 2, ""),
+        ((0.8, 0.4), 1, "unsure"),
+        ((0.8, 0.1), 1, ""),
+        ((0.4,), 0, "unsure"),
+        ((0.1,), 0, "nothing of an object"),
+        ((), 0, "nothing of an object"),
+    ],
+)
+def test_what_is_held_back_has_a_reason(confidences: tuple[float, ...], told: int, why: str) -> None:
+    [narration] = narrate(_changes(_pair((30, 40))), Says(*map(sure, confidences)))  # type: ignore[arg-type]
+    assert (len(narration.sentences), narration.abstained) == (told, why)
+    assert narration.event is SceneEvent.NONE
+
+
+def test_the_options_threshold_goes_before_the_captioners() -> None:
+    changes, captioner = _changes(_pair((30, 40))), Says(sure(0.8), sure(0.6), sure(0.3))
+    for least, told in ((None, 2), (0.7, 1), (0.2, 3), (0.95, 0)):
+        [narration] = narrate(changes, captioner, DescribeOptions(min_confidence=least))  # type: ignore[arg-type]
+        assert len(narration.sentences) == told
+    assert {options.min_confidence for options in captioner.asked} == {0.0}, "it is asked for all it can say"
+    [narration] = narrate(changes, captioner, DescribeOptions(max_sentences=1))  # type: ignore[arg-type]
+    assert len(narration.sentences) == 1
+    [narration] = narrate(changes, captioner, DescribeOptions(sentences=3))  # type: ignore[arg-type]
+    assert (len(narration.sentences), narration.abstained) == (3, "")
+
+
+def test_beside_a_change_of_light_only_what_is_sure_is_told() -> None:
+    light = dataclasses.replace(_changes(_pair((30, 40)))[0], event=SceneEvent.LIGHT)
+    for captioner, event, text in (
+        (Says(sure(0.8)), SceneEvent.NONE, "A car has appeared."),
+        (Says(sure(0.4)), SceneEvent.LIGHT, "The light has changed."),
+        (Says(), SceneEvent.LIGHT, "The light has changed."),
+        (
+            Says(sure(0.8), min_confidence=0.0),
+            SceneEvent.LIGHT,
+            "The light has changed.",
+        ),
+    ):
+        [narration] = narrate([light], captioner)  # type: ignore[arg-type]
+        assert (narration.event, narration.text, narration.abstained) == (event, text, "")
+    empty = dataclasses.replace(light, clusters=(), salience=light.salience[:0])
+    silent = Says(sure(0.8))
+    [narration] = narrate([empty], silent)  # type: ignore[arg-type]
+    assert (narration.text, silent.asked) == ("The light has changed.", [])
+    view = dataclasses.replace(light, event=SceneEvent.VIEW)
+    [narration] = narrate([view], silent)  # type: ignore[arg-type]
+    assert (narration.text, silent.asked) == ("The camera now shows another view.", [])
+
+
+def test_outlines_and_colours_come_with_the_sides() -> None:
+    pair = _pair((240, 100))
+    painted = pair.after.image.copy()
+    painted[100:150, 240:270] = (200, 25, 30)
+    [change] = _changes(dataclasses.replace(pair, after=_frame(painted, 1)))
+    [cluster] = change.clusters
+    came = sure(0.8, box=cluster.box, after=cluster.box)
+    [plain] = narrate([change], Says(sure(0.8, box=cluster.box)))  # type: ignore[arg-type]
+    assert plain.sentences[0].outline_after == ()
+    [drawn] = narrate([change], Says(came))  # type: ignore[arg-type]
+    assert len(drawn.sentences[0].outline_after) >= 3
+    assert drawn.sentences[0].outline_before == ()
+    assert drawn.text == "A red car has appeared."
+    [bare] = narrate([change], Says(came), DescribeOptions(colours=False))  # type: ignore[arg-type]
+    assert bare.text == "A car has appeared."
