@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -312,6 +313,73 @@ def test_the_shipped_configurations_are_valid_and_complete(name: str) -> None:
     assert config.arguments["prior"] == ("uniform" if "uniform" in name else "learned")
     learned, uniform = (load_config(CONFIGS / f"{each}.yaml").arguments for each in ("ddla", "ddla-uniform"))
     assert learned | {"prior": "uniform"} == _DEFAULTS | uniform, "they differ in the prior alone"
+
+
+def test_the_shipped_configuration_of_the_default_is_valid() -> None:
+    from models import load_captioner
+    from pipeline.changes import ChangeOptions
+    from train.config import build_captioner, build_encoder, load_config
+
+    config = load_config(CONFIGS / "grounded.yaml", seed=3)
+    assert (config.captioner, config.train_options().seed) == ("grounded", 3)
+    fine = {"size": (288, 384), "max_shift": 8, "delta": 38.0, "noise_factor": 4.5, "min_samples": 10}
+    expected = ChangeOptions(**fine, eps=3, min_area=0.001, max_clusters=8, light_correlation=0.9)
+    assert config.change_options() == expected
+    shipped = load_captioner()
+    captioner = build_captioner(config, shipped.vocabulary, build_encoder(config))
+    assert captioner.crop_size == 128
+    assert captioner.arguments() == shipped.arguments()
+
+
+GROUNDED = """
+version: 1
+captioner: grounded
+arguments: {width: 16, embedded: 8, blocks: 1}
+encoder: efficientnet_lite0
+min_count: 1
+changes: {eps: 8}
+training: {epochs: 1, batch: 8, learning_rate: 0.002}
+"""
+
+
+def test_train_a_grounded_captioner_then_evaluate(run: Run, sample_folder: Path, tmp_path: Path) -> None:
+    """Of people's annotations, of which no objects are known: it learns by the marginal likelihood."""
+    config, out, cache = tmp_path / "grounded.yaml", tmp_path / "small.safetensors", tmp_path / "cache"
+    config.write_text(GROUNDED)
+    command = ("train", "--data", sample_folder, "--out", out, "--config", config, "--cache", cache)
+    code, shown, told = run(*command, "--json")
+    assert code == 0, told
+    curves = json.loads(shown)["curves"]
+    assert len(curves) == 1
+    assert all(math.isfinite(value) for value in curves[0].values())
+    record = read_checkpoint(out).record
+    assert record["captioner"] == "grounded"
+    assert record["left_out"] == []
+    command = ("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache, "--json")
+    code, _, told = run(*command)
+    assert code == 0, told
+
+
+def test_cameras_can_be_left_out_of_training(
+    run: Run, toy: Path, make_samples: Callable[..., Path], tmp_path: Path
+) -> None:
+    """As scene and as a pasted object's source; validation stays whole."""
+    folder = make_samples()
+    for split in ("train", "val"):
+        path = folder / f"{split}.json"
+        entries = json.loads(path.read_text())
+        for number, entry in enumerate(entries):
+            entry["camera"], entry["kind"] = ("yard", "gate", "road")[number % 3], "pasted"
+            entry["sources"] = [entry["camera"], *(["gate"] if number % 6 == 0 else [])]
+        path.write_text(json.dumps(entries))
+    out = tmp_path / "some.safetensors"
+    command = ("train", "--data", folder, "--out", out, "--config", toy, "--cache", tmp_path / "cache")
+    code, _, told = run(*command, "--epochs", 1, "--leave-out", "gate")
+    assert code == 0, told
+    record = read_checkpoint(out).record
+    assert record["left_out"] == ["gate"]
+    assert record["train_annotations"] == 36 - 12 - 6
+    assert record["val_pairs"] == 9
 
 
 def test_usage_and_help(run: Run) -> None:
