@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from daemon.plan import CameraPlan
 from models import load_captioner
 from models.captioner import Box, Captioner, DescribeOptions, Sentence
+from models.places import Zone
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.narration import narrate
 from pipeline.pairs import FramePair, candidate_pairs
@@ -224,6 +225,18 @@ def test_somebody_pasted_into_an_unseen_scene_is_told(
         where = at[0] / scene.shape[1], at[1] / scene.shape[0]
         assert sentence.box[:2] == pytest.approx(where, abs=0.05)
         assert sentence.outline_before or sentence.outline_after
+
+
+def test_a_zone_of_the_camera_is_said_on_real_footage(
+    clips: Path, shipped: Captioner, options: ChangeOptions
+) -> None:
+    [scene] = frames(clips / "opencv_vtest.avi", 0)
+    there = pasted(scene, person(clips), 110, (150, 300))
+    changes = find_changes([pair(scene, there), pair(there, scene)], options)
+    grass = Zone("on the grass", ((0.0, 0.5), (0.5, 0.5), (0.5, 1.0), (0.0, 1.0)))
+    came, went = narrate(changes, shipped, replace(MORE, zones=(grass,)))
+    assert came.text == "A person has appeared on the grass."
+    assert went.text == "The person on the grass is gone."
 
 
 @pytest.mark.parametrize("gain", [0.6, 0.75, 1.25])
