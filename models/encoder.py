@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from models.convolution import Convolution, InvertedBottleneck
 from models.resnet import ResNet101, resnet101_weights
 
 GRID = 14
@@ -119,12 +120,10 @@ class EfficientNetLite0(Encoder):
         net.load_state_dict(state)
         net.eval()
         blocks = list(net._blocks)  # noqa: SLF001 - the package has no public access to its stages
-        for block in blocks:
-            _fold(block)
-        self.stem = nn.Sequential(fuse_conv_bn_eval(net._conv_stem, net._bn0), nn.ReLU6())  # noqa: SLF001
-        self.stride8 = nn.Sequential(*blocks[:5])
-        self.stride16 = nn.Sequential(*blocks[5:11])
-        self.stride32 = nn.Sequential(*blocks[11:])
+        self.stem = Convolution(fuse_conv_bn_eval(net._conv_stem, net._bn0), rectified=True)  # noqa: SLF001
+        self.stride8 = nn.Sequential(*map(_folded, blocks[:5]))
+        self.stride16 = nn.Sequential(*map(_folded, blocks[5:11]))
+        self.stride32 = nn.Sequential(*map(_folded, blocks[11:]))
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
@@ -189,13 +188,24 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _fold(block: nn.Module) -> None:
-    """Put each batch norm into the convolution before it: the same map in less time."""
-    for convolution, norm in (
-        ("_expand_conv", "_bn0"),
-        ("_depthwise_conv", "_bn1"),
-        ("_project_conv", "_bn2"),
-    ):
-        if hasattr(block, convolution):
-            setattr(block, convolution, fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm)))
-            setattr(block, norm, nn.Identity())
+def _folded(block: nn.Module) -> nn.Module:
+    """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
+
+    def fused(convolution: str, norm: str) -> nn.Conv2d | None:
+        if not hasattr(block, convolution):
+            return None
+        folded: nn.Conv2d = fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm))
+        return folded
+
+    depthwise, project = fused("_depthwise_conv", "_bn1"), fused("_project_conv", "_bn2")
+    assert depthwise is not None  # noqa: S101 - every block has them
+    assert project is not None  # noqa: S101
+    skip = tuple(depthwise.stride) == (1, 1) and project.out_channels == _inputs(block, depthwise)
+    return InvertedBottleneck(fused("_expand_conv", "_bn0"), depthwise, project, skip=skip)
+
+
+def _inputs(block: nn.Module, depthwise: nn.Conv2d) -> int:
+    """Channels that come into a block."""
+    first = getattr(block, "_expand_conv", depthwise)
+    channels: int = first.in_channels
+    return channels

@@ -1,0 +1,85 @@
+"""Frozen convolutions that take their ReLU6 along: one pass over memory instead of three."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, hardtanh, pad
+
+_FUSES = bool(torch._C._has_mkldnn) and hasattr(torch.ops.mkldnn, "_convolution_pointwise")  # noqa: SLF001
+"""Whether this build of torch has oneDNN's convolution with an activation behind it."""
+
+
+class Convolution(nn.Module):
+    """A convolution without gradients and, if it has one, the ReLU6 after it.
+
+    On a CPU most of the time of a small convolution goes into its padded copy and into a second walk through
+    the result: together they take longer than the arithmetic.
+
+    Args:
+        convolution: whose weights it takes; one that pads by itself has `static_padding`.
+        rectified: whether ReLU6 follows.
+    """
+
+    def __init__(self, convolution: nn.Conv2d, *, rectified: bool) -> None:
+        super().__init__()
+        left, right, top, bottom = _padding(convolution)
+        even = left == right and top == bottom
+        self.weight, self.bias = convolution.weight, convolution.bias
+        self.rectified = rectified
+        self.before = () if even else (left, right, top, bottom)
+        self.padding = (top, left) if even else (0, 0)
+        self.stride, self.dilation = tuple(convolution.stride), tuple(convolution.dilation)
+        self.groups = convolution.groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From float ``(N, C, h, w)`` to the convolved maps."""
+        if self.before:
+            x = pad(x, self.before)
+        if _FUSES and x.device.type == "cpu" and x.numel():
+            activation, limits = ("hardtanh", [0.0, 6.0]) if self.rectified else ("none", [])
+            fused: Tensor = torch.ops.mkldnn._convolution_pointwise(  # noqa: SLF001 - torch's own compiler uses it
+                x, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups,
+                activation, limits, "",
+            )  # fmt: skip
+            return fused
+        y = conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        return hardtanh(y, 0.0, 6.0, inplace=True) if self.rectified else y
+
+
+class InvertedBottleneck(nn.Module):
+    """Expansion, depthwise convolution and projection (Sandler et al. 2018), the batch norms folded in.
+
+    Args:
+        expand: None where the block does not expand.
+        depthwise: see above.
+        project: see above.
+        skip: whether the input is added.
+    """
+
+    def __init__(
+        self, expand: nn.Conv2d | None, depthwise: nn.Conv2d, project: nn.Conv2d, *, skip: bool
+    ) -> None:
+        super().__init__()
+        wider = [Convolution(expand, rectified=True)] if expand is not None else []
+        self.path = nn.Sequential(
+            *wider, Convolution(depthwise, rectified=True), Convolution(project, rectified=False)
+        )
+        self.skip = skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From float ``(N, C, h, w)`` to the block's maps."""
+        y: Tensor = self.path(x)
+        return y.add_(x) if self.skip else y
+
+
+def _padding(convolution: nn.Conv2d) -> tuple[int, int, int, int]:
+    """Left, right, top, bottom."""
+    static = getattr(convolution, "static_padding", None)
+    if static is not None:
+        left, right, top, bottom = getattr(static, "padding", (0, 0, 0, 0))
+        return left, right, top, bottom
+    if isinstance(convolution.padding, str):
+        raise ValueError(f"padding {convolution.padding!r}: give numbers")  # noqa: TRY004 - not its type
+    top, left = (int(p) for p in convolution.padding)
+    return left, left, top, top
