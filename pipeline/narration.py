@@ -23,6 +23,7 @@ EVENT_SENTENCES = {
 }
 """The one sentence that a scene event is told with."""
 
+_UNNAMED = "object"
 _EVERY = 64  # sentences that a captioner may propose about one pair
 _NEARLY = 0.5  # share of the least confidence from which what is held back is worth a reason
 
@@ -130,9 +131,21 @@ def _chosen(candidates: list[Sentence], least: float, options: DescribeOptions) 
     if options.sentences is not None:
         return candidates, ""
     sure = [s for s in candidates if s.confidence >= least]
+    named = [s for s in sure if s.object != _UNNAMED]
+    # Where a thing has a name, "something" is said of it no more.
+    sure = [s for s in sure if s.object != _UNNAMED or not any(_meet(s, other) for other in named)]
     if any(_NEARLY * least <= s.confidence < least for s in candidates):
         return sure[: options.max_sentences], "unsure"
     return sure[: options.max_sentences], "" if sure else "nothing of an object"
+
+
+def _meet(a: Sentence, b: Sentence) -> bool:
+    """Whether the boxes of two sentences share any place."""
+    if a.box is None or b.box is None:
+        return False
+    return all(
+        min(a.box[k] + a.box[k + 2], b.box[k] + b.box[k + 2]) > max(a.box[k], b.box[k]) for k in (0, 1)
+    )
 
 
 def _finished(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:

@@ -25,7 +25,8 @@ class ChangeOptions:
 
     Attributes:
         size: ``(height, width)`` in pixels at which frames are compared.
-        max_shift: largest alignment shift along each axis, in pixels of `size`.
+        max_shift: largest alignment shift along each axis, in pixels of `size`; a pair that would lie better
+            beyond it is not shifted at all.
         delta: least L2 distance of two RGB vectors that makes a pixel active, grey levels.
         noise_factor: a pixel must also differ by this many times the median pixel distance of the pair.
         match_light: match gain and offset of each channel of before to after, robustly. The paper is silent.
@@ -115,7 +116,9 @@ def difference_mask(
 def difference(before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions) -> Difference:
     """Align a pair, match its light, smooth and threshold it; arguments and errors of `difference_mask`."""
     small, onto = resized(before, options.size), resized(after, options.size)
-    shift = alignment_shift(small, onto, options.max_shift)
+    shift = alignment_shift(small, onto, options.max_shift and options.max_shift + 1)
+    if max(map(abs, shift)) > options.max_shift:
+        shift = (0, 0)  # still falling beyond the range: a truck that fills the frame, not a shake
     moved = shifted(small, shift)
     if options.match_light:
         moved = light_matched(moved, onto)

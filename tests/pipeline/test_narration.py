@@ -102,7 +102,7 @@ def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) ->
     from pipeline.batch import _aligned, _resized
 
     still = _pair((30, 40))
-    shaken = np.roll(still.before.image, (6, 9), axis=(0, 1))
+    shaken = np.roll(still.before.image, (3, 4), axis=(0, 1))
     pair = FramePair(_frame(shaken, 0), still.after, 5.0)
     (change,) = _changes(pair)
     assert change.shift != (0, 0)
