@@ -23,6 +23,10 @@ from models.resnet import ResNet101, resnet101_weights
 GRID = 14
 """Cells of the map, in both directions."""
 
+_AT_ONCE = 1 << 16
+"""Pixels that go through the finest layers together on a CPU: maps of many megabytes, each in fresh memory,
+cost more than the arithmetic."""
+
 
 class Encoder(nn.Module, ABC):
     """From uint8 RGB ``(B, 3, 224, 224)`` to a float32 map ``(B, channels, 14, 14)``.
@@ -139,7 +143,7 @@ class EfficientNetLite0(Encoder):
             return tuple(level.contiguous() for level in self._levels(floats))
 
     def _levels(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        finest = self.stride8(self.stem((images - 127.0) / 128.0))
+        finest = torch.cat([self.stride8(self.stem((part - 127.0) / 128.0)) for part in _parts(images)])
         fine = self.stride16(finest)
         return finest, fine, self.stride32(fine)
 
@@ -186,6 +190,14 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _parts(images: Tensor) -> tuple[Tensor, ...]:
+    """Images ``(N, 3, height, width)``, a few at a time where that is faster."""
+    if images.device.type != "cpu":
+        return (images,)
+    at_once = max(_AT_ONCE // (images.shape[2] * images.shape[3]), 1)
+    return tuple(images[first : first + at_once] for first in range(0, max(len(images), 1), at_once))
 
 
 def _folded(block: nn.Module) -> nn.Module:
