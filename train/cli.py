@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from models.checkpoint import CheckpointError
+from train.adapt_command import adapt
 from train.annotations import AnnotationError, folder_statistics
 from train.config import ConfigError, load_config
 from train.features import FeatureError
@@ -255,6 +256,9 @@ def train(
         _print_json({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()})
     else:
         Console().print(score_table(out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
+
+
+app.command()(adapt)
 
 
 @app.command()

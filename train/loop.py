@@ -123,19 +123,21 @@ def train(
     *,
     record: Mapping[str, Any] | None = None,
     resume: bool = False,
+    keep_scaling: bool = False,
     on_batch: OnBatch | None = None,
     on_epoch: Callable[[Point], None] | None = None,
 ) -> Trained:
     """Train a captioner and keep its best epoch.
 
     Args:
-        captioner: newly built; afterwards it holds the best epoch's weights.
+        captioner: newly built, or trained already; afterwards it holds the best epoch's weights.
         training: what is learnt.
         validation: chooses the epoch.
         options: how.
         out: where the checkpoint is kept; the state of the run lies beside it under ``<out>.state``.
         record: plain values that go into the checkpoint's training record.
         resume: go on from the state, where there is one.
+        keep_scaling: leave the scaling of the prior's features as it is, for a captioner trained already.
         on_batch: told how far an epoch is.
         on_epoch: told each point of the curves.
 
@@ -160,7 +162,7 @@ def train(
     with torch.random.fork_rng():
         if resume and state.exists():
             run = _restored(state, captioner, optimizer, fingerprint)
-        else:
+        elif not keep_scaling:
             captioner.fit_scaling(prior_features(training).to(captioner.device))
         started, first = time.monotonic(), len(run.curves)
         while len(run.curves) < options.epochs and not _stale(run, options):

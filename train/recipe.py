@@ -186,6 +186,8 @@ class ComposeOptions:
         pairs: training pairs.
         val_pairs: validation pairs, of the validation cameras alone.
         val_cameras: cameras that are held out for validation; empty holds out every sixth.
+        last_part: where above 0, no camera is held out but about this share of each camera's footage, the
+            last in time (see `train.dividing`).
         exclude: patterns of file names that are never used.
         seed: the same seed, footage and options give the same samples.
         recipe: shares of the kinds, and how scenes, objects and nuisances are drawn.
@@ -203,6 +205,7 @@ class ComposeOptions:
     pairs: int = 6000
     val_pairs: int = 600
     val_cameras: tuple[str, ...] = ()
+    last_part: float = 0.0
     exclude: tuple[str, ...] = TEST_FOOTAGE
     seed: int = 1
     recipe: Recipe = field(default_factory=Recipe)

@@ -32,12 +32,14 @@ class Telling:
         batch: see `train.loop.OnBatch`.
         epoch: called with each point of the curves.
         note: called with a line that the user should read.
+        count: called with what is counted, how much of it is done, and how much there is.
     """
 
     features: Callable[[str, int, int], None] = lambda _split, _ready, _all: None
     batch: OnBatch | None = None
     epoch: Callable[[Point], None] | None = None
     note: Callable[[str], None] = lambda _line: None
+    count: Callable[[str, int, int], None] = lambda _what, _done, _all: None
 
 
 QUIET = Telling()

@@ -51,7 +51,7 @@ def training_progress(say: Callable[[str], None]) -> Iterator[Telling]:
                 f"perplexity {point.val_perplexity:.2f}"
             )
 
-        yield Telling(features, batch, told, say)
+        yield Telling(features, batch, told, say, bar)
 
 
 def _progress() -> Progress:
