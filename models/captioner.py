@@ -261,7 +261,8 @@ class Captioner(nn.Module, ABC):
         """
         options = options or DescribeOptions()
         was_training = self.training
-        self.eval()
+        if was_training:  # walking through all modules takes milliseconds
+            self.eval()
         try:
             with torch.inference_mode():
                 pairs = pairs.to(self.device)
@@ -269,7 +270,8 @@ class Captioner(nn.Module, ABC):
                 state = state.select(_told_rows(state, pairs.features()[..., 2], options))
                 decoded = decode(self.step, state, options.beam_size, options.max_words)
         finally:
-            self.train(was_training)
+            if was_training:
+                self.train()
         prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
         stories = [_Story() for _ in range(len(pairs.valid))]
         for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):

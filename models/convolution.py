@@ -24,18 +24,17 @@ class Convolution(nn.Module):
     def __init__(self, convolution: nn.Conv2d, *, rectified: bool) -> None:
         super().__init__()
         left, right, top, bottom = _padding(convolution)
-        even = left == right and top == bottom
-        self.weight, self.bias = convolution.weight, convolution.bias
+        # Padding that is not even would need a padded copy; zeros around the kernel do the same.
+        zeros = (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0))
+        self.weight = nn.Parameter(pad(convolution.weight.detach(), zeros))
+        self.bias = convolution.bias
+        self.padding = (max(top, bottom), max(left, right))
         self.rectified = rectified
-        self.before = () if even else (left, right, top, bottom)
-        self.padding = (top, left) if even else (0, 0)
         self.stride, self.dilation = tuple(convolution.stride), tuple(convolution.dilation)
         self.groups = convolution.groups
 
     def forward(self, x: Tensor) -> Tensor:
         """From float ``(N, C, h, w)`` to the convolved maps."""
-        if self.before:
-            x = pad(x, self.before)
         if _FUSES and x.device.type == "cpu" and x.numel():
             activation, limits = ("hardtanh", [0.0, 6.0]) if self.rectified else ("none", [])
             fused: Tensor = torch.ops.mkldnn._convolution_pointwise(  # noqa: SLF001 - torch's own compiler uses it

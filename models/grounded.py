@@ -235,7 +235,8 @@ class Grounded(Captioner):
         options = options or DescribeOptions()
         described: list[list[Sentence]] = [[] for _ in pairs.valid]
         was_training = self.training
-        self.eval()
+        if was_training:  # walking through all modules takes milliseconds
+            self.eval()
         try:
             with torch.inference_mode():
                 pairs = pairs.to(self.device)
@@ -251,7 +252,8 @@ class Grounded(Captioner):
                 )
                 decoded = decode(self.step, state, options.beam_size, options.max_words)
         finally:
-            self.train(was_training)
+            if was_training:
+                self.train()
         for r, row in zip(told_rows, decoded, strict=True):
             tale = rows.tales[r]
             if tale is not None:

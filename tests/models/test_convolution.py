@@ -9,9 +9,9 @@ from torch import nn
 from models.convolution import Convolution, InvertedBottleneck
 
 
-def padded_by_itself(stride: int) -> nn.Conv2d:
+def padded_by_itself(stride: int, padding: tuple[int, int, int, int] = (1, 1, 1, 1)) -> nn.Conv2d:
     convolution = nn.Conv2d(8, 8, 3, stride=stride, groups=8)
-    convolution.static_padding = nn.ZeroPad2d((0, 1, 0, 1) if stride == 2 else (1, 1, 1, 1))
+    convolution.static_padding = nn.ZeroPad2d(padding)
     return convolution
 
 
@@ -28,8 +28,11 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("rectified", [True, False])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_it_is_padding_convolution_and_relu6(way: str, stride: int, *, rectified: bool) -> None:
-    given = padded_by_itself(stride)
+@pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 1, 0, 1), (2, 0, 0, 3), (0, 0, 0, 0)])
+def test_it_is_padding_convolution_and_relu6(
+    way: str, stride: int, padding: tuple[int, int, int, int], *, rectified: bool
+) -> None:
+    given = padded_by_itself(stride, padding)
     with torch.no_grad():
         expected = nn.Conv2d.forward(given, given.static_padding(pictures()))
         expected = expected.clamp(0, 6) if rectified else expected
@@ -60,7 +63,12 @@ def test_a_bottleneck_adds_its_input_and_leaves_it_as_it_was(way: str) -> None:
 
 def test_no_pictures_give_no_maps(way: str) -> None:
     with torch.no_grad():
-        assert Convolution(padded_by_itself(2), rectified=True)(pictures()[:0]).shape == (0, 8, 6, 5)
+        assert Convolution(padded_by_itself(2, (0, 1, 0, 1)), rectified=True)(pictures()[:0]).shape == (
+            0,
+            8,
+            6,
+            5,
+        )
 
 
 def test_padding_by_a_word_is_refused() -> None:
