@@ -156,6 +156,9 @@ class DescribeOptions:
     colours: bool = True
 
 
+FEATURES = 4
+"""Of a cluster, for the alignment prior: see `PairBatch.features`."""
+
 SAME_PLACE = 0.25
 """Two sentences tell the same place when their boxes share this much of the smaller one."""
 
@@ -175,7 +178,8 @@ class Captioner(nn.Module, ABC):
     """
 
     name: str
-    min_confidence = 0.0
+    scale_mean: Tensor
+    scale_std: Tensor
     crop_size: int | None = None
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder) -> None:
@@ -184,6 +188,8 @@ class Captioner(nn.Module, ABC):
         self.vocabulary = vocabulary
         self.encoder = encoder
         self.image_size = encoder.image_size
+        self.register_buffer("scale_mean", torch.zeros(FEATURES))
+        self.register_buffer("scale_std", torch.ones(FEATURES))
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
 
@@ -224,9 +230,29 @@ class Captioner(nn.Module, ABC):
     def prior_scores(self, features: Tensor) -> Tensor:
         """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior."""
 
-    @abstractmethod
     def fit_scaling(self, features: Tensor) -> None:
-        """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``."""
+        """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``.
+
+        A feature that never varies keeps its scale.
+
+        Raises:
+            ValueError: fewer than two clusters.
+        """
+        if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
+            raise ValueError(
+                f"scaling needs features (N, {FEATURES}) of at least 2 clusters, got {tuple(features.shape)}"
+            )
+        self.scale_mean.copy_(features.mean(dim=0))
+        self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
+
+    def scaled(self, features: Tensor) -> Tensor:
+        """Features ``(..., 4)`` standardised as the training clusters' were."""
+        return (features - self.scale_mean) / self.scale_std
+
+    @property
+    def min_confidence(self) -> float:
+        """Least confidence of a sentence, unless the options say otherwise."""
+        return 0.0
 
     @property
     def device(self) -> torch.device:

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import FEATURES, Captioner, PairBatch
 from models.encoder import GRID, Encoder
 from models.masks import project_masks
 from models.state import State
@@ -41,8 +41,6 @@ from models.vocabulary import BOS, PAD, Vocabulary
 
 MASK_FLOOR = 1e-4
 """Cells with less of the cluster than this are not attended to."""
-
-FEATURES = 4
 
 
 def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
@@ -62,8 +60,6 @@ class DDLA(Captioner):
     """See the head of this file."""
 
     name = "ddla"
-    scale_mean: Tensor
-    scale_std: Tensor
     coordinates: Tensor | None
 
     def __init__(
@@ -112,8 +108,6 @@ class DDLA(Captioner):
         }
         self.smoothing = smoothing
         self.register_buffer("coordinates", _coordinates() if coordinates else None, persistent=False)
-        self.register_buffer("scale_mean", torch.zeros(FEATURES))
-        self.register_buffer("scale_std", torch.ones(FEATURES))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=prior == "learned")
         self.embed_map = nn.Sequential(nn.Linear(encoder.channels + 2 * coordinates, features), nn.ReLU())
         self.first = nn.Linear(2 * features, 2 * hidden)
@@ -129,22 +123,9 @@ class DDLA(Captioner):
         """See `Captioner`."""
         return dict(self._arguments)
 
-    def fit_scaling(self, features: Tensor) -> None:
-        """See `Captioner`; a feature that never varies keeps its scale.
-
-        Raises:
-            ValueError: fewer than two clusters.
-        """
-        if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
-            raise ValueError(
-                f"scaling needs features (N, {FEATURES}) of at least 2 clusters, got {tuple(features.shape)}"
-            )
-        self.scale_mean.copy_(features.mean(dim=0))
-        self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
-
     def prior_scores(self, features: Tensor) -> Tensor:
         """The paper's w . g(z), see `Captioner`; all 0 for the uniform prior."""
-        return ((features - self.scale_mean) / self.scale_std) @ self.prior_weights
+        return self.scaled(features) @ self.prior_weights
 
     def log_prior(self, pairs: PairBatch) -> Tensor:
         """Log P(z | X), float32 ``(B, K)``; -inf for padding."""

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
 from models.decoding import decode
 from models.encoder import Encoder, PyramidEncoder
 from models.following import followed, moment_s
@@ -36,11 +36,10 @@ from models.phrases import Facts, agrees, plain_sentence
 from models.places import PLACES, place, place_bin, zone_of
 from models.speaker import MOST, TYPES, Speaker
 from models.state import State
-from models.telling import LARGE, Tale, grouped, tales, unexplained
-from models.things import Things, find_things, without_ghosts
+from models.telling import LARGE, UNLIKE, Tale, grouped, tales, unexplained
+from models.things import Things, find_things, likeness, without_ghosts
 from models.vocabulary import PAD, Vocabulary, surface
 
-FEATURES = 4
 PERCEIVED = 4.0
 """Weight of perception and linking beside the words in the loss."""
 _NOWHERE = len(PLACES)
@@ -80,9 +79,6 @@ class Grounded(Captioner):
 
     name = "grounded"
     crop_size = 128
-    min_confidence = 0.5
-    scale_mean: Tensor
-    scale_std: Tensor
     calibration: Tensor
 
     def __init__(
@@ -134,10 +130,8 @@ class Grounded(Captioner):
             "link": link,
             "group": group,
         }
-        self.split, self.link, self.group = split, link, group
-        self.register_buffer("scale_mean", torch.zeros(FEATURES))
-        self.register_buffer("scale_std", torch.ones(FEATURES))
-        self.register_buffer("calibration", torch.tensor([1.0, 0.0]))
+        self.split, self.link, self.group, self.something = split, link, group, True
+        self.register_buffer("calibration", torch.tensor([1.0, 0.0, 0.5]))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES))
         self.prior_change = nn.Parameter(torch.ones(()))
         self.prior_nothing = nn.Parameter(torch.zeros(()))
@@ -157,22 +151,18 @@ class Grounded(Captioner):
         """See `Captioner`."""
         return dict(self._arguments)
 
-    def fit_scaling(self, features: Tensor) -> None:
-        """See `Captioner`."""
-        if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
-            raise ValueError(
-                f"scaling needs features (N, {FEATURES}) of at least 2 clusters, got {tuple(features.shape)}"
-            )
-        self.scale_mean.copy_(features.mean(dim=0))
-        self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
+    def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
+        """Take the calibration, confidence = sigmoid(slope x logit(raw) + offset), and the threshold."""
+        self.calibration.copy_(torch.tensor([slope, offset, threshold]))
 
-    def fit_confidence(self, slope: float, offset: float) -> None:
-        """Take the calibration: confidence = sigmoid(slope x logit(raw) + offset)."""
-        self.calibration.copy_(torch.tensor([slope, offset]))
+    @property
+    def min_confidence(self) -> float:
+        """See `Captioner`: the threshold that was chosen with the calibration."""
+        return float(self.calibration[2])
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """See `Captioner`: the part of the prior that needs no pictures, the paper's w . g(z)."""
-        return ((features - self.scale_mean) / self.scale_std) @ self.prior_weights
+        return self.scaled(features) @ self.prior_weights
 
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`: per pair with clusters a row for nothing, and a row for everything to be told."""
@@ -268,7 +258,7 @@ class Grounded(Captioner):
             return tale.certain
         raw = min(max(tale.score * tale.named, 1e-4), 1 - 1e-4)
         logit = torch.logit(torch.tensor(raw))
-        slope, offset = self.calibration.tolist()
+        slope, offset, _ = self.calibration.tolist()
         return float((slope * logit + offset).sigmoid())
 
     def _view(self, pairs: PairBatch) -> _View:
@@ -299,9 +289,12 @@ class Grounded(Captioner):
         """Something, for every large cluster about which nothing is told."""
         sure = [t for t in told if self.confidence(t) >= self.min_confidence]
         looks = torch.stack([seen.centre.sigmoid().flatten(1).amax(1) for seen in view.seen], dim=1).tolist()
-        found = []
+        found: list[Tale] = []
+        if not self.something:
+            return found
+        light = likeness(view.colours, view.masks).tolist()
         for n, (b, k) in enumerate(zip(view.pair.tolist(), view.cluster.tolist(), strict=True)):
-            if float(pairs.active[b, k]) >= LARGE:
+            if float(pairs.active[b, k]) >= LARGE and light[n] <= UNLIKE:
                 x, y, width, height = pairs.boxes[b, k].tolist()
                 seen = (looks[n][0], looks[n][1])
                 tale = unexplained(sure, (b, k), (x, y, width, height), seen, self.min_confidence)

@@ -21,6 +21,8 @@ NEAR = 0.35
 """Largest gap between neighbours of a group, in their mean width."""
 LARGE = 0.025
 """Share of the frame from which a cluster must not be passed over in silence."""
+UNLIKE = 0.3
+"""Largest correlation of what was there with what is there: a shadow keeps what it falls on."""
 CLEARLY = 1.5
 """How much more one side must look like an object than the other for it to be said that it is there."""
 SAME_PLACE = 0.5

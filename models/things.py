@@ -15,6 +15,8 @@ FLOOR = 0.05
 """Centres less sure than this are not looked at."""
 OVERLAP = 0.5
 """Two things of one side that share this much (intersection over union) are one."""
+FLAT = 1e-4
+"""Product of two deviations (of -1..1) below which nothing can be correlated."""
 GHOST = 0.5
 """A thing less sure than this share of what is at its place on the other side only mirrors that."""
 MOST_OF_A_CROP = 10
@@ -139,6 +141,24 @@ def without_ghosts(before: Things, after: Things) -> tuple[Things, Things]:
     stronger = same & (after.score[None] < GHOST * before.score[:, None])
     kept = (~weaker.any(1)).nonzero()[:, 0], (~stronger.any(0)).nonzero()[:, 0]
     return before.select(kept[0]), after.select(kept[1])
+
+
+def likeness(colours: Tensor, masks: Tensor) -> Tensor:
+    """Correlation of before's with after's grey values on each cluster.
+
+    Args:
+        colours: float32 ``(N, 2, 3, G, G)``.
+        masks: float32 ``(N, G, G)``.
+
+    Returns:
+        float32 ``(N,)`` in -1..1; 0 where one side is flat.
+    """
+    grey = colours.mean(2).flatten(2)
+    weight = (masks / masks.sum((1, 2), keepdim=True).clamp(min=1e-6)).flatten(1)[:, None]
+    centred = grey - (grey * weight).sum(2, keepdim=True)
+    both = (centred[:, 0] * centred[:, 1] * weight[:, 0]).sum(1)
+    spread = (centred**2 * weight).sum(2).prod(1).sqrt()
+    return torch.where(spread > FLAT, both / spread.clamp(min=FLAT), 0.0)
 
 
 def overlaps(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -53,6 +53,8 @@ class TrainOptions:
         patience: training stops when the validation CIDEr has not risen for this many epochs.
         seed: of weights, order and dropout.
         max_words: longer training sentences are cut.
+        keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
+            rate has fallen by then (few validation cameras choose between epochs by chance).
     """
 
     epochs: int = 20
@@ -63,6 +65,7 @@ class TrainOptions:
     patience: int = 4
     seed: int = 0
     max_words: int = 24
+    keep: Literal["best", "last"] = "best"
 
     def __post_init__(self) -> None:
         positive = (self.epochs, self.batch, self.learning_rate, self.decay, self.clip_norm, self.max_words)
@@ -227,7 +230,7 @@ def _epoch(
             on_batch(epoch, number, batches, value)
     cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
     point = Point(epoch, total / len(training.annotations), cider, perplexity(captioner, validation))
-    if cider > run.best:
+    if options.keep == "last" or cider > run.best:
         run.best_epoch = epoch
         run.best_weights = {name: value.clone() for name, value in _weights(captioner).items()}
     run.curves.append(point)

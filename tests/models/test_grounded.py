@@ -211,7 +211,7 @@ def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_p
         assert counts[-1] == sum(c >= least for c in every)
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[-1] == 0
-    captioner.min_confidence = 0.4
+    captioner.fit_confidence(1.0, 0.0, 0.4)
     own = captioner.describe(pairs, replace(EVERYTHING, min_confidence=None))
     assert sum(map(len, own)) == counts[2]
     given = captioner.describe(pairs, DescribeOptions(sentences=2, min_confidence=1.1))
