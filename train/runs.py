@@ -74,19 +74,7 @@ def train_on_folder(
         SampleError, FeatureError, ConfigError, TrainError, MissingScorersError: see their modules.
     """
     options, changes = config.train_options(), config.change_options()
-    if out.is_dir():
-        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
-    if state_path(out).exists() and not resume:
-        telling.note(
-            f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
-        )
-    text_scores(["a"], [["a"]])  # missing scorers must be told now, not after the first epoch
-    training_samples = load_samples(data, "train")
-    load_samples(data, "val")  # a missing one must be told now, not after the features of train
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TrainError(f"{out.parent} cannot be made ({error.strerror}); choose another --out") from error
+    training_samples = _checked(data, out, telling, resume=resume)
     encoder = build_encoder(config)
     torch.manual_seed(options.seed)
     vocabulary = Vocabulary.build(_all_sentences(training_samples), config.min_count)
@@ -124,13 +112,36 @@ def train_on_folder(
         on_batch=telling.batch,
         on_epoch=telling.epoch,
     )
+    return trained, _measured(captioner, training, validation, out)
+
+
+def _checked(data: Path, out: Path, telling: Telling, *, resume: bool) -> list[Sample]:
+    """The training samples; what is missing must be told now, not after the first epoch."""
+    if out.is_dir():
+        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+    if state_path(out).exists() and not resume:
+        telling.note(
+            f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
+        )
+    text_scores(["a"], [["a"]])
+    samples = load_samples(data, "train")
+    load_samples(data, "val")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainError(f"{out.parent} cannot be made ({error.strerror}); choose another --out") from error
+    return samples
+
+
+def _measured(captioner: Captioner, training: Split, validation: Split, out: Path) -> Evaluation:
+    """Fit the confidence, score the captioner and write its checkpoint with both in the record."""
     calibration = calibrate(captioner, validation)
     if calibration is not None:
         captioner.record = {**captioner.record, "calibration": asdict(calibration)}
     scores = evaluate(captioner, validation, training.sentences)
     captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
     save(captioner, out)
-    return trained, scores
+    return scores
 
 
 def evaluate_on_folder(
