@@ -42,8 +42,9 @@ check: $(VENV)/.dev  ## style, types and who may import whom
 bench: $(VENV)/.dev  ## speed and memory, side by side with the peers
 	$(BIN)/python benchmarks/run.py
 
-bench-quality: $(VENV)/.dev  ## how right the default model is on ../shared/bench
-	$(BIN)/python benchmarks/quality.py
+bench-quality: $(VENV)/.dev  ## how right the default model is on ../shared/bench (ARGS='--seeds FILE ...')
+	$(BIN)/python benchmarks/quality.py $(ARGS)
+	$(BIN)/python benchmarks/timelines.py
 
 clean:  ## the virtual environment, caches and the demo's output
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,131 +1,276 @@
-"""How right the narrations are on the benchmark in ../shared/bench, beside its baselines.
+"""How right the narrations are on the benchmark in ../shared/bench, step by step and beside its baselines.
 
-    python benchmarks/quality.py [--checkpoint FILE] [--keep DIR]
+    python benchmarks/quality.py [--keep DIR] [--checkpoint FILE] [--seeds FILE ...]
+        [--ablation NAME=FILE,FILE ...] [--loco CAMERA=FILE,FILE ...]
 
-Writes the pairs as pictures, describes them with `narrated describe --pairs`, scores them and the baselines
-with the benchmark's own scorer, and prints one table: all visible pairs, and those of cameras that the
-model has never seen.
+The packaged model describes the pairs through the public command `narrated describe --pairs`; further seeds
+and the rows with a step switched off take the same way in this process. Everything is judged by the
+benchmark's own scorer; the counts of several seeds are added up, and the intervals draw whole cameras. A row
+is measured on all visible pairs and on the cameras that the checkpoint neither trained on nor chose anything
+by, which `models/weights/grounded.compose.json` names. With --loco, the pairs of each camera are told by
+checkpoints that were trained without it (`narrated-train train --leave-out CAMERA`), those of all others by
+the seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-BENCH, DATA = SHARED / "bench", SHARED / "data"
-UNSEEN = ("opencv_vtest", "tfl_elephant-castle", "tfl_a40", "intelprev_person-bicycle-car")
-"""Cameras of the benchmark that the packaged checkpoint was not trained on. All but vtest served as
-validation: they chose the epoch and the thresholds."""
+from predictors import (
+    BENCH,
+    DATA,
+    LABELS,
+    STEPS,
+    Predictions,
+    baseline,
+    by_command,
+    in_process,
+    pictures,
+)
 
+from models import SHIPPED
+from models.checkpoint import read_checkpoint
+
+COMPOSED = SHIPPED["grounded"].with_name("grounded.compose.json")
 BASELINES = ("constant", "guess", "detector")
-FIGURES = (
-    "FULL_F1", "precision", "recall", "F1", "type acc", "polarity acc", "object family", "position acc",
-    "false alarms", "missed",
-)  # fmt: skip
+HEADINGS = {
+    "precision": "precision",
+    "recall": "recall",
+    "type acc": "type",
+    "polarity acc": "polarity",
+    "object family": "family",
+    "position acc": "place",
+    "exact count": "exact count",
+    "false alarms": "false alarms",
+    "missed": "missed",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A predictor: what it says, once for each seed."""
+
+    name: str
+    seeds: Sequence[Predictions]
+
+
+@dataclass(frozen=True)
+class Line:
+    """How right a row is on some pairs.
+
+    Attributes:
+        figures: the scorer's, and "exact count".
+        interval: of FULL_F1, 95 %, drawing cameras.
+        seeds: FULL_F1 of each seed.
+    """
+
+    figures: Mapping[str, float]
+    interval: tuple[float, float]
+    seeds: tuple[float, ...]
 
 
 def main() -> None:
-    """Print the table; write the raw results where --json says."""
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("--checkpoint", type=Path, help="another checkpoint than the packaged one")
-    arguments.add_argument("--keep", type=Path, help="folder for the pictures, predictions and scores")
-    arguments.add_argument("--unseen", nargs="*", default=UNSEEN, help="cameras that training never saw")
-    chosen = arguments.parse_args()
-    if not BENCH.is_dir():
-        sys.exit("no narration benchmark beside the checkout (../shared/bench): nothing to measure")
+    """Print the tables."""
+    chosen = options().parse_args()
+    if not (LABELS.is_file() and (DATA / "clips").is_dir()):
+        print("skipped: no narration benchmark beside the checkout (../shared/bench, ../shared/data/clips)")
+        return
+    pairs = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    cameras = {pair["camera"] for pair in pairs}
+    left_out = dict(chosen.loco)
+    for camera, files in left_out.items():
+        check_left_out(camera, files, cameras)
+    scorer = loaded_scorer()
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        labels = BENCH / "visible" / "pairs.jsonl"
-        predictions = {name: _baseline(name, labels, folder) for name in BASELINES}
-        predictions["narrated"] = _narrated(labels, folder, chosen.checkpoint)
-        unseen = _of_cameras(labels, chosen.unseen, folder)
-        for title, pairs in (("all visible pairs", labels), ("cameras never seen in training", unseen)):
-            _table(title, pairs, predictions, folder)
+        rows = measured(pairs, chosen, folder)
+        table("All visible pairs", pairs, rows, scorer)
+        trained, chosen_by = seen_cameras(cameras)
+        unseen = [p for p in pairs if p["camera"] not in trained | chosen_by]
+        if trained and unseen:
+            kept = [row for row in rows if "leave-one-camera-out" not in row.name]
+            table("Cameras that neither training nor validation saw", unseen, kept, scorer)
+        if left_out:
+            own = [p for p in pairs if p["camera"] in left_out]
+            kept = [row for row in rows if row.name in BASELINES or row.name.startswith("grounded")]
+            table("Cameras of training, which leave-one-camera-out leaves out", own, kept, scorer)
 
 
-def _baseline(name: str, labels: Path, folder: Path) -> Path:
-    out = folder / f"{name}.jsonl"
-    weights = DATA / "weights" / "yolox_nano_416_coco.onnx"
-    if not out.exists():
-        _run(
-            BENCH / "baselines.py",
-            name,
-            labels,
-            "--out",
-            out,
-            "--clips",
-            DATA / "clips",
-            "--weights",
-            weights,
-        )
-    return out
-
-
-def _narrated(labels: Path, folder: Path, checkpoint: Path | None) -> Path:
-    """Predictions of this project's model, made through its public command."""
-    pictures = folder / "png"
-    if not pictures.exists():
-        _run(BENCH / "extract.py", labels, "--clips", DATA / "clips", "--out", pictures)
-    pairs = folder / "describe.jsonl"
-    ids = [json.loads(line)["id"] for line in labels.read_text().splitlines()]
-    pairs.write_text(
-        "".join(
-            json.dumps({"id": i, "before": f"png/{i}_before.png", "after": f"png/{i}_after.png"}) + "\n"
-            for i in ids
-        )
+def options() -> argparse.ArgumentParser:
+    """What the command line may say."""
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
+    parser.add_argument("--checkpoint", type=Path, help="a grounded checkpoint in place of the packaged one")
+    parser.add_argument("--seeds", type=Path, nargs="+", default=[], help="the same training, other seeds")
+    parser.add_argument(
+        "--ablation", type=_named_files, action="append", default=[], help="NAME=FILE,...: a further row"
     )
-    out = folder / "narrated.jsonl"
-    command = [Path(sys.executable).with_name("narrated"), "describe", "--pairs", pairs, "--out", out]
-    subprocess.run([*command, *(["--captioner-file", checkpoint] if checkpoint else [])], check=True)
-    return out
+    parser.add_argument(
+        "--loco", type=_named_files, action="append", default=[], help="CAMERA=FILE,...: trained without it"
+    )
+    parser.add_argument("--keep", type=Path, help="folder for the pictures, predictions and scores")
+    parser.add_argument("--without-steps", action="store_true", help="leave out the rows with a step off")
+    return parser
 
 
-def _of_cameras(labels: Path, cameras: Sequence[str], folder: Path) -> Path:
-    """The labels of these cameras only."""
-    out = folder / "unseen.jsonl"
-    kept = [line for line in labels.read_text().splitlines() if json.loads(line)["camera"] in cameras]
-    out.write_text("".join(line + "\n" for line in kept))
-    return out
+def measured(pairs: Sequence[Mapping[str, Any]], chosen: argparse.Namespace, folder: Path) -> list[Row]:
+    """Every row of the tables."""
+    paths = pictures([pair["id"] for pair in pairs], folder)
+    every = list(paths.values())
+    seeds: list[Path | None] = [chosen.checkpoint, *chosen.seeds]
+    rows = [Row(name, [baseline(name, folder)]) for name in BASELINES]
+    rows.append(Row("plain DDLA", [by_command(every, folder, "--captioner", "ddla")]))
+    own = ("--captioner-file", str(chosen.checkpoint)) if chosen.checkpoint else ()
+    told = [by_command(every, folder, *own), *(in_process(every, seed) for seed in chosen.seeds)]
+    rows.append(Row("grounded", told[:1]))
+    if len(told) > 1:
+        rows.append(Row(f"grounded, {len(told)} seeds", told))
+    if chosen.loco:
+        files = dict(chosen.loco)
+        of_camera = {c: [paths[p["id"]] for p in pairs if p["camera"] == c] for c in files}
+        apart = {c: [in_process(of_camera[c], file) for file in each] for c, each in files.items()}
+        rows.append(Row("grounded, leave-one-camera-out", left_out_seeds(told, list(apart.values()))))
+    steps = () if chosen.without_steps else STEPS
+    rows += [Row(f"- {step.name}", [in_process(every, seed, step) for seed in seeds]) for step in steps]
+    rows += [Row(f"- {name}", [in_process(every, file) for file in each]) for name, each in chosen.ablation]
+    (folder / "predictions.json").write_text(json.dumps({row.name: row.seeds for row in rows}))
+    return rows
 
 
-def _table(title: str, labels: Path, predictions: dict[str, Path], folder: Path) -> None:
-    pairs = [json.loads(line) for line in labels.read_text().splitlines()]
-    if not pairs:
-        return
+def left_out_seeds(told: Sequence[Predictions], apart: Sequence[Sequence[Predictions]]) -> list[Predictions]:
+    """The k-th seed's predictions, each left-out camera's replaced by its k-th checkpoint's."""
+    count = max(len(each) for each in apart)
+    joined = []
+    for k in range(count):
+        one = dict(told[k % len(told)])
+        for each in apart:
+            one.update(each[k % len(each)])
+        joined.append(one)
+    return joined
+
+
+def check_left_out(camera: str, files: Sequence[Path], cameras: Collection[str]) -> None:
+    """Refuse a camera that the benchmark does not have, and a checkpoint that saw it."""
+    if camera not in cameras:
+        sys.exit(f"--loco {camera}: the benchmark's cameras are {', '.join(sorted(cameras))}")
+    for file in files:
+        without = read_checkpoint(file).record.get("left_out", [])
+        if not any(same_camera(camera, name) for name in without):
+            sys.exit(f"--loco {camera}: {file} was trained without {without or 'leaving out any camera'}")
+
+
+def seen_cameras(cameras: Collection[str], composed: Path = COMPOSED) -> tuple[set[str], set[str]]:
+    """The benchmark's cameras that lent footage to training, and those that lent it to validation."""
+    if not composed.is_file():
+        return set(), set()
+    report = json.loads(composed.read_text(encoding="utf-8"))["report"]
+
+    def among(names: Sequence[str]) -> set[str]:
+        return {camera for camera in cameras if any(same_camera(camera, name) for name in names)}
+
+    return among(report["train_cameras"]), among(report["val_cameras"])
+
+
+def same_camera(camera: str, name: str) -> bool:
+    """Whether the benchmark's camera is the one of that name; names of footage may say more."""
+    return name == camera or name.startswith(f"{camera}-")
+
+
+def scored(scorer: ModuleType, pairs: Sequence[Mapping[str, Any]], row: Row) -> Line:
+    """A row's figures on some pairs."""
+    counters, units, alone = [], [], []
+    for told in row.seeds:
+        own = [counted(scorer, pair, told.get(pair["id"], [])) for pair in pairs]
+        alone.append(scorer.figures(scorer.total(own))["FULL_F1"])
+        counters += own
+        units += [pair["camera"] for pair in pairs]
+    total = scorer.total(counters)
+    figures = {**scorer.figures(total), "exact count": scorer.div(total["number_right"], total["numbers"])}
+    low, high = scorer.bootstrap(counters, units)["FULL_F1"]
+    return Line(figures, (low, high), tuple(alone))
+
+
+def counted(
+    scorer: ModuleType, pair: Mapping[str, Any], sentences: Sequence[Mapping[str, Any]]
+) -> Counter[str]:
+    """The scorer's counts of a pair, and the numbers said, which it does not count.
+
+    Of each sentence that it matches with a label of several objects (count > 1): whether it says just that
+    number, as a word or a digit, by the scorer's own reading.
+    """
+    counts = Counter(scorer.score_pair(pair, sentences))
+    said = [{"claim": scorer.parse(s["text"]), "box": s.get("box")} for s in sentences]
+    said = [s for s in said if not s["claim"]["none"]]
+    for sentence, (label, _) in zip(said, scorer.assign(said, pair["changes"]), strict=True):
+        count = 1 if label is None else pair["changes"][label].get("count", 1)
+        if count > 1:
+            claim = sentence["claim"]
+            counts.update(numbers=1, number_right=claim["count"] == count and not claim["open"])
+    return counts
+
+
+def loaded_scorer() -> ModuleType:
+    """score.py of the benchmark."""
+    spec = importlib.util.spec_from_file_location("score", BENCH / "score.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{BENCH / 'score.py'} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def table(
+    title: str,
+    pairs: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
+    scorer: ModuleType,
+    show: Callable[[str], None] = print,
+) -> None:
+    """Markdown, a line a row."""
     cameras = sorted({p["camera"] for p in pairs})
-    print(f"\n**{title}**: {len(pairs)} pairs of {len(cameras)} cameras ({', '.join(cameras)})\n")
-    print("| predictor | " + " | ".join(FIGURES) + " |\n|" + "---|" * (len(FIGURES) + 1))
-    for name, file in predictions.items():
-        scores = _score(labels, file, folder, {p["id"] for p in pairs})
-        low, high = scores["ci95"]["FULL_F1"]
-        cells = [f"{scores['all'][k]:.3f}" for k in FIGURES]
-        cells[0] += f" [{low:.2f}, {high:.2f}]"
-        print(f"| {name} | " + " | ".join(cells) + " |")
+    groups = sum(c.get("count", 1) > 1 for p in pairs for c in p["changes"])
+    negatives = sum(not any(c["salient"] for c in p["changes"]) for p in pairs)
+    show(
+        f"\n**{title}**: {len(pairs)} pairs, {negatives} of them without a salient change, {groups} labels "
+        f"of several objects; {len(cameras)} cameras ({', '.join(cameras)})\n"
+    )
+    show("| predictor | FULL_F1 [95 % by camera] | seeds | " + " | ".join(HEADINGS.values()) + " |")
+    show("|" + "---|" * (len(HEADINGS) + 3))
+    for row in rows:
+        show(line_of(row.name, scored(scorer, pairs, row)))
 
 
-def _score(labels: Path, predictions: Path, folder: Path, ids: set[str]) -> dict[str, Any]:
-    kept = folder / "kept.jsonl"
-    lines = predictions.read_text().splitlines()
-    kept.write_text("".join(line + "\n" for line in lines if json.loads(line)["id"] in ids))
-    result = folder / f"{labels.stem}-{predictions.stem}-scores.json"
-    _run(BENCH / "score.py", labels, kept, "--json", result, "--by", "camera", quiet=True)
-    scores: dict[str, Any] = json.loads(result.read_text())
-    return scores
+def line_of(name: str, line: Line) -> str:
+    """A row of the table."""
+    low, high = line.interval
+    alone = sorted(line.seeds)
+    seeds = f"{_plain(alone[0])} to {_plain(alone[-1])}" if len(alone) > 1 else ""
+    cells = [_plain(line.figures[k]) for k in HEADINGS]
+    headline = f"{_plain(line.figures['FULL_F1'])} [{_plain(low)}, {_plain(high)}]"
+    return f"| {name} | {headline} | {seeds} | {' | '.join(cells)} |"
 
 
-def _run(*command: object, quiet: bool = False) -> None:
-    output = subprocess.DEVNULL if quiet else None
-    subprocess.run([sys.executable, *map(str, command)], check=True, stdout=output, stderr=output)
+def _plain(value: float) -> str:
+    """Three decimals, without the leading zero."""
+    return "-" if value != value else f"{value:.3f}".removeprefix("0")  # noqa: PLR0124 - NaN
+
+
+def _named_files(text: str) -> tuple[str, list[Path]]:
+    name, equals, files = text.partition("=")
+    if not (name and equals and files):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=FILE or NAME=FILE,FILE")
+    return name, [Path(file) for file in files.split(",")]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ Runs `narrated replay --json` over every clip of events.jsonl. A sentence tells 
 or more, disappeared or fewer) and object family agree and its time, that of the sentence where it has one,
 else of the after frame, lies within the event's tolerance; each event is told once, each sentence tells as
 many events as it counts objects. What tells no event, not even a marginal one, is false: a narration that
-holds such a sentence is a false narration. Places are not judged here; `quality.py` does that.
+holds such a sentence is a false narration. A sentence that counts more objects than it tells events is
+miscounted, which is shown beside. Places are not judged here; `quality.py` does that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -57,6 +59,7 @@ class Score:
     found: int
     missed: tuple[dict[str, Any], ...]
     false: tuple[Said, ...]
+    miscounted: tuple[Said, ...] = ()
 
     @property
     def false_narrations(self) -> int:
@@ -98,7 +101,7 @@ def score(events: Sequence[dict[str, Any]], sentences: Sequence[Said], minutes: 
             if alike and apart <= event["tolerance"]:
                 gains[row, column] = (SALIENT if event["salient"] else MARGINAL) - apart / 10
     told = [(r, c) for r, c in zip(*linear_sum_assignment(-gains), strict=True) if gains[r, c] > 0]
-    rows, right = {r for r, _ in told}, {slots[c] for _, c in told}
+    rows, right = {r for r, _ in told}, Counter(slots[c] for _, c in told)
     salient = [r for r, event in enumerate(events) if event["salient"]]
     return Score(
         minutes,
@@ -106,6 +109,7 @@ def score(events: Sequence[dict[str, Any]], sentences: Sequence[Said], minutes: 
         len(rows.intersection(salient)),
         tuple(events[r] for r in salient if r not in rows),
         tuple(said for k, said in enumerate(sentences) if k not in right),
+        tuple(said for k, said in enumerate(sentences) if 0 < right[k] < said.count),
     )
 
 
@@ -131,8 +135,8 @@ def timelines() -> dict[str, tuple[list[dict[str, Any]], float]]:
 def table(scores: dict[str, Score]) -> str:
     """Markdown: a line a clip, all of them, then every miss and every false sentence."""
     lines = [
-        "| clip | events | found | false sentences | false narrations a minute |",
-        "|---|---|---|---|---|",
+        "| clip | events | found | false sentences | false narrations a minute | miscounted |",
+        "|---|---|---|---|---|---|",
     ]
     whole = Score(
         sum(s.minutes for s in scores.values()),
@@ -140,14 +144,18 @@ def table(scores: dict[str, Score]) -> str:
         sum(s.found for s in scores.values()),
         tuple(m for s in scores.values() for m in s.missed),
         tuple(f for s in scores.values() for f in s.false),
+        tuple(m for s in scores.values() for m in s.miscounted),
     )
     for name, s in [*scores.items(), ("**all**", whole)]:
         share, rate = s.found / max(s.events, 1), s.false_narrations / s.minutes
-        lines.append(f"| {name} | {s.events} | {s.found} ({share:.2f}) | {len(s.false)} | {rate:.2f} |")
+        counts = f"{len(s.false)} | {rate:.2f} | {len(s.miscounted)}"
+        lines.append(f"| {name} | {s.events} | {s.found} ({share:.2f}) | {counts} |")
     for name, s in scores.items():
         lines += ["", f"{name}"]
         lines += [f"* missed: {e['t']:.1f} s, {e['object']} {e['type']} {e['place']}" for e in s.missed]
-        lines += [f"* false: {f.seconds:.1f} s, {f.text}" for f in sorted(s.false, key=lambda f: f.seconds)]
+        for what, said in (("false", s.false), ("miscounted", s.miscounted)):
+            ordered = sorted(said, key=lambda one: one.seconds)
+            lines += [f"* {what}: {one.seconds:.1f} s, {one.text}" for one in ordered]
     return "\n".join(lines)
 
 
@@ -161,9 +169,8 @@ def main() -> None:
     arguments.add_argument("--keep", type=Path, help="folder for the records, one file a clip")
     chosen = arguments.parse_args()
     if not (EVENTS.is_file() and CLIPS.is_dir()):
-        sys.exit(
-            "no timelines beside the checkout (../shared/bench, ../shared/data/clips): nothing to measure"
-        )
+        print("skipped: no timelines beside the checkout (../shared/bench, ../shared/data/clips)")
+        return
     options = ["--captioner-file", str(chosen.checkpoint)] if chosen.checkpoint else []
     options += ["--captioner", chosen.captioner] if chosen.captioner else []
     scores = {}

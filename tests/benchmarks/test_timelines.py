@@ -72,6 +72,8 @@ def test_each_event_is_told_once_and_a_plural_tells_several(timelines: ModuleTyp
     assert (once.found, len(once.false), once.false_narrations) == (1, 1, 1)
     both = timelines.said_in([record(NINE, sentence(count=2))], START)
     assert timelines.score([event(9.0), event(9.2)], both, 1.0).found == 2
+    alone = timelines.score([event(9.0)], both, 1.0)
+    assert (alone.found, alone.false, len(alone.miscounted)) == (1, (), 1)
 
 
 def test_marginal_events_may_be_told_and_never_take_a_salient_ones_sentence(timelines: ModuleType) -> None:
@@ -84,6 +86,6 @@ def test_marginal_events_may_be_told_and_never_take_a_salient_ones_sentence(time
 def test_the_table_lists_every_miss_and_every_false_sentence(timelines: ModuleType) -> None:
     told = timelines.said_in([record(NINE, sentence(thing="person"), sentence(thing="dog"))], START)
     text = timelines.table({"yard.mp4": timelines.score([event(9.0)], told, 0.5)})
-    assert "| yard.mp4 | 1 | 0 (0.00) | 2 | 2.00 |" in text
+    assert "| yard.mp4 | 1 | 0 (0.00) | 2 | 2.00 | 0 |" in text
     assert "* missed: 9.0 s, car appeared on the left" in text
     assert text.count("* false: 9.0 s") == 2

@@ -1,0 +1,168 @@
+"""What a pair with six clusters costs the default captioner on a CPU, stage by stage; prints a table.
+
+    python benchmarks/bench_pair.py [--threads 2] [--rounds 40] [--checkpoint FILE]
+
+Each figure is the least of all rounds, the median beside it: other programs can only make a round slower. The
+whole is `find_changes` and `narrate` of one pair, from RGB frames to finished sentences. The stages are
+measured one by one, with what comes before them done: the difference and its clusters; the crops; the
+encoder's maps of them; the heads (what is on each side, links, the facts to be told); the words. What remains
+of the whole is outlines, colours and the hashes of the pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+import av
+import cv2
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from models import load_captioner
+from models.captioner import Captioner
+from models.encoder import EfficientNetLite0
+from models.perception import crop_levels
+from pipeline.batch import pair_batch
+from pipeline.changes import Change, ChangeOptions, find_changes
+from pipeline.narration import narrate
+from pipeline.pairs import FramePair
+from pipeline.sources import Clock, Frame, Image
+
+CLUSTERS = 6
+VTEST = Path(__file__).resolve().parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Held:
+    """A picture that is there already."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    def rgb(self) -> Image:
+        """The picture."""
+        return self._image
+
+
+def frame_pair(before: Image, after: Image) -> FramePair:
+    """Two images as a pair that waits to be narrated."""
+    grey = [np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8) for image in (before, after)]
+    frames = [
+        Frame("yard", START + timedelta(seconds=k), Clock.FILE, k, plane, Held(image))
+        for k, (image, plane) in enumerate(zip((before, after), grey, strict=True))
+    ]
+    return FramePair(frames[0], frames[1], 10.0)
+
+
+def made() -> tuple[Image, Image]:
+    """1080p: texture, sensor noise, six figures of a head and a body that came."""
+    random = np.random.default_rng(0)
+    texture = cv2.GaussianBlur(random.normal(120, 400, (1080, 1920, 3)), (0, 0), 6).clip(0, 255)
+    before, after = (
+        np.clip(texture + random.normal(0, 4, texture.shape), 0, 255).astype(np.uint8) for _ in "ab"
+    )
+    for k in range(CLUSTERS):
+        x, y = 180 + 300 * k, 300 + 90 * (k % 3)
+        cv2.ellipse(after, (x, y + 110), (40, 90), 0, 0, 360, (60 + 20 * k, 30, 40), -1)
+        cv2.circle(after, (x, y), 24, (200, 160, 130), -1)
+    return before, after
+
+
+def found(options: ChangeOptions, captioner: Captioner) -> Iterator[tuple[str, FramePair]]:
+    """A made pair and, where the footage is there, one of vtest, both with six clusters."""
+    pair = frame_pair(*made())
+    yield "made, 1920x1080", pair
+    if not VTEST.exists():
+        return
+    with av.open(VTEST) as container:
+        frames = [
+            f.to_ndarray(format="rgb24") for k, f in enumerate(container.decode(video=0)) if k % 20 == 0
+        ]
+    for after in frames[1:]:
+        pair = frame_pair(frames[0], after)
+        if len(find_changes([pair], options, captioner.salience)[0].clusters) == CLUSTERS:
+            yield "vtest, 768x576", pair
+            return
+
+
+def milliseconds(call: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Least and median time of a call, after two to warm up."""
+    call()
+    call()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        times.append(1000 * (time.perf_counter() - start))
+    return min(times), median(times)
+
+
+def stages(
+    pair: FramePair, options: ChangeOptions, captioner: Captioner, rounds: int
+) -> dict[str, tuple[float, float]]:
+    """Times by name."""
+
+    def differing() -> list[Change]:
+        return find_changes([pair], options, captioner.salience)
+
+    changes = differing()
+    clusters = len(changes[0].clusters)
+    if clusters != CLUSTERS:
+        raise ValueError(f"the pair has {clusters} clusters, not {CLUSTERS}")
+    batch, encoder = pair_batch(changes, captioner), captioner.encoder
+    crops = batch.crops
+    if crops is None or not isinstance(encoder, EfficientNetLite0):
+        raise ValueError(f"captioner {captioner.name} looks at whole frames: bench_models.py measures it")
+    with torch.inference_mode():
+        known = replace(batch, crops=None, levels=crop_levels(encoder, crops))
+        heads = milliseconds(lambda: captioner.encode(known), rounds)
+        maps = milliseconds(lambda: crop_levels(encoder, crops), rounds)
+    told = milliseconds(lambda: captioner.describe(known), rounds)
+    return {
+        "difference, clusters": milliseconds(differing, rounds),
+        "crops": milliseconds(lambda: pair_batch(changes, captioner), rounds),
+        "encoder": maps,
+        "heads": heads,
+        "words": (told[0] - heads[0], told[1] - heads[1]),
+        "whole": milliseconds(lambda: narrate(differing(), captioner), rounds),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    cv2.setNumThreads(asked.threads)
+    captioner = load_captioner(asked.checkpoint)
+    options = ChangeOptions.of(captioner.record.get("changes", {}))
+    table = Table(title=f"ms a pair, {CLUSTERS} clusters, {asked.threads} threads: least (median)")
+    table.add_column("stage")
+    measured = {
+        name: stages(pair, options, captioner, asked.rounds) for name, pair in found(options, captioner)
+    }
+    for name in measured:
+        table.add_column(name, justify="right")
+    first = next(iter(measured.values()))
+    for stage in first:
+        table.add_row(stage, *(f"{each[stage][0]:.1f} ({each[stage][1]:.1f})" for each in measured.values()))
+    Console().print(table)
+    for name, pair in found(options, captioner):
+        sentences = narrate(find_changes([pair], options, captioner.salience), captioner)[0].sentences
+        print(f"{name}: {' '.join(s.text for s in sentences)}")
+
+
+if __name__ == "__main__":
+    main()
