@@ -51,6 +51,7 @@ HEADINGS = {
     "object family": "family",
     "position acc": "place",
     "exact count": "exact count",
+    "of several": "of several",
     "false alarms": "false alarms",
     "missed": "missed",
 }
@@ -69,7 +70,7 @@ class Line:
     """How right a row is on some pairs.
 
     Attributes:
-        figures: the scorer's, and "exact count".
+        figures: the scorer's, "exact count" of all matched labels, and of those "of several" objects.
         interval: of FULL_F1, 95 %, drawing cameras.
         seeds: FULL_F1 of each seed.
     """
@@ -196,7 +197,11 @@ def scored(scorer: ModuleType, pairs: Sequence[Mapping[str, Any]], row: Row) -> 
         counters += own
         units += [pair["camera"] for pair in pairs]
     total = scorer.total(counters)
-    figures = {**scorer.figures(total), "exact count": scorer.div(total["number_right"], total["numbers"])}
+    figures = {
+        **scorer.figures(total),
+        "exact count": scorer.div(total["number_right"], total["numbers"]),
+        "of several": scorer.div(total["group_right"], total["groups"]),
+    }
     low, high = scorer.bootstrap(counters, units)["FULL_F1"]
     return Line(figures, (low, high), tuple(alone))
 
@@ -204,20 +209,38 @@ def scored(scorer: ModuleType, pairs: Sequence[Mapping[str, Any]], row: Row) -> 
 def counted(
     scorer: ModuleType, pair: Mapping[str, Any], sentences: Sequence[Mapping[str, Any]]
 ) -> Counter[str]:
-    """The scorer's counts of a pair, and the numbers said, which it does not count.
+    """The scorer's counts of a pair, and the numbers told, which it does not count.
 
-    Of each sentence that it matches with a label of several objects (count > 1): whether it says just that
-    number, as a word or a digit, by the scorer's own reading.
+    Of each label that sentences are matched with: whether these tell as many objects as it has, by the
+    scorer's own reading and matching. What a plural sentence tells of further labels is theirs; an object
+    that is told as gone here and come there is one; "several" is no number.
     """
     counts = Counter(scorer.score_pair(pair, sentences))
     said = [{"claim": scorer.parse(s["text"]), "box": s.get("box")} for s in sentences]
     said = [s for s in said if not s["claim"]["none"]]
-    for sentence, (label, _) in zip(said, scorer.assign(said, pair["changes"]), strict=True):
-        count = 1 if label is None else pair["changes"][label].get("count", 1)
-        if count > 1:
-            claim = sentence["claim"]
-            counts.update(numbers=1, number_right=claim["count"] == count and not claim["open"])
+    told: dict[int, Counter[str]] = {}
+    for sentence, (label, covered) in zip(said, scorer.assign(said, pair["changes"]), strict=True):
+        if label is None:
+            continue
+        claim, own = sentence["claim"], told.setdefault(label, Counter())
+        number = claim["count"] - sum(pair["changes"][k].get("count", 1) for k in covered)
+        sides = {"appeared": ("after",), "more": ("after",), "disappeared": ("before",), "fewer": ("before",)}
+        for side in sides.get(claim["type"], ("before", "after")):
+            own[side] += number
+        own["open"] += claim["open"]
+    for label, own in told.items():
+        change = pair["changes"][label]
+        right = not own["open"] and max(own["before"], own["after"]) in _numbers(change)
+        counts.update(numbers=1, number_right=right)
+        if change.get("count", 1) > 1:
+            counts.update(groups=1, group_right=right)
     return counts
+
+
+def _numbers(change: Mapping[str, Any]) -> set[int]:
+    """How many objects a label has: a rider and his bicycle may be told as one or as two."""
+    count = change.get("count", 1)
+    return {count, change.get("parts") or count}
 
 
 def loaded_scorer() -> ModuleType:

@@ -58,27 +58,51 @@ def said(text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.footage
 @pytest.mark.parametrize(
-    ("text", "right"),
+    ("texts", "right"),
     [
-        ("Two people have appeared on the left.", 1),
-        ("2 people have appeared on the left.", 1),
-        ("Three people have appeared on the left.", 0),
-        ("A person has appeared on the left.", 0),
-        ("Several people have appeared on the left.", 0),
+        (["Two people have appeared on the left."], 1),
+        (["2 people have appeared on the left."], 1),
+        (["A person has appeared.", "A person has appeared."], 1),
+        (["Three people have appeared on the left."], 0),
+        (["A person has appeared on the left."], 0),
+        (["Several people have appeared on the left."], 0),
     ],
 )
-def test_only_the_very_number_is_an_exact_count(
-    quality: ModuleType, scorer: ModuleType, text: str, right: int
+def test_all_sentences_about_a_label_together_tell_its_number(
+    quality: ModuleType, scorer: ModuleType, texts: list[str], right: int
 ) -> None:
-    counts = quality.counted(scorer, pair(), said(text))
+    counts = quality.counted(scorer, pair(), [s for text in texts for s in said(text)])
     assert (counts["numbers"], counts["number_right"]) == (1, right)
-    assert counts["matched"] == 1
+    assert (counts["groups"], counts["group_right"]) == (1, right)
+    assert counts["matched"] == len(texts)
 
 
 @pytest.mark.footage
-def test_one_object_needs_no_number(quality: ModuleType, scorer: ModuleType) -> None:
-    assert quality.counted(scorer, pair(1), said("A person has appeared."))["numbers"] == 0
+def test_what_is_told_of_a_single_object_is_counted_but_no_group(
+    quality: ModuleType, scorer: ModuleType
+) -> None:
+    alone = quality.counted(scorer, pair(1), said("A person has appeared."))
+    assert (alone["numbers"], alone["number_right"], alone["groups"]) == (1, 1, 0)
+    assert quality.counted(scorer, pair(1), said("Two people have appeared."))["number_right"] == 0
     assert quality.counted(scorer, pair(), said("Nothing has changed."))["numbers"] == 0
+
+
+@pytest.mark.footage
+def test_one_who_left_here_and_came_there_is_one(quality: ModuleType, scorer: ModuleType) -> None:
+    moved = pair(1)
+    moved["changes"][0] |= {"type": "moved", "identity": "unsure", "box_before": [0.2, 0.2, 0.2, 0.4]}
+    twice = [*said("The person is gone."), *said("A person has appeared.")]
+    counts = quality.counted(scorer, moved, twice)
+    assert (counts["matched"], counts["numbers"], counts["number_right"]) == (2, 1, 1)
+
+
+@pytest.mark.footage
+def test_a_plural_that_covers_two_labels_counts_both(quality: ModuleType, scorer: ModuleType) -> None:
+    two = pair(1)
+    beside = {**two["changes"][0], "box_after": [0.35, 0.2, 0.2, 0.4]}
+    two["changes"].append(beside)
+    wide = [{"text": "Two people have appeared.", "box": [0.2, 0.2, 0.35, 0.4], "confidence": 0.9}]
+    assert quality.counted(scorer, two, wide)["number_right"] == 1
 
 
 @pytest.mark.footage
