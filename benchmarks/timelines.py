@@ -1,6 +1,6 @@
 """Which events of whole clips a replay tells, and what it tells besides: ../shared/bench, events.jsonl.
 
-    python benchmarks/timelines.py [--checkpoint FILE] [--captioner NAME] [--keep DIR]
+    python benchmarks/timelines.py [--checkpoint FILE] [--captioner NAME] [--loco CAMERA=FILE] [--keep DIR]
 
 Runs `narrated replay --json` over every clip of events.jsonl. A sentence tells an event where type (appeared
 or more, disappeared or fewer) and object family agree and its time, that of the sentence where it has one,
@@ -166,6 +166,9 @@ def main() -> None:
     )
     arguments.add_argument("--checkpoint", type=Path, help="another checkpoint than the packaged one")
     arguments.add_argument("--captioner", help="a packaged captioner by its name")
+    arguments.add_argument(
+        "--loco", action="append", default=[], help="CAMERA=FILE: a checkpoint that was trained without it"
+    )
     arguments.add_argument("--keep", type=Path, help="folder for the records, one file a clip")
     chosen = arguments.parse_args()
     if not (EVENTS.is_file() and CLIPS.is_dir()):
@@ -173,12 +176,14 @@ def main() -> None:
         return
     options = ["--captioner-file", str(chosen.checkpoint)] if chosen.checkpoint else []
     options += ["--captioner", chosen.captioner] if chosen.captioner else []
+    left_out = dict(each.split("=", 1) for each in chosen.loco)
     scores = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         for clip, (events, minutes) in timelines().items():
-            records = replayed(CLIPS / clip, options)
+            own = left_out.get(Path(clip).stem)
+            records = replayed(CLIPS / clip, ["--captioner-file", own] if own else options)
             (folder / f"{clip}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
             scores[clip] = score(events, said_in(records, START), minutes)
     print(table(scores))
