@@ -62,8 +62,7 @@ def adapt(
     with training_progress(_say) as telling:
         adapted = adapt_to_clips(options, command=_command(options), telling=telling)
     if adapted.better:
-        confidence = "fitted again" if adapted.refitted else "as before"
-        _say(f"{out}: adapted, confidence {confidence}; try it with --captioner-file {out}")
+        _say(f"{out}: adapted ({adapted.share:.0%} of the change); try it with --captioner-file {out}")
     else:
         _say(f"{out}: no better on the held-out footage, so it is the checkpoint of before, unchanged")
     if as_json:

@@ -14,7 +14,7 @@ from models import DEFAULT_CHECKPOINT, SHIPPED, load_captioner, save
 from models.checkpoint import read_checkpoint
 from models.grounded import Grounded
 from models.perception import OBJECTS
-from train.adapting import AdaptOptions, adapt
+from train.adapting import SHARES, AdaptOptions, adapt
 from train.cli import main
 from train.teacher import Detection
 
@@ -105,11 +105,12 @@ def test_adapts_to_one_camera_and_records_how(ignorant: Path, tmp_path: Path) ->
     adapted = adapt(options, command="the command")
     assert adapted.after.f1 > adapted.before.f1
     assert adapted.better
-    assert not adapted.refitted  # there is far too little to fit it on
+    assert adapted.share in SHARES
     base, new = read_checkpoint(ignorant), read_checkpoint(out)
     assert (new.words, new.arguments) == (base.words, base.arguments)
     record = new.record
     assert (record["command"], record["changes"]) == ("the command", base.record["changes"])
+    assert record["share"] == adapted.share
     assert record["adapted_from"]["sha256"] == base.sha256
     assert [len(digest) for digest in record["clips"].values()] == [64]
     (held_out,) = record["held_out"]
@@ -146,6 +147,7 @@ def test_what_is_no_better_leaves_the_checkpoint_of_before(tmp_path: Path) -> No
         AdaptOptions(tmp_path / "clips", Path("painted.onnx"), out, pairs=40, epochs=1, learning_rate=1e-12)
     )
     assert adapted.before == adapted.after
+    assert adapted.share == SHARES[0]
     assert not adapted.better
     assert out.read_bytes() == DEFAULT_CHECKPOINT.read_bytes()
     assert adapted.sha256 == read_checkpoint(DEFAULT_CHECKPOINT).sha256
