@@ -24,6 +24,8 @@ MOST_OF_A_PAIR = 20
 """Things of one side, the surest ones; an untrained network sees hundreds."""
 CONTAINED = 0.8
 """So are two of which one holds this share of the other."""
+PART, SMALLER = 0.5, 4.0
+"""... or this share of one of its own class that has so many times less area: a bottle's neck."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +119,9 @@ def _merged(things: Things) -> Things:
     """Each pair's things by falling score, without those that a surer one of the same place tells."""
     order = sorted(range(len(things)), key=lambda t: (int(things.pair[t]), -float(things.score[t])))
     shared, least, union = overlaps(things.box, things.box)
-    same = (shared > OVERLAP * union) | (shared > CONTAINED * least)
+    kind, area = things.label.argmax(1), things.box[:, 2:].prod(1)
+    part = (kind[:, None] == kind[None]) & (torch.maximum(area[:, None], area[None]) >= SMALLER * least)
+    same = (shared > OVERLAP * union) | (shared > CONTAINED * least) | (part & (shared > PART * least))
     same &= things.pair[:, None] == things.pair[None, :]
     repeated, pair = same.tolist(), things.pair.tolist()
     kept: dict[int, list[int]] = {}

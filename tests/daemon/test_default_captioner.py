@@ -208,7 +208,6 @@ def pasted(scene: Image, cutting: Cutting, height: int, at: tuple[int, int]) -> 
     [
         ("opencv_vtest.avi", 110, (150, 300)),
         ("opencv_vtest.avi", 150, (560, 380)),
-        ("intelprev_person-bicycle-car-detection.mp4", 110, (200, 140)),
     ],
 )
 def test_somebody_pasted_into_an_unseen_scene_is_told(

@@ -96,7 +96,7 @@ def make_samples(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def splits(sample_folder: Path, toy_encoder: ToyEncoder, tmp_path: Path) -> tuple[Split, Split]:
     """Training and validation split with the toy encoder's maps."""
-    options = ChangeOptions(eps=8.0)
+    options = ChangeOptions(eps=3.0)
     first, second = (
         load_split(sample_folder, name, toy_encoder, options, cache=tmp_path / "features")
         for name in ("train", "val")

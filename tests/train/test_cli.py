@@ -22,7 +22,7 @@ version: 1
 encoder: toy
 min_count: 1
 arguments: {features: 32, words: 16, hidden: 48, attention: 16}
-changes: {eps: 8.0}
+changes: {eps: 3.0}
 training: {epochs: 5, batch: 4, learning_rate: 0.005, seed: 7}
 """
 
@@ -337,7 +337,7 @@ captioner: grounded
 arguments: {width: 16, embedded: 8, blocks: 1}
 encoder: efficientnet_lite0
 min_count: 1
-changes: {eps: 8}
+changes: {eps: 3}
 training: {epochs: 1, batch: 8, learning_rate: 0.002}
 """
 

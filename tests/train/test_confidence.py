@@ -42,7 +42,7 @@ def tell(monkeypatch: pytest.MonkeyPatch) -> Told:
 
     def install(sure: Callable[[int], float], right: Callable[[int], bool]) -> None:
         def said(captioner: Grounded, split: Split, options: object) -> list[list[Sentence]]:
-            assert captioner.calibration.tolist() == [1.0, 0.0], "judged by the raw confidence"
+            assert captioner.calibration.tolist() == [1.0, 0.0, 0.5], "judged by the raw confidence"
             return [_sentences(s, sure(i), right=right(i)) for i, s in enumerate(split.samples)]
 
         monkeypatch.setattr(confidence, "described", said)
@@ -78,7 +78,8 @@ def test_too_sure_a_captioner_is_taught_modesty(
     assert fitted is not None
     assert fitted.sentences == 180
     assert fitted.error < 0.05
-    assert captioner.calibration.tolist() == pytest.approx([fitted.slope, fitted.offset])
+    assert captioner.calibration.tolist() == pytest.approx([fitted.slope, fitted.offset, fitted.threshold])
+    assert captioner.min_confidence == pytest.approx(fitted.threshold)
     for raw, meant in ((0.9, 2 / 3), (0.6, 1 / 3)):
         logit = captioner.calibration[0] * _logit(raw) + captioner.calibration[1]
         assert float(logit.sigmoid()) == pytest.approx(meant, abs=0.06)
@@ -93,7 +94,7 @@ def test_pairs_that_a_teacher_named_do_not_count(
 ) -> None:
     tell(lambda _i: 0.9, lambda i: i % 2 == 0)
     assert calibrate(captioner, many(splits, "real")) is None
-    assert captioner.calibration.tolist() == [1.0, 0.0]
+    assert captioner.calibration.tolist() == [1.0, 0.0, 0.5]
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -102,7 +103,7 @@ def test_where_all_is_right_or_all_wrong_nothing_can_be_fitted(
 ) -> None:
     tell(lambda _i: 0.9, lambda _i: right)
     assert calibrate(captioner, many(splits)) is None
-    assert captioner.calibration.tolist() == [1.0, 0.0]
+    assert captioner.calibration.tolist() == [1.0, 0.0, 0.5]
 
 
 def test_too_few_sentences_fit_nothing(captioner: Grounded, splits: tuple[Split, Split], tell: Told) -> None:

@@ -54,7 +54,7 @@ def split(make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Pat
     entries[-1].update(sentences=["nothing has changed"], changes=[])
     (folder / "val.json").write_text(json.dumps(entries))
     (folder / "val005_2.png").write_bytes((folder / "val005.png").read_bytes())
-    return load_split(folder, "val", toy_encoder, ChangeOptions(eps=8.0), cache=tmp_path / "c")
+    return load_split(folder, "val", toy_encoder, ChangeOptions(eps=3.0), cache=tmp_path / "c")
 
 
 def test_a_captioner_that_is_always_right(split: Split) -> None:

@@ -22,7 +22,7 @@ from pipeline.sources import Clock, Frame
 from train.features import FeatureError, Features, read_image, sample_features
 from train.samples import Sample, load_samples
 
-OPTIONS = ChangeOptions(eps=8.0)
+OPTIONS = ChangeOptions(eps=3.0)
 
 
 @dataclass

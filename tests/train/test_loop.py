@@ -189,7 +189,7 @@ def test_pairs_without_clusters_are_skipped_and_counted(
 def loop_changes() -> object:
     from pipeline.changes import ChangeOptions
 
-    return ChangeOptions(eps=8.0)
+    return ChangeOptions(eps=3.0)
 
 
 def test_every_epoch_shows_every_annotation_once_in_another_order(
