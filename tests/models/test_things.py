@@ -108,6 +108,20 @@ def test_a_part_is_not_told_beside_its_whole() -> None:
     assert len(found(answers)) == 2
 
 
+def test_a_small_part_that_reaches_beyond_its_whole_is_none_of_its_own() -> None:
+    answers = seen([(8, 8, 0.9), (8, 12, 0.6)], reach=0.25)
+    answers.edges[0, :, 8, 12] = 0.06
+    answers.edges[0, 2, 8, 8] = 0.26  # 58 % of the part lies within
+    assert found(answers).score.tolist() == pytest.approx([0.9])
+    other_class = answers.label.clone()
+    other_class[0, OBJECTS.index("person"), 8, 12] = 8.0
+    answers = Seen(answers.centre, other_class, answers.edges, answers.feature)
+    assert len(found(answers)) == 2
+    far = seen([(8, 8, 0.9), (8, 13, 0.6)], reach=0.25)
+    far.edges[0, :, 8, 13] = 0.06
+    assert len(found(far)) == 2, "it lies beyond"
+
+
 def test_there_are_limits() -> None:
     grid = [(r, c, 0.5 + 0.001 * (r + c)) for r in range(0, G, 2) for c in range(0, G, 2)]
     assert len(found(seen(grid, reach=0.01))) == MOST_OF_A_CROP
