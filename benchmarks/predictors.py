@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from daemon.config import CameraDefaults
 from daemon.describe import Description, PairPaths, describe, sentence_members
 from daemon.plan import camera_plan
+from daemon.settings import CameraDefaults
 from models import load_captioner
 from pipeline.changes import ChangeOptions
 

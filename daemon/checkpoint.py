@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from daemon.config import CaptionerSettings
+from daemon.settings import CaptionerSettings
 from models import DEFAULT, SHIPPED
 
 

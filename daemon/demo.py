@@ -9,7 +9,6 @@ from typing import Self
 
 from rich.console import Console
 
-from daemon.config import CameraDefaults
 from daemon.embedded import EmbeddedServer
 from daemon.inputs import find_footage
 from daemon.lines import time_line
@@ -17,6 +16,7 @@ from daemon.output import check_output
 from daemon.plan import camera_plan
 from daemon.progress import ReplayProgress
 from daemon.replay import ReplayOptions, ReplayReport, replay
+from daemon.settings import CameraDefaults
 from models.captioner import Captioner
 from pipeline.publisher import subscribe
 from pipeline.record import Record

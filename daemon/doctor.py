@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.config import Configuration
 from daemon.secrets import Secrets
+from daemon.settings import Configuration
 
 OWN_PACKAGES = ("daemon", "pipeline", "models", "train")
 """Generic names: another distribution may bring the same, and pip then silently overwrites ours."""

@@ -13,7 +13,6 @@ from types import FrameType
 
 from daemon.calibration import CalibrationStore
 from daemon.checkpoint import chosen_checkpoint
-from daemon.config import Configuration
 from daemon.device import chosen_device
 from daemon.embedded import EmbeddedServer
 from daemon.ingest import CameraThread
@@ -22,6 +21,7 @@ from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan, camera_plans
 from daemon.publishing import Publishing
 from daemon.secrets import Secrets
+from daemon.settings import Configuration
 from daemon.watch import ServiceWatch
 from models import load_captioner
 from pipeline.journal import Journal

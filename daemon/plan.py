@@ -10,8 +10,9 @@ from typing import Any
 
 import rfc8785
 
-from daemon.config import Camera, CameraDefaults, Clusters, Configuration, ConfigurationError
+from daemon.config import ConfigurationError
 from daemon.secrets import Secrets
+from daemon.settings import Camera, CameraDefaults, Clusters, Configuration
 from models.captioner import Captioner, DescribeOptions
 from models.places import Zone
 from pipeline.changes import ChangeOptions

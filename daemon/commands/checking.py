@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from daemon.commands.narrating import CaptionerChoice, CaptionerFile, ConfigurationFile, Json
-from daemon.config import CameraDefaults, Configuration, ConfigurationError, load_configuration
+from daemon.config import ConfigurationError, load_configuration
 from daemon.secrets import SecretError, Secrets
+from daemon.settings import CameraDefaults, Configuration
 
 if TYPE_CHECKING:
     from daemon.plan import CameraPlan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daemon.commands.narrating import CaptionerChoice, CaptionerFile, Device, Json
-from daemon.config import CameraDefaults
+from daemon.settings import CameraDefaults
 
 if TYPE_CHECKING:
     from daemon.describe import Description, PairError, PairPaths

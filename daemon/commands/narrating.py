@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from daemon.config import CameraDefaults, CaptionerName, Configuration, load_configuration
+from daemon.config import load_configuration
 from daemon.durations import parse_moment, parse_rate, parse_time
 from daemon.secrets import Secrets
+from daemon.settings import CameraDefaults, CaptionerName, Configuration
 
 if TYPE_CHECKING:  # torch and numba load when a verb runs, not for --help
     from daemon.ingest import Span
@@ -181,8 +182,8 @@ def _captioner(
     configuration: Configuration | None, name: str | None, path: Path | None, device: str | None
 ) -> Captioner:
     from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.config import CaptionerSettings  # noqa: PLC0415
     from daemon.device import chosen_device  # noqa: PLC0415
+    from daemon.settings import CaptionerSettings  # noqa: PLC0415
     from models import load_captioner  # noqa: PLC0415
 
     settings = configuration.captioner if configuration else CaptionerSettings()

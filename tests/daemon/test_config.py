@@ -13,17 +13,10 @@ import yaml
 from pydantic import BaseModel
 
 from daemon.checkpoint import CaptionerChoiceError, chosen_checkpoint
-from daemon.config import (
-    CaptionerName,
-    CaptionerSettings,
-    Configuration,
-    ConfigurationError,
-    configuration_schema,
-    load_configuration,
-    parse_configuration,
-)
+from daemon.config import ConfigurationError, configuration_schema, load_configuration, parse_configuration
 from daemon.plan import camera_plan, camera_plans
 from daemon.secrets import Secrets
+from daemon.settings import CaptionerName, CaptionerSettings, Configuration
 from models import DEFAULT, SHIPPED
 from models.captioner import Captioner, DescribeOptions
 from models.places import Zone
