@@ -109,6 +109,7 @@ def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | N
             beam_size=narrate.beam_size,
             zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
             colours=narrate.colours,
+            depth=narrate.depth,
         ),
     )
 

@@ -84,6 +84,10 @@ class Narrate(_Section):
         "null is the captioner's own",
     )
     colours: bool = Field(True, description="say a colour where it is sure")
+    depth: bool = Field(
+        False,
+        description="say near and far in place of bottom and top: for cameras that look ahead, not down",
+    )
     beam_size: Annotated[int, Field(ge=1, le=32)] = Field(1, description="1 is greedy decoding")
 
 

@@ -144,6 +144,8 @@ class DescribeOptions:
         zones: parts of the picture that have names; where a thing stands in one, a captioner that words its
             facts says the first such name instead of the place in the picture.
         colours: whether such a captioner says a colour where it is sure of it.
+        depth: whether it says near and far ("in the foreground on the left") in place of bottom and top:
+            true of cameras that look ahead, not of those that look down.
     """
 
     sentences: int | None = None
@@ -154,6 +156,7 @@ class DescribeOptions:
     max_words: int = 24
     zones: tuple[Zone, ...] = ()
     colours: bool = True
+    depth: bool = False
 
 
 FEATURES = 4

@@ -33,10 +33,10 @@ from models.grounding import identities, link_loss, matched, prior_loss
 from models.linking import Linker, linked
 from models.perception import OBJECTS, Perception, Seen, crop_levels, crop_masks, perception_loss
 from models.phrases import Facts, agrees, plain_sentence
-from models.places import PLACES, place, place_bin, zone_of
+from models.places import PLACES, depth_place, place, place_bin, zone_of
 from models.speaker import MOST, TYPES, Speaker
 from models.state import State
-from models.telling import LARGE, UNLIKE, Tale, grouped, tales, unexplained
+from models.telling import LARGE, UNLIKE, Tale, beside_others, grouped, tales, unexplained
 from models.things import Things, find_things, likeness, without_ghosts
 from models.vocabulary import PAD, Vocabulary, surface
 
@@ -234,7 +234,7 @@ class Grounded(Captioner):
                     return described
                 view = self._view(pairs)
                 told = self._tales(pairs, view)
-                told = grouped(told) if self.group else told
+                told = beside_others(grouped(told)) if self.group else told
                 rows = self._rows(pairs, [*told, *self._unexplained(pairs, view, told)])
                 told_rows = self._told(rows, options)
                 state = self._state(rows, pairs).select(
@@ -378,7 +378,8 @@ class Grounded(Captioner):
     ) -> Sentence:
         """The decoder's words if they tell the facts, else the plain ones."""
         zone = zone_of(tale.place_box, options.zones)
-        facts = Facts(tale.type, tale.object, tale.count, zone.phrase if zone else place(tale.place_box))
+        where = zone.phrase if zone else (depth_place if options.depth else place)(tale.place_box)
+        facts = Facts(tale.type, tale.object, tale.count, where)
         taught = tale.type in TYPES  # of another type the decoder knows no words, "The object has been."
         text = words if taught and agrees(words, facts) else plain_sentence(facts)
         return Sentence(

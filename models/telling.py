@@ -19,6 +19,8 @@ SURE_OF_CLASS = 0.45
 """Least probability of a class or family; below it is "something"."""
 NEAR = 0.35
 """Largest gap between neighbours of a group, in their mean width."""
+COUNTED = 4
+"""Larger groups cannot be counted for sure."""
 LARGE = 0.025
 """Share of the frame from which a cluster must not be passed over in silence."""
 UNLIKE = 0.3
@@ -37,7 +39,8 @@ class Tale:
 
     Attributes:
         pair, cluster: which pair of the batch, which of its clusters.
-        type: appeared, disappeared, moved or replaced; unknown of a large difference that shows no object.
+        type: appeared, disappeared, moved, replaced, more or fewer; unknown of a large difference that shows
+            no object.
         object: a name of `OBJECTS`.
         count: how many.
         before, after: where, in 0..1 of the frame; None where it is not on that side.
@@ -180,6 +183,30 @@ def grouped(told: Sequence[Tale], least: float = 0.0) -> list[Tale]:
         groups = [g for g in groups if g not in own]
         groups.append([*(t for g in own for t in g), tale])
     return [_one(group) for group in groups]
+
+
+def beside_others(told: Sequence[Tale]) -> list[Tale]:
+    """Groups too large to be counted, told as more or fewer where others of their kind are there all along.
+
+    Others are what only moved, within twice the group's box: of what keeps still nothing is perceived.
+
+    Args:
+        told: of any pairs, grouped.
+    """
+    stayed = [t for t in told if t.type == "moved"]
+    return [
+        replace(tale, type={"appeared": "more", "disappeared": "fewer"}[tale.type])
+        if tale.count > COUNTED and any(_beside(tale, other) for other in stayed)
+        else tale
+        for tale in told
+    ]
+
+
+def _beside(group: Tale, other: Tale) -> bool:
+    x, y, width, height = group.box
+    around = (x - width / 2, y - height / 2, 2 * width, 2 * height)
+    same = (group.pair, group.object) == (other.pair, other.object)
+    return same and any(_meets(box, around) for box in (other.before, other.after) if box)
 
 
 def _together(a: Tale, b: Tale) -> bool:

@@ -200,6 +200,23 @@ def test_a_zone_is_said_in_place_of_the_place(make_grounded: MakeGrounded, make_
     assert inside > 0
 
 
+def test_near_and_far_are_said_where_the_camera_looks_ahead(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    flat, deep = (
+        make_grounded(3).describe(make_pairs(PLACES), replace(EVERYTHING, depth=depth))
+        for depth in (False, True)
+    )
+    depth_of, seen = {"top": "far", "bottom": "near"}, set()
+    for without, within in zip(flat, deep, strict=True):
+        for a, b in zip(without, within, strict=True):
+            assert same([a], [b])
+            places = read(b.text).places
+            assert places == {depth_of.get(word, word) for word in read(a.text).places}
+            seen |= places
+    assert {"near", "far"} <= seen
+
+
 def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     captioner, pairs = make_grounded(3), make_pairs(PLACES)
     every = [s.confidence for each in captioner.describe(pairs, EVERYTHING) for s in each]

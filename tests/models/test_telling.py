@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.perception import OBJECTS
-from models.telling import Box, Tale, family, grouped, named, tales, unexplained
+from models.telling import COUNTED, Box, Tale, beside_others, family, grouped, named, tales, unexplained
 from models.things import Things
 
 LEFT, RIGHT, BESIDE = (0.1, 0.4, 0.1, 0.2), (0.8, 0.4, 0.1, 0.2), (0.21, 0.42, 0.1, 0.2)
@@ -144,6 +144,37 @@ def test_neighbours_of_one_kind_are_told_together() -> None:
 def test_others_stay_alone(other: dict[str, object]) -> None:
     both = [tale(LEFT), replace(tale(BESIDE), **other)]  # type: ignore[arg-type]
     assert grouped(both) == both
+
+
+CROWD = COUNTED + 1
+NEARBY = (0.3, 0.4, 0.05, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("type_", "told"), [("appeared", "more"), ("disappeared", "fewer")], ids=["more", "fewer"]
+)
+def test_a_crowd_that_grows_is_told_as_more(type_: str, told: str) -> None:
+    box = (0.1, 0.4, 0.3, 0.2)
+    sides = {"before": None, "after": box} if type_ == "appeared" else {"before": box, "after": None}
+    crowd = replace(tale(box, type=type_, count=CROWD), **sides)  # type: ignore[arg-type]
+    stayed = tale(NEARBY, type="moved", before=NEARBY)
+    assert beside_others([crowd, stayed]) == [replace(crowd, type=told), stayed]
+
+
+@pytest.mark.parametrize(
+    ("count", "other"),
+    [
+        (CROWD, {"type": "appeared", "before": None}),  # nobody was there before
+        (CROWD, {"object": "car"}),
+        (CROWD, {"pair": 1}),
+        (CROWD, {"before": (0.8, 0.4, 0.1, 0.2), "after": (0.8, 0.4, 0.1, 0.2)}),  # far away
+        (COUNTED, {}),  # a number says more
+    ],
+)
+def test_otherwise_a_group_is_told_with_its_number(count: int, other: dict[str, object]) -> None:
+    crowd = tale((0.1, 0.4, 0.3, 0.2), count=count)
+    stayed = replace(tale(NEARBY, type="moved", before=NEARBY), **other)  # type: ignore[arg-type]
+    assert beside_others([crowd, stayed]) == [crowd, stayed]
 
 
 def test_what_moved_or_has_no_name_stays_alone() -> None:
