@@ -182,7 +182,7 @@ def look_after(daemon: Daemon, camera: CameraWatch) -> None:
     if camera.due is not None:
         if now >= camera.due:
             camera.thread, camera.due = CameraThread(camera.plan, daemon.queue, opened, daemon.store), None
-            daemon.queue.reopen(camera.plan.name)
+            daemon.queue.add(camera.plan.name)
             camera.thread.start()
         return
     if not thread.live:

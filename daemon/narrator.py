@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -16,7 +16,7 @@ from pipeline.changes import ChangeOptions, find_changes
 from pipeline.journal import Journal
 from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair, candidate_pairs
-from pipeline.record import Record
+from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
 from pipeline.stories import Stories
 from pipeline.thresholds import PairThresholds
@@ -38,6 +38,7 @@ class Narrator:
         plans: the cameras.
         journals: by camera; a narration is journalled before anybody hears of it.
         live: journal how long it took (which differs from run to run, so a replay must not).
+        keep_evidence: stores the pictures of what is told, before it is journalled; None where there are none.
     """
 
     def __init__(
@@ -47,14 +48,29 @@ class Narrator:
         journals: Mapping[str, Journal],
         *,
         live: bool,
+        keep_evidence: Callable[[Narration, FramePair], Evidence | None] | None = None,
     ) -> None:
         self._captioner, self._journals, self._live = captioner, journals, live
-        self._plans = {plan.name: plan for plan in plans}
-        self._stories = {name: Stories() for name in self._plans}
+        self._keep_evidence = keep_evidence
+        self._plans: dict[str, CameraPlan] = {}
+        self._stories: dict[str, Stories] = {}
         self._suppressed: Counter[str] = Counter()  # by camera, since its last record
-        self._settings = {name: plan.settings_sha256(captioner) for name, plan in self._plans.items()}
-        self._changes = {name: plan.change_options(captioner) for name, plan in self._plans.items()}
+        self._settings: dict[str, str] = {}
+        self._changes: dict[str, ChangeOptions] = {}
         self._device = str(captioner.device) if captioner.device.type != "cpu" else None
+        for plan in plans:
+            self.add(plan)
+
+    def add(self, plan: CameraPlan) -> None:
+        """Take a camera in, or go on with one under another plan; what it told before no longer counts.
+
+        Raises:
+            ConfigurationError: the plan does not fit the captioner; nothing has changed then.
+        """
+        changes = plan.change_options(self._captioner)
+        self._plans[plan.name], self._changes[plan.name] = plan, changes
+        self._settings[plan.name] = plan.settings_sha256(self._captioner)
+        self._stories[plan.name] = Stories()
 
     @property
     def dropped(self) -> Counter[str]:
@@ -96,6 +112,7 @@ class Narrator:
                 narration,
                 suppressed=self._suppressed.pop(narration.camera, 0),
                 latency_ms=_latency_ms(narration, took_ms) if self._live else None,
+                evidence=self._keep_evidence(narration, pair) if self._keep_evidence else None,
             )
             told.append(Told(record, pair))
         return told

@@ -53,10 +53,18 @@ class PairQueue:
             self._ended.add(camera)
             self._changed.notify_all()
 
-    def reopen(self, camera: str) -> None:
-        """The camera starts again."""
+    def add(self, camera: str) -> None:
+        """A camera that was not known, or whose thread starts again."""
         with self._changed:
+            self._pairs.setdefault(camera, deque())
             self._ended.discard(camera)
+
+    def remove(self, camera: str) -> None:
+        """Forget a camera that has ended; pairs it still holds are dropped and counted."""
+        with self._changed:
+            self.dropped[camera] += len(self._pairs.pop(camera, ()))
+            self._ended.discard(camera)
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Take no more pairs; those held can still be taken, and whoever waits in `put` goes on."""

@@ -82,7 +82,7 @@ class Publishing:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
         return any(
             next(journal.pending(), None) is not None
-            for camera, journal in self._journals.items()
+            for camera, journal in list(self._journals.items())
             if camera not in but
         )
 
@@ -96,7 +96,7 @@ class Publishing:
             while not self._stop.is_set():
                 self._more.wait(_RETRY_S)
                 self._more.clear()
-                for camera, journal in self._journals.items():
+                for camera, journal in list(self._journals.items()):  # a reload adds and removes
                     self._drain(camera, journal)
         except Exception as error:  # noqa: BLE001 - every thread's error reaches main
             self._crash = error

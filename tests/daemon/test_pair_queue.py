@@ -51,7 +51,7 @@ def test_no_wait_for_cameras_that_have_ended() -> None:
     assert queue.take(4, 10.0) == [("a", 1)]
     assert time.monotonic() - began < 1
     assert queue.ended("a")
-    queue.reopen("a")
+    queue.add("a")
     assert not queue.ended("a")
 
 
