@@ -38,7 +38,7 @@ class Narrator:
         plans: the cameras.
         journals: by camera; a narration is journalled before anybody hears of it.
         live: journal how long it took (which differs from run to run, so a replay must not).
-        keep_evidence: stores the pictures of what is told, before it is journalled; None where there are none.
+        keep_evidence: stores the pictures of what is told, before it is journalled; None keeps none.
     """
 
     def __init__(
