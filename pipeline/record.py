@@ -31,8 +31,8 @@ _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
 _CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PLAIN_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 _OTHER_IN_RFC8785 = re.compile(
-    rb"(?:^|[:,\[])-?(?:[0-9]+(?:\.[0-9]+)?[eE]|[0-9]+\.0(?:[,}\]]|$)|0\.0000)|(?:^|[:,\[])-0"
-)
+    rb"[:,\[]-?[0-9][0-9.]*(?:[eE]|(?<=\.0)[,}\]]|(?<=\.0000))|[:,\[]-0"
+)  # begins with one class of bytes: alternatives there took twenty times as long
 _HASH_MEMBER = re.compile(rb'"hash":"([0-9a-f]{64})",')
 
 
@@ -153,10 +153,14 @@ class RecordModel(_Part):
 
 
 class Evidence(_Part):
-    """Which stored pictures show the pair, by content."""
+    """Which stored pictures show the pair, by content; those that are not kept are absent.
 
-    before: TaggedDigest
-    after: TaggedDigest
+    `overlay` shows both frames side by side, what is told outlined and written below.
+    """
+
+    before: TaggedDigest | None = None
+    after: TaggedDigest | None = None
+    overlay: TaggedDigest | None = None
 
 
 class Record(_Part):
@@ -201,6 +205,8 @@ class Record(_Part):
 def _members(record: Record) -> dict[str, Any]:
     """JSON members; the optional ones are left out where there are none, `box` stays as null."""
     members = record.model_dump(mode="json", by_alias=True)
+    if members["evidence"]:
+        members["evidence"] = {k: v for k, v in members["evidence"].items() if v is not None}
     sentences = [{k: v for k, v in s.items() if v is not None or k == "box"} for s in members["sentences"]]
     return {k: v for k, v in members.items() if v is not None} | {"sentences": sentences}
 
@@ -320,7 +326,7 @@ def is_canonical(line: bytes) -> bool:
     """
     try:
         value = json.loads(line)
-        if _OTHER_IN_RFC8785.search(line):
+        if line[:1] != b"{" or _OTHER_IN_RFC8785.search(line):
             canonical: bytes = rfc8785.dumps(value)
         else:
             canonical = _PLAIN_JSON.encode(value).encode()
