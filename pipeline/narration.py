@@ -60,6 +60,7 @@ class Narration:
         model: which captioner.
         settings_sha256: hash (hex) of the settings that decide the text.
         abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
+        fallback: why it was not the captioner who told ("late", "captioner failed"); else empty.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Narration:
     model: ModelStamp
     settings_sha256: str
     abstained: str = ""
+    fallback: str = ""
 
     @property
     def text(self) -> str:
@@ -103,7 +105,6 @@ def narrate(
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
     described = iter(captioner.describe(pair_batch(told, captioner), every) if told else [])
     least = captioner.min_confidence if options.min_confidence is None else options.min_confidence
-    model = ModelStamp(captioner.name, captioner.sha256)
     narrations = []
     for change in changes:
         sentences, abstained, event = list[Sentence](), "", change.event
@@ -113,8 +114,8 @@ def narrate(
         if sentences:  # an object that fills the picture changes the light, too
             event = SceneEvent.NONE
         elif event is not SceneEvent.NONE:
-            sentences, abstained = [_event_sentence(event)], ""
-        narration = _narration(change, tuple(sentences), model, settings_sha256)
+            sentences, abstained = [event_sentence(event)], ""
+        narration = narration_of(change, tuple(sentences), captioner, settings_sha256)
         narrations.append(replace(narration, event=event, abstained=abstained))
     return narrations
 
@@ -166,21 +167,22 @@ def _finished(sentences: list[Sentence], change: Change, options: DescribeOption
     return with_colours(drawn, change.pair.before.image, change.pair.after.image, changed)
 
 
-def _event_sentence(event: SceneEvent) -> Sentence:
+def event_sentence(event: SceneEvent) -> Sentence:
+    """The one sentence that a scene event is told with."""
     return Sentence(
         EVENT_SENTENCES[event], type="none", object="scene", box=None, salience=1.0, confidence=1.0
     )
 
 
-def _narration(
-    change: Change, sentences: tuple[Sentence, ...], model: ModelStamp, settings_sha256: str
+def narration_of(
+    change: Change, sentences: tuple[Sentence, ...], captioner: Captioner, settings_sha256: str
 ) -> Narration:
+    """The narration that tells of a change with these sentences."""
     before, after = _stamp(change.pair.before), _stamp(change.pair.after)
     camera = change.pair.after.camera
-    named = "\n".join((camera, before.sha256, after.sha256, str(before.pts), str(after.pts)))
-    digest = hashlib.sha256(f"{named}\n{model.sha256}\n{settings_sha256}".encode()).hexdigest()
+    model = ModelStamp(captioner.name, captioner.sha256)
     return Narration(
-        id=f"{camera}-{after.time:%Y%m%dT%H%M%S}.{after.time.microsecond // 1000:03d}Z-{digest[:12]}",
+        id=narration_id(camera, before, after, model, settings_sha256),
         camera=camera,
         before=before,
         after=after,
@@ -191,6 +193,16 @@ def _narration(
         model=model,
         settings_sha256=settings_sha256,
     )
+
+
+def narration_id(
+    camera: str, before: FrameStamp, after: FrameStamp, model: ModelStamp, settings_sha256: str
+) -> str:
+    """The id of what is told of two frames; the same for the same footage, settings and model."""
+    named = "\n".join((camera, before.sha256, after.sha256, str(before.pts), str(after.pts)))
+    digest = hashlib.sha256(f"{named}\n{model.sha256}\n{settings_sha256}".encode()).hexdigest()
+    time = after.time
+    return f"{camera}-{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03d}Z-{digest[:12]}"
 
 
 def _stamp(frame: Frame) -> FrameStamp:

@@ -182,6 +182,9 @@ class Record(_Part):
         Annotated[str, StringConstraints(min_length=1), Field(description="why nothing, or less, was told")]
         | None
     ) = None
+    fallback: (
+        Annotated[str, StringConstraints(min_length=1), Field(description="why no captioner told it")] | None
+    ) = None
     l2: Annotated[float, Field(ge=0, le=255, description="root mean square, 0..255 grey levels")]
     suppressed: Annotated[Count, Field(description="narrations held back since the last one")]
     model: RecordModel
@@ -273,6 +276,7 @@ def build_record(
         "text": narration.text,
         "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
         "abstained": narration.abstained or None,
+        "fallback": narration.fallback or None,
         "l2": _rounded(narration.l2, _L2_DIGITS),
         "suppressed": suppressed,
         "model": {"name": narration.model.name, "sha256": narration.model.sha256},
