@@ -1,0 +1,176 @@
+"""Limits: what keeps a busy camera from flooding its readers.
+
+All of them go by the times of the frames, so that a replay of the same footage holds back the same:
+
+* cooldown: of each camera a kind of change (type, family of the object, place in the picture) is told at
+  most once within so many seconds. What is suppressed does not prolong that: rain on a lens is told every
+  20 seconds, not once and never again.
+* merge: narrations within so many seconds of one that is told become one record with it.
+* hourly cap: of each camera at most so many records within any hour.
+
+A cooldown or an hour begins with what is told, never with what is suppressed. Where a clock steps back,
+what was told in the future counts as told now, so that no limit lasts longer than it says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from models.captioner import Sentence
+from models.places import Zone, place_bin, zone_of
+from pipeline.changes import SceneEvent
+from pipeline.narration import Narration, narration_id
+from pipeline.stories import family_of
+
+HOUR = timedelta(hours=1)
+
+_Kind = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions:
+    """How much is told at most; None is no limit.
+
+    Attributes:
+        merge_s: narrations no later than this after one that is told share its record.
+        cooldown_s: a kind of change is told once within this.
+        max_per_hour: records within any hour.
+    """
+
+    merge_s: float | None = None
+    cooldown_s: float | None = 20.0
+    max_per_hour: int | None = 60
+
+
+NO_LIMITS = LimitOptions(None, None, None)
+"""Everything is told."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a narration; the values are reasons of the accounts."""
+
+    TOLD = "told"
+    MERGED = "merged"
+    COOLDOWN = "cooldown"
+    CAPPED = "hourly cap"
+
+
+class Limits:
+    """What one camera has told lately; to be asked narration by narration, in order.
+
+    Args:
+        options: see there.
+        zones: the camera's own places; what stands in one is of that place.
+
+    Attributes:
+        dropped: sentences held back, by `Verdict`.
+    """
+
+    def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
+        self.options, self.zones = options, zones
+        self.dropped: Counter[str] = Counter()
+        self._told: dict[_Kind, datetime] = {}
+        self._records: deque[datetime] = deque()
+        self._open: datetime | None = None
+
+    def admit(self, narration: Narration) -> tuple[Narration, Verdict]:
+        """Decide about a narration, and remember it where it is told.
+
+        Args:
+            narration: the camera's next one, with sentences.
+
+        Returns:
+            With TOLD the narration without the sentences held back, which begins a record; with MERGED the
+            same, which belongs to the record begun last; with the others the narration, which is not told.
+        """
+        now = narration.after.time
+        self._advance(now)
+        kept = tuple(s for s in narration.sentences if self._kind(narration, s) not in self._told)
+        if not kept:
+            self.dropped[Verdict.COOLDOWN] += len(narration.sentences)
+            return narration, Verdict.COOLDOWN
+        merged = self._open is not None and narration.event is SceneEvent.NONE
+        if not merged and self._full:
+            self.dropped[Verdict.CAPPED] += len(narration.sentences)
+            return narration, Verdict.CAPPED
+        self.dropped[Verdict.COOLDOWN] += len(narration.sentences) - len(kept)
+        if self.options.cooldown_s is not None:
+            self._told.update((self._kind(narration, sentence), now) for sentence in kept)
+        if len(kept) < len(narration.sentences):
+            narration = replace(narration, sentences=kept)
+        if merged:
+            return narration, Verdict.MERGED
+        if self.options.max_per_hour is not None:
+            self._records.append(now)
+        mergeable = self.options.merge_s is not None and narration.event is SceneEvent.NONE
+        self._open = now if mergeable else None
+        return narration, Verdict.TOLD
+
+    def close(self) -> None:
+        """The record begun last is written: nothing can be merged into it any more."""
+        self._open = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the record begun last still takes narrations, as far as the last one's time tells."""
+        return self._open is not None
+
+    @property
+    def _full(self) -> bool:
+        return self.options.max_per_hour is not None and len(self._records) >= self.options.max_per_hour
+
+    def _advance(self, now: datetime) -> None:
+        """Forget what is over."""
+        if self.options.cooldown_s is not None:
+            oldest = now - timedelta(seconds=self.options.cooldown_s)
+            self._told = {kind: min(at, now) for kind, at in self._told.items() if at > oldest}
+        self._records = deque(min(at, now) for at in self._records if at > now - HOUR)
+        if self._open is not None and self.options.merge_s is not None:
+            since_s = (now - self._open).total_seconds()
+            if not 0 <= since_s <= self.options.merge_s:
+                self._open = None
+
+    def _kind(self, narration: Narration, sentence: Sentence) -> _Kind:
+        if narration.event is not SceneEvent.NONE:
+            return narration.event.value, "scene", ""
+        box = sentence.after or sentence.before or sentence.box
+        if box is None:
+            return sentence.type, family_of(sentence.object), ""
+        zone = zone_of(box, self.zones)
+        return sentence.type, family_of(sentence.object), zone.phrase if zone else str(place_bin(box))
+
+
+def joined(parts: Sequence[Narration], l2: float) -> Narration:
+    """One narration of several of a camera, in their order.
+
+    Args:
+        parts: at least one, of equal settings, without scene events.
+        l2: L2 distance between the earliest before and the last after frame, 0..255 grey levels.
+
+    Returns:
+        From the earliest before frame to the last after frame; what is said of when something happened
+        stays true, but the boxes are those of each part's own two frames.
+    """
+    first, last = min(parts, key=lambda part: part.before.time), parts[-1]
+    sentences = tuple(
+        sentence
+        if sentence.moment_s is None
+        else replace(
+            sentence, moment_s=sentence.moment_s + (part.before.time - first.before.time).total_seconds()
+        )
+        for part in parts
+        for sentence in part.sentences
+    )
+    return replace(
+        last,
+        id=narration_id(last.camera, first.before, last.after, last.model, last.settings_sha256),
+        before=first.before,
+        sentences=sentences,
+        l2=l2,
+        abstained=next((part.abstained for part in parts if part.abstained), ""),
+        fallback=next((part.fallback for part in parts if part.fallback), ""),
+    )
