@@ -16,7 +16,7 @@ from daemon.output import check_output
 from daemon.plan import camera_plan
 from daemon.progress import ReplayProgress
 from daemon.replay import ReplayOptions, ReplayReport, replay
-from daemon.settings import CameraDefaults
+from daemon.settings import CameraDefaults, EvidenceSettings
 from models.captioner import Captioner
 from pipeline.publisher import subscribe
 from pipeline.record import Record
@@ -94,7 +94,11 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
             highlight=False,
             soft_wrap=True,
         )
-        options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=server.url, out=out)
+        options = ReplayOptions(
+            camera_plan("demo", "", CameraDefaults(evidence=EvidenceSettings(keep="none"))),
+            redis_url=server.url,
+            out=out,
+        )
         with progress:
             report = replay(footage, captioner, options, _hide, progress)
         listener.wait_for(report.narrations)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 
 import numpy as np
 
+from daemon.evidence import EvidenceKeeper
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
@@ -38,7 +39,7 @@ class Narrator:
         plans: the cameras.
         journals: by camera; a narration is journalled before anybody hears of it.
         live: journal how long it took (which differs from run to run, so a replay must not).
-        keep_evidence: stores the pictures of what is told, before it is journalled; None keeps none.
+        evidence: stores the pictures of what is told, before it is journalled; None keeps none.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class Narrator:
         journals: Mapping[str, Journal],
         *,
         live: bool,
-        keep_evidence: Callable[[Narration, FramePair], Evidence | None] | None = None,
+        evidence: EvidenceKeeper | None = None,
     ) -> None:
         self._captioner, self._journals, self._live = captioner, journals, live
-        self._keep_evidence = keep_evidence
+        self._evidence = evidence
         self._plans: dict[str, CameraPlan] = {}
         self._stories: dict[str, Stories] = {}
         self._suppressed: Counter[str] = Counter()  # by camera, since its last record
@@ -112,10 +113,15 @@ class Narrator:
                 narration,
                 suppressed=self._suppressed.pop(narration.camera, 0),
                 latency_ms=_latency_ms(narration, took_ms) if self._live else None,
-                evidence=self._keep_evidence(narration, pair) if self._keep_evidence else None,
+                evidence=self._keep(narration, pair),
             )
             told.append(Told(record, pair))
         return told
+
+    def _keep(self, narration: Narration, pair: FramePair) -> Evidence | None:
+        if self._evidence is None:
+            return None
+        return self._evidence.keep(narration, pair, self._plans[narration.camera].evidence)
 
 
 def _latency_ms(narration: Narration, batch_ms: float) -> dict[str, float]:

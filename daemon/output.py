@@ -40,6 +40,7 @@ class OutputFolder:
 
     Attributes:
         journal: folder of the journals, which grow as the replay goes on.
+        evidence: folder of the pictures that they name, if any are kept.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -48,10 +49,12 @@ class OutputFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.journal = folder / "journal"
+        self.evidence = folder / "evidence"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if self.journal.exists():
-                shutil.rmtree(self.journal)
+            for grown in (self.journal, self.evidence):
+                if grown.exists():
+                    shutil.rmtree(grown)
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
             self._report = ReportWriter(folder)

@@ -11,6 +11,7 @@ from typing import Any
 import rfc8785
 
 from daemon.config import ConfigurationError
+from daemon.evidence import EvidenceOptions
 from daemon.secrets import Secrets
 from daemon.settings import Camera, CameraDefaults, Clusters, Configuration
 from models.captioner import Captioner, DescribeOptions
@@ -30,6 +31,7 @@ class CameraPlan:
         source, pairs, describe: options of the stages.
         changes: what is set by hand of the options by which changes are found; see `change_options`.
         lower, upper: thresholds in grey levels; None is found by calibration.
+        evidence: which pictures are kept of what is told.
     """
 
     name: str
@@ -40,6 +42,7 @@ class CameraPlan:
     upper: float | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     describe: DescribeOptions = field(default_factory=DescribeOptions)
+    evidence: EvidenceOptions = field(default_factory=EvidenceOptions)
 
     def change_options(self, captioner: Captioner) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained, but for what is set by hand.

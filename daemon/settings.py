@@ -91,6 +91,18 @@ class Narrate(_Section):
     beam_size: Annotated[int, Field(ge=1, le=32)] = Field(1, description="1 is greedy decoding")
 
 
+class EvidenceSettings(_Section):
+    """Which pictures are kept of what is told; they go when the records that name them go."""
+
+    keep: Literal["all", "frames", "overlay", "none"] = Field(
+        "all", description="frames: before and after; overlay: both side by side, with what is told drawn in"
+    )
+    format: Literal["jpeg", "webp"] = Field(
+        "jpeg", description="webp takes a third of the space and twenty times as long to make"
+    )
+    quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures")
+
+
 class CameraDefaults(_Section):
     """What every camera has unless it says otherwise."""
 
@@ -98,6 +110,7 @@ class CameraDefaults(_Section):
     pairs: Pairs = Pairs()
     clusters: Clusters = Clusters()
     narrate: Narrate = Narrate()
+    evidence: EvidenceSettings = EvidenceSettings()
 
 
 def _url(text: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import cv2
 import numpy as np
 
 from pipeline.report.marks import FONT, PAPER, SIDES, Told, colour, draw_marks, marks
 from pipeline.sources import Image
+
+PictureKind = Literal["webp", "jpg"]
 
 _INK = (30, 30, 30)
 _LARGEST_PANEL = 960
@@ -23,17 +26,18 @@ def shrink(image: Image, width: int) -> Image:
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def encode(image: Image, quality: int = 78) -> bytes:
-    """The image as WebP.
+def encode(image: Image, quality: int = 78, kind: PictureKind = "webp") -> bytes:
+    """The image as WebP, or as JPEG, which is some three times as large and made twenty times as fast.
 
     Args:
         image: RGB uint8 ``(height, width, 3)``.
         quality: 1..100.
+        kind: which of the two, by the suffix of its files.
     """
-    settings = [int(cv2.IMWRITE_WEBP_QUALITY), quality]
-    written, encoded = cv2.imencode(".webp", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), settings)
+    setting = cv2.IMWRITE_WEBP_QUALITY if kind == "webp" else cv2.IMWRITE_JPEG_QUALITY
+    written, encoded = cv2.imencode(f".{kind}", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [setting, quality])
     if not written:
-        raise ValueError(f"an image of shape {image.shape} cannot be encoded as WebP")
+        raise ValueError(f"an image of shape {image.shape} cannot be encoded as {kind}")
     return bytes(encoded)
 
 

@@ -1,0 +1,188 @@
+"""The folder of pictures: ``evidence/ab/ab12...webp``, named by what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+SUFFIXES = ("jpg", "webp")
+"""Kinds of pictures; a digest alone does not say which it is."""
+
+UNSETTLED_S = 3600.0
+"""What was put within so long is never swept: its record may be on its way to the journal."""
+
+_TAG = "sha256:"
+_NAME = re.compile(r"[0-9a-f]{64}\.(?:jpg|webp)")
+_REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
+_UNFINISHED = ".part"
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What `EvidenceStore.sweep` removed: files and bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+class EvidenceStore:
+    """Pictures by content: what is stored twice is there once, and a changed byte shows.
+
+    For several threads of one process, the only one that puts and sweeps there.
+
+    Args:
+        folder: made when the first picture comes.
+        fsync: wait for the disk, so that no journalled record names a picture that a power failure took.
+    """
+
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        self.folder = folder
+        self._fsync = fsync
+        self._lock = Lock()  # between finding a picture there and sweeping it away
+        self._put: dict[str, float] = {}  # when, by the monotonic clock: the wall clock may step by an hour
+
+    def put(self, content: bytes, suffix: str) -> str:
+        """Store a picture; when this returns it is whole and on disk (with `fsync`).
+
+        Args:
+            content: an encoded picture.
+            suffix: one of `SUFFIXES`.
+
+        Returns:
+            How a record names it: ``sha256:`` and 64 hexadecimal digits.
+
+        Raises:
+            OSError: the disk is full or fails; nothing half-written stays under the picture's name.
+        """
+        if suffix not in SUFFIXES:
+            raise ValueError(f"{suffix!r} is no kind of picture: {' or '.join(SUFFIXES)}")
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.folder / digest[:2] / f"{digest}.{suffix}"
+        with self._lock:
+            self._remember(digest)
+            if not (path.is_file() and path.stat().st_size == len(content)):
+                self._write(path, content)
+        return _TAG + digest
+
+    def _remember(self, digest: str) -> None:
+        now = time.monotonic()
+        self._put[digest] = now
+        if len(self._put) > _REMEMBERED:  # where nobody sweeps
+            self._put = {each: put for each, put in self._put.items() if put > now - UNSETTLED_S}
+
+    def _write(self, path: Path, content: bytes) -> None:
+        new_folder = not path.parent.is_dir()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + _UNFINISHED)
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                if self._fsync:
+                    os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        if self._fsync:
+            _sync(path.parent)
+            if new_folder:
+                _sync(self.folder)
+
+    def find(self, reference: str) -> Path | None:
+        """The file of a picture as a record names it, or None where there is none."""
+        return _find(self.folder, reference)
+
+    def sweep(self, kept: Container[str], *, unsettled_s: float = UNSETTLED_S) -> Swept:
+        """Remove the pictures that no record names any more, and what a crash left unfinished.
+
+        Args:
+            kept: digests (64 hexadecimal digits) that records name, see `references`.
+            unsettled_s: what was put within so long stays in any case.
+
+        Raises:
+            OSError: the folder cannot be read or written.
+        """
+        files, size, since = 0, 0, time.monotonic() - unsettled_s
+        for path in self._files():
+            digest, part = path.name[:64], path.name.endswith(_UNFINISHED)
+            if digest in kept and not part:
+                continue
+            with self._lock:
+                if self._put.get(digest, since) > since:
+                    continue
+                self._put.pop(digest, None)
+                length = path.stat().st_size
+                path.unlink()
+            files, size = files + 1, size + length
+        with self._lock:
+            self._put = {digest: moment for digest, moment in self._put.items() if moment > since}
+        return Swept(files, size)
+
+    def size(self) -> Swept:
+        """How many pictures there are, and their bytes."""
+        files, size = 0, 0
+        for path in self._files():
+            with suppress(FileNotFoundError):  # swept meanwhile, or renamed at its end
+                size += path.stat().st_size
+                files += 1
+        return Swept(files, size)
+
+    def _files(self) -> Iterator[Path]:
+        """Only files that this class wrote: nothing else in the folder is ever touched."""
+        for folder in sorted(self.folder.glob("[0-9a-f][0-9a-f]")):
+            for path in folder.iterdir():
+                if _NAME.fullmatch(path.name.removesuffix(_UNFINISHED)):
+                    yield path
+
+
+def evidence_fault(folder: Path | None, reference: str) -> str:
+    """Why a picture does not prove what a record names; empty where it does.
+
+    Args:
+        folder: of the evidence; None where there is none.
+        reference: ``sha256:`` and 64 hexadecimal digits.
+    """
+    path = _find(folder, reference) if folder else None
+    if path is None:
+        return f"{reference} is missing in {folder or 'the folder evidence beside the journal'}"
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror or error}"
+    return "" if _TAG + digest == reference else f"{path} was changed: its bytes are sha256:{digest}"
+
+
+def references(line: bytes) -> Iterator[str]:
+    """The digests of the pictures that a record's line names; without parsing it.
+
+    Nothing else in a record is written as ``"sha256:..."``, and inside a text the quotes are escaped.
+    """
+    return (match.group(1).decode() for match in _REFERENCE.finditer(line))
+
+
+def _find(folder: Path, reference: str) -> Path | None:
+    digest = reference.removeprefix(_TAG)
+    for suffix in SUFFIXES:
+        path = folder / digest[:2] / f"{digest}.{suffix}"
+        if path.is_file():
+            return path
+    return None
+
+
+def _sync(folder: Path) -> None:
+    """Make a new name durable; the file's own fsync does not cover it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
