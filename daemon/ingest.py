@@ -55,7 +55,8 @@ class CameraThread:
 
     Attributes:
         error: why the thread ended early, None while it runs and where it ended well.
-        report: what the source read so far.
+        pairs: proposed to the narrator so far.
+        screened_s: seconds spent on frames so far, waits not counted.
         first_time, last_time: times of the first frame of the source and of the last one looked at.
         duration_s: length of the footage, where its container tells it.
         live: True where the source is a camera.
@@ -71,13 +72,15 @@ class CameraThread:
     ) -> None:
         self.plan = plan
         self.error: Exception | None = None
-        self.report = SourceReport()
+        self.pairs = 0
+        self.screened_s = 0.0
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
         self.duration_s: float | None = None
         self.live = False
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
-        self._source: Source | None = None
+        self._source: Source | None = None  # what is read now, be it to calibrate only
+        self._main: Source | None = None
         self._stopped = threading.Event()
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"camera {plan.name}", daemon=True)
@@ -109,6 +112,39 @@ class CameraThread:
         return self._thread.is_alive()
 
     @property
+    def report(self) -> SourceReport:
+        """What the source read so far."""
+        return SourceReport() if self._main is None else self._main.report
+
+    @property
+    def tried(self) -> bool:
+        """True once the source was opened, or could not be."""
+        if self._main is None:
+            return self.started and not self.alive
+        return not self.live or self.first_time is not None or bool(self._main.report.errors)
+
+    @property
+    def state(self) -> str:
+        """What the camera does; a file is "read" until it has "ended"."""
+        if self.report.state is not None and self.alive:
+            return self.report.state.value
+        return "reading" if self.alive else "ended" if self.started else "waiting"
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What became of the frames, by outcome; each only ever rises."""
+        report = self.report
+        return {
+            "decoded": report.decoded,
+            "sampled": report.sampled,
+            "corrupt": report.corrupt,
+            "dropped": report.dropped,
+            "reconnections": report.reconnections,
+            "pairs": self.pairs,
+            "screened_s": self.screened_s,
+        }
+
+    @property
     def busy_s(self) -> float:
         """How long the thread has been busy with one frame, 0 while it waits for the camera or the narrator.
 
@@ -130,14 +166,14 @@ class CameraThread:
         except Exception as error:  # noqa: BLE001 - every thread's error reaches main
             self.error = error
         finally:
-            self._busy_since = None
+            self._rest()
             self._queue.end(self.plan.name)
 
     def _narrow(self) -> None:
         """From many frames to few pairs."""
         plan = self.plan
         with self._opener(plan) as source:
-            self._source = source
+            self._source = self._main = source
             self.duration_s, self.live = source.duration_s, source.live
             if self._stopped.is_set():
                 return
@@ -147,31 +183,36 @@ class CameraThread:
             frames = self._looked_at(source)
             if thresholds is None:
                 thresholds, frames = self._live_thresholds(frames)
-            self._busy_since = None
+            self._rest()
             for pair in candidate_pairs(frames, thresholds, plan.pairs):
-                self._busy_since = None  # waiting for the narrator
+                self._rest()  # waiting for the narrator
                 if not self._queue.put(plan.name, pair, wait=not source.live):
                     return
+                self.pairs += 1
                 self._busy_since = monotonic()
-            self.report = source.report
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
         begin = end = None
-        self._busy_since = None
+        self._rest()
         for frame in source:
             if self.first_time is None:
                 self.first_time = frame.time
                 begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
-            self.last_time, self.report = frame.time, source.report
+            self.last_time = frame.time
             if self._stopped.is_set() or (end is not None and frame.time > end):
                 break
             if begin is not None and frame.time < begin:
                 continue
             self._busy_since = monotonic()
             yield frame
-            self._busy_since = None
-        self.report = source.report
+            self._rest()
+
+    def _rest(self) -> None:
+        """What comes now is waiting."""
+        since, self._busy_since = self._busy_since, None
+        if since is not None:
+            self.screened_s += monotonic() - since
 
     def _file_thresholds(self) -> PairThresholds:
         """A first pass over the start of a file: its first frames are judged by them already."""

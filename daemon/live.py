@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
-from types import FrameType
 
 from daemon.calibration import CalibrationStore
+from daemon.cameras import Cameras
 from daemon.checkpoint import chosen_checkpoint
 from daemon.device import chosen_device
 from daemon.embedded import EmbeddedServer
-from daemon.ingest import CameraThread
-from daemon.narrator import Narrator, warm_up
+from daemon.evidence import EvidenceKeeper
+from daemon.health import Health, Phase
+from daemon.metrics import Metrics
+from daemon.narrator import Narrator, Told, warm_up
+from daemon.narrator_thread import NarratorThread
+from daemon.pages import Pages
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan, camera_plans
 from daemon.publishing import Publishing
+from daemon.reload import read_again, refuse
 from daemon.secrets import Secrets
 from daemon.settings import Configuration
+from daemon.signals import Signals
 from daemon.watch import ServiceWatch
 from models import load_captioner
-from pipeline.journal import Journal
+from models.captioner import Captioner
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal, JournalError
 from pipeline.publisher import NO_SERVER, PublisherOptions, open_publisher
-from pipeline.sources import Source, SourceError, open_source, redacted
+from pipeline.record import RecordError
 
 PAIRS_HELD = 8
 """Pairs per camera that wait for the narrator; of a live camera the newest."""
@@ -34,24 +44,16 @@ PAIRS_HELD = 8
 GRACE_S = 4.5
 """From the signal to the end: what is held is narrated and published as far as it fits."""
 
+PUBLISHING_S = 1.5
+"""The last part of that; no further pair is narrated then."""
+
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
-_STUCK_S = 20.0
-_PAUSE_S = (1.0, 30.0)
+_TURN_S = 0.1
+_RELEASE_EVERY_S = 1.0
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class CameraWatch:
-    """A camera's thread, and when it is started again."""
-
-    plan: CameraPlan
-    thread: CameraThread
-    pause_s: float = _PAUSE_S[0]
-    due: float | None = None
-    over: bool = False
 
 
 @dataclass(slots=True)
@@ -59,195 +61,241 @@ class Daemon:
     """Everything that runs; made by `startup`, ended by `shutdown`.
 
     Attributes:
-        stop: set by signals.
-        told: narrations journalled.
-        failed: cameras whose footage could not be read entirely.
+        path: of the configuration file.
+        configuration: in force.
+        journals: by camera; also of removed cameras, until they are published.
+        told: narrations journalled, by camera.
+        left: removed cameras whose journals are still open.
     """
 
+    path: Path
     configuration: Configuration
+    secrets: Secrets
+    captioner: Captioner
+    journals: dict[str, Journal]
     queue: PairQueue
-    cameras: list[CameraWatch]
-    narrator: Narrator
+    narrating: NarratorThread
     publishing: Publishing
+    signals: Signals
     watch: ServiceWatch
-    store: CalibrationStore
-    stop: threading.Event
-    told: int = 0
-    failed: set[str] = field(default_factory=set)
+    health: Health
+    metrics: Metrics
+    cameras: Cameras = field(init=False)
+    told: Counter[str] = field(default_factory=Counter)
+    left: set[str] = field(default_factory=set)
+    release_due: float = 0.0
 
     @property
     def status(self) -> str:
         """One line for `systemctl status`."""
-        running = sum(camera.thread.alive for camera in self.cameras)
-        parts = [f"{running} of {len(self.cameras)} cameras running", f"{self.told} narrations"]
+        threads = self.cameras.threads.values()
+        running = sum(thread.alive for thread in threads)
+        parts = [f"{running} of {len(threads)} cameras running", f"{self.told.total()} narrations"]
         if dropped := self.queue.dropped.total():
             parts.append(f"{dropped} pairs dropped")
         if self.publishing.errors:
             parts.append(f"not published: {', '.join(sorted(self.publishing.errors))}")
+        if stuck := self.health.stuck():
+            parts.append("hanging: " + ", ".join(sorted(stuck)))
         return ", ".join(parts)
 
-    @property
-    def healthy(self) -> bool:
-        """True while no camera's thread sticks to one frame and the publisher lives."""
-        return self.publishing.alive and all(c.thread.busy_s < _STUCK_S for c in self.cameras)
 
-
-def run(configuration: Configuration, secrets: Secrets) -> int:
+def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
+
+    Args:
+        path: of the configuration file, to be read again at SIGHUP.
+        configuration: what is in it now.
+        secrets: put into URLs.
 
     Returns:
         Exit code: 0, or 3 where some footage could not be read.
 
     Raises:
-        SecretError, CheckpointError, JournalError, PublisherError, EmbeddedServerError: it cannot start.
+        SecretError, CheckpointError, JournalError, PublisherError, EmbeddedServerError, PagesError: it cannot
+            start.
     """
-    stop = threading.Event()
-    with _signals(stop), ExitStack() as resources:
-        daemon = startup(configuration, secrets, resources, stop)
+    with Signals() as signals, ExitStack() as resources:
+        daemon = startup(path, configuration, secrets, resources, signals)
         try:
             main_loop(daemon)
         finally:
-            shutdown(daemon)
-    return 3 if daemon.failed else 0
+            ended = shutdown(daemon)
+        code = 3 if daemon.cameras.failed else 0
+    if not ended:
+        _leave(code)
+    return code
 
 
 def startup(
-    configuration: Configuration, secrets: Secrets, resources: ExitStack, stop: threading.Event
+    path: Path, configuration: Configuration, secrets: Secrets, resources: ExitStack, signals: Signals
 ) -> Daemon:
     """Load the captioner, open journals and publisher, start the threads.
 
     Args:
-        configuration: what to watch, and where to tell it.
-        secrets: put into URLs.
-        resources: closes the journals and the embedded server at the end.
-        stop: ends the main loop.
+        path: see `run`.
+        configuration: see `run`.
+        secrets: see `run`.
+        resources: closes the pages, the journals and the embedded server at the end.
+        signals: end the main loop.
     """
-    watch = ServiceWatch()
+    watch, health, metrics = ServiceWatch(), Health(), Metrics()
+    if configuration.http.listen:
+        pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
+        logger.info("metrics and health at http://%s", pages.address)
     plans = camera_plans(configuration, secrets)
-    names = [plan.name for plan in plans]
     settings = configuration.captioner
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
-    folder = configuration.state / "journal"
-    journals = {name: resources.enter_context(Journal(folder, name)) for name in names}
+    journals: dict[str, Journal] = {}
+    resources.callback(_close_all, journals)
+    for plan in plans:
+        journals[plan.name] = _journal(configuration, plan.name)
     url = configuration.redis.url or NO_SERVER
     if url == "embedded":
         url = resources.enter_context(EmbeddedServer()).url
         logger.info("embedded server at %s", url)
     publisher = open_publisher(secrets.reveal(url), PublisherOptions(maxlen=configuration.redis.maxlen))
     publishing = Publishing(journals, publisher)
-    queue = PairQueue(names, PAIRS_HELD)
+    queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
+    keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
+    narrator = Narrator(captioner, plans, journals, live=True, evidence=keeper)
+    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
+    daemon = Daemon(
+        path=path,
+        configuration=configuration,
+        secrets=secrets,
+        captioner=captioner,
+        journals=journals,
+        queue=queue,
+        narrating=narrating,
+        publishing=publishing,
+        signals=signals,
+        watch=watch,
+        health=health,
+        metrics=metrics,
+    )
     store = CalibrationStore(configuration.state / "calibration")
-    cameras = [CameraWatch(plan, CameraThread(plan, queue, opened, store)) for plan in plans]
-    narrator = Narrator(captioner, plans, journals, live=True)
-    daemon = Daemon(configuration, queue, cameras, narrator, publishing, watch, store, stop)
+    daemon.cameras = health.cameras = Cameras(
+        plans, queue, store, lambda plan, go: _joined(daemon, plan, go), daemon.left.add
+    )
+    metrics.watch(daemon)
+    signals.watching()
     publishing.start()
-    for camera in cameras:
-        camera.thread.start()
-    watch.ready(daemon.status)
-    logger.info("watching %s", ", ".join(names))
+    narrating.start()
+    daemon.cameras.start()
+    health.phase = Phase.OPENING
+    logger.info("watching %s", ", ".join(daemon.cameras.watched))
     return daemon
 
 
 def main_loop(daemon: Daemon) -> None:
-    """Narrate what the cameras propose, until the signal or until every camera has ended."""
-    settings = daemon.configuration.captioner
-    while not daemon.stop.is_set():
-        narrate_batch(daemon, settings.batch, settings.wait)
-        for camera in daemon.cameras:
-            look_after(daemon, camera)
+    """Look after all threads, until the signal or until every camera has ended."""
+    while not daemon.signals.stop.wait(_TURN_S):
+        daemon.health.pulses.beat("main")
+        if daemon.signals.reload.is_set():
+            daemon.signals.reload.clear()
+            reload(daemon)
+        daemon.cameras.look_after()
+        _release(daemon)
+        if daemon.narrating.error is not None:
+            raise daemon.narrating.error
         daemon.publishing.raise_crash()
-        daemon.watch.progress(daemon.status, healthy=daemon.healthy)
-        if all(camera.over for camera in daemon.cameras) and not daemon.queue.held:
+        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried:
+            daemon.health.phase = Phase.WATCHING
+            daemon.watch.ready(daemon.status)
+        daemon.watch.progress(daemon.status, healthy=not daemon.health.stuck())
+        if daemon.cameras.over and not daemon.queue.held:
             return
 
 
-def narrate_batch(daemon: Daemon, size: int, wait_s: float) -> None:
-    """Narrate the next batch, if there is one."""
-    batch = daemon.queue.take(size, wait_s)
-    if not batch:
-        return
-    for told in daemon.narrator.tell(batch):
-        daemon.told += 1
-        logger.info("%s: %s", told.record.camera, told.record.text)
-    daemon.publishing.wake()
-
-
-def look_after(daemon: Daemon, camera: CameraWatch) -> None:
-    """Take note of a thread that has ended; a live camera's is started again, after growing pauses."""
-    thread = camera.thread
-    if camera.over or thread.alive:
-        return
-    now = monotonic()
-    if camera.due is not None:
-        if now >= camera.due:
-            camera.thread, camera.due = CameraThread(camera.plan, daemon.queue, opened, daemon.store), None
-            daemon.queue.add(camera.plan.name)
-            camera.thread.start()
-        return
-    if not thread.live:
-        for sentence in thread.report.errors:
-            logger.warning("%s: %s", camera.plan.name, sentence)
-        if thread.report.corrupt:
-            logger.warning("%s: %d damaged frames or packets", camera.plan.name, thread.report.corrupt)
-    if thread.error is not None:
-        logger.error("%s: %s", camera.plan.name, worded(thread.error))
-    if thread.live or (thread.error is not None and camera.plan.url.startswith("rtsp")):
-        camera.due, camera.pause_s = now + camera.pause_s, min(2 * camera.pause_s, _PAUSE_S[1])
-        return
-    camera.over = True
-    if thread.error is not None or thread.report.damaged:
-        daemon.failed.add(camera.plan.name)
-
-
-def shutdown(daemon: Daemon) -> None:
-    """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest."""
-    daemon.watch.stopping()
-    grace_s = GRACE_S if daemon.stop.is_set() else FINISH_S
-    until = monotonic() + grace_s
-    for camera in daemon.cameras:
-        camera.thread.stop()
-    daemon.queue.close()
-    while daemon.stop.is_set() and daemon.queue.held and monotonic() < until - grace_s / 2:
-        narrate_batch(daemon, 1, 0.0)
-    if daemon.queue.held:
-        logger.warning("%d pairs were not narrated before the end", daemon.queue.held)
-    left_s = max(0.5, until - monotonic() - 0.5)
-    if not daemon.publishing.finish(left_s, daemon.stop, min(left_s, GRACE_S - 0.5)):
-        logger.warning("not everything is published; the journal keeps it for the next start")
-    for camera in daemon.cameras:
-        if not camera.thread.join(max(0.1, until - monotonic())):
-            logger.warning("%s: the camera's thread did not end in time", camera.plan.name)
-    logger.info("ended: %s", daemon.status)
-
-
-def opened(plan: CameraPlan) -> Source:
-    """The plan's source.
-
-    Raises:
-        SourceError: nothing can be read there.
-    """
-    return open_source(plan.url, plan.source, plan.name)
-
-
-def worded(error: Exception) -> str:
-    """An error in one line without secrets; unexpected ones with their kind."""
-    text = redacted(error)
-    return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set the flag while this lasts; a second one ends at once."""
-
-    def note(number: int, _: FrameType | None) -> None:
-        if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-        stop.set()
-
-    kept = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+def reload(daemon: Daemon) -> None:
+    """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
+    daemon.watch.reloading()
+    again = read_again(daemon.path, daemon.configuration, daemon.secrets, daemon.captioner)
     try:
-        yield
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)
+        change = again and daemon.cameras.difference(again.plans)
+        for plan in change.added if change else ():
+            if plan.name not in daemon.journals:
+                daemon.journals[plan.name] = _journal(daemon.configuration, plan.name)
+    except (JournalError, RecordError) as error:
+        refuse(error)
+        again = None
+    if again and change:
+        daemon.left.difference_update(plan.name for plan in change.added)
+        daemon.cameras.apply(change)
+        daemon.configuration = again.configuration
+        logger.info("the configuration was read again: %s", change)
+    daemon.metrics.reloads["taken" if again else "refused"] += 1
+    daemon.watch.ready(daemon.status)
+
+
+def shutdown(daemon: Daemon) -> bool:
+    """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest.
+
+    Returns:
+        True where every thread has ended.
+    """
+    daemon.health.phase = Phase.ENDING
+    daemon.watch.stopping()
+    began = daemon.signals.stopped_at
+    until = monotonic() + FINISH_S if began is None else began + GRACE_S
+    daemon.cameras.stop()
+    daemon.queue.close()
+    narrated = daemon.narrating.finish(until - PUBLISHING_S)
+    if held := daemon.queue.held:
+        logger.warning("%d pairs were not narrated before the end", held)
+    if not narrated:
+        logger.warning("a batch is left in the midst of being narrated")
+    left_s = max(0.5, until - monotonic() - 0.5)
+    if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
+        logger.warning("not everything is published; the journal keeps it for the next start")
+    joined = daemon.cameras.join(until)
+    logger.info("ended: %s", daemon.status)
+    return joined and narrated and not daemon.publishing.alive
+
+
+def _note(daemon: Daemon, told: Told) -> None:
+    """A narration is journalled; called in the narrator's thread."""
+    daemon.told[told.record.camera] += 1
+    daemon.metrics.observe(told.record)
+    daemon.publishing.wake()
+    logger.info("%s: %s", told.record.camera, told.record.text)
+
+
+def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
+    """The narrator learns of a plan between two batches, and only then the camera's thread starts."""
+
+    def learn(narrator: Narrator) -> None:
+        narrator.add(plan)
+        go()
+
+    daemon.narrating.ask(learn)
+
+
+def _journal(configuration: Configuration, camera: str) -> Journal:
+    return Journal(configuration.state / "journal", camera)
+
+
+def _release(daemon: Daemon) -> None:
+    """Give up the journals of removed cameras, once all that they hold is published."""
+    if monotonic() < daemon.release_due:
+        return
+    daemon.release_due = monotonic() + _RELEASE_EVERY_S
+    for name in list(daemon.left):
+        if next(daemon.journals[name].pending(), None) is None:
+            daemon.left.discard(name)
+            daemon.journals.pop(name).close()
+
+
+def _close_all(journals: dict[str, Journal]) -> None:
+    for journal in journals.values():
+        journal.close()
+
+
+def _leave(code: int) -> None:
+    """End although a thread still runs: the interpreter's own end could crash it in a decoder or a kernel."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

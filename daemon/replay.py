@@ -10,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from daemon.cameras import worded
 from daemon.durations import format_offset, format_rate
 from daemon.embedded import EmbeddedServer
+from daemon.evidence import EvidenceKeeper
 from daemon.ingest import CameraThread, Span
 from daemon.inputs import Footage
-from daemon.live import worded
 from daemon.narrator import Narrator
 from daemon.output import OutputFolder
 from daemon.pair_queue import PairQueue
@@ -22,6 +23,7 @@ from daemon.plan import CameraPlan
 from daemon.progress import ReplayProgress
 from daemon.publishing import Publishing
 from models.captioner import Captioner
+from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.pairs import FramePair
 from pipeline.publisher import NO_SERVER, open_publisher
@@ -133,7 +135,8 @@ class _Replay:
             for plan in plans
         }
         self._queue = PairQueue([plan.name for plan in plans], capacity=2 * BATCH)
-        self._narrator = Narrator(captioner, plans, self._journals, live=False)
+        keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
+        self._narrator = Narrator(captioner, plans, self._journals, live=False, evidence=keeper)
         url = options.redis_url
         if url == "embedded":
             url = resources.enter_context(EmbeddedServer()).url

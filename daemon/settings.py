@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from platformdirs import user_state_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from daemon.values import FrameSize, GreyLevels, Hertz, PlaceName, Polygon, Seconds, Share, Threshold
+from daemon.values import FrameSize, GreyLevels, Hertz, Listen, PlaceName, Polygon, Seconds, Share, Threshold
 
 
 class _Section(BaseModel):
@@ -150,6 +150,14 @@ class RedisSettings(_Section):
     maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
 
 
+class HttpSettings(_Section):
+    """Where metrics and health are served."""
+
+    listen: Listen | None = Field(
+        None, description="loopback address and port, such as 127.0.0.1:9464; absent: nothing is served"
+    )
+
+
 CaptionerName = Literal["grounded", "ddla"]
 """The captioners that ship; the keys of `models.SHIPPED`, which only torch can import."""
 
@@ -196,6 +204,7 @@ class Configuration(_Section):
         description="folder of journals and calibrations; absent: systemd's StateDirectory or the user's",
     )
     redis: RedisSettings = RedisSettings()
+    http: HttpSettings = HttpSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -39,6 +40,33 @@ def _size(value: Any) -> Any:
     return tuple(value)
 
 
+def _listen(value: Any) -> Any:
+    host, _, port = str(value).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback or not port.isdecimal() or int(port) > LARGEST_PORT:
+        raise ValueError(
+            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
+            "served on the loopback interface only; a proxy before them can ask for one"
+        )
+    return host, int(port)
+
+
+def _shown_listen(listen: tuple[str, int]) -> str:
+    host, port = listen
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+LARGEST_PORT = 65535
+Listen = Annotated[
+    tuple[str, int],
+    BeforeValidator(_listen),
+    PlainSerializer(_shown_listen),
+    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:9464"]}),
+]
 Side = Annotated[int, Field(ge=32, le=2048)]
 FrameSize = Annotated[tuple[Side, Side], BeforeValidator(_size)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from time import monotonic
+from time import monotonic, monotonic_ns
 
 import sdnotify
 
@@ -22,6 +22,10 @@ class ServiceWatch:
     def ready(self, status: str) -> None:
         """All is started."""
         self._notifier.notify(f"READY=1\nSTATUS={status}")
+
+    def reloading(self) -> None:
+        """The configuration is read again; `ready` says when that is done."""
+        self._notifier.notify(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
         """The end has begun."""

@@ -59,7 +59,7 @@ def run(
     from daemon.log import start_logging  # noqa: PLC0415
 
     start_logging(secrets, verbose=verbose)
-    raise typer.Exit(live.run(configuration, secrets))
+    raise typer.Exit(live.run(config, configuration, secrets))
 
 
 def replay(
@@ -93,10 +93,19 @@ def replay(
     captioner: CaptionerChoice = None,
     captioner_file: CaptionerFile = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    evidence: Annotated[
+        bool | None,
+        typer.Option(
+            "--evidence/--no-evidence",
+            help="Keep the pictures of what is told in --out; else as the configuration says.",
+        ),
+    ] = None,
 ) -> None:
     """Narrate footage that was recorded before."""
     configuration = load_configuration(config) if config else None
-    plan = _plan(configuration, camera, sample=sample, lower=lower, upper=upper, start=start)
+    plan = _plan(
+        configuration, camera, sample=sample, lower=lower, upper=upper, start=start, evidence=evidence
+    )
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
     from daemon.output import check_output  # noqa: PLC0415
@@ -145,12 +154,15 @@ def _plan(
     lower: float | None,
     upper: float | None,
     start: str | None,
+    evidence: bool | None,
 ) -> CameraPlan:
     """Settings of every file: the configuration's, and what the command line says instead.
 
     Footage of a configured camera has its settings and zones, other footage the defaults.
     """
     defaults = CameraDefaults()
+    if evidence is None and configuration is None:
+        evidence = False
     if configuration:
         defaults = configuration.cameras.get(camera or "", configuration.defaults)
     changed: dict[str, object] = {"lower": lower, "upper": upper}
@@ -164,9 +176,12 @@ def _plan(
         if isinstance(value, float) and not 0 < value <= 255:  # noqa: PLR2004 - the range of uint8
             raise typer.BadParameter(f"--{name} is {value:g}: give grey levels above 0, up to 255")
     pairs = defaults.pairs.model_copy(update={k: v for k, v in changed.items() if v is not None})
+    kept = {} if evidence is None else {"keep": "all" if evidence else "none"}
+    pictures = defaults.evidence.model_copy(update=kept)
     from daemon.plan import camera_plan  # noqa: PLC0415
 
-    return camera_plan("replay", "", defaults.model_copy(update={"pairs": pairs}), started)
+    given = defaults.model_copy(update={"pairs": pairs, "evidence": pictures})
+    return camera_plan("replay", "", given, started)
 
 
 def _span(begin: str | None, end: str | None) -> Span:

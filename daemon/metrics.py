@@ -1,0 +1,140 @@
+"""What Prometheus is told: the daemon's own counters, read at the moment somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import (
+    GC_COLLECTOR,
+    PLATFORM_COLLECTOR,
+    PROCESS_COLLECTOR,
+    CollectorRegistry,
+    Histogram,
+    Metric,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from daemon import __version__
+from pipeline.record import Record
+from pipeline.sources.state import CameraState
+
+if TYPE_CHECKING:  # it holds the metrics
+    from daemon.live import Daemon
+
+_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_FRAMES = ("decoded", "sampled", "corrupt", "dropped")
+
+
+class Metrics(Collector):
+    """Reads the daemon's counters; nothing is counted twice, and nobody counts for the sake of the metrics.
+
+    Attributes:
+        registry: what is told at `/metrics`.
+        reloads: times the configuration was read again, by what came of it.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reloads: Counter[str] = Counter(taken=0, refused=0)
+        self._daemon: Daemon | None = None
+        self._latency = Histogram(
+            "narrated_capture_to_narration_seconds",
+            "From the capture of a live frame to its narration in the journal.",
+            ["camera"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
+            self.registry.register(collector)
+
+    def watch(self, daemon: Daemon) -> None:
+        """Read this daemon's counters from now on."""
+        self._daemon = daemon
+
+    def observe(self, record: Record) -> None:
+        """A narration was journalled."""
+        took_ms = (record.latency_ms or {}).get("capture_to_narration")
+        if took_ms is not None:
+            self._latency.labels(record.camera).observe(took_ms / 1000)
+
+    def describe(self) -> list[Metric]:
+        """None, so that registering asks for nothing."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family, with the values of this moment."""
+        yield _one(GaugeMetricFamily("narrated_build_info", "Version.", labels=["version"]), [__version__], 1)
+        if (daemon := self._daemon) is None:
+            return
+        yield from _of_the_whole(daemon, self.reloads)
+        yield from _of_frames(daemon)
+        yield from _of_pairs(daemon)
+        yield from _of_records(daemon)
+
+
+def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
+    model = GaugeMetricFamily("narrated_captioner_info", "Captioner.", labels=["name", "sha256"])
+    yield _one(model, [daemon.captioner.name, daemon.captioner.sha256], 1)
+    yield GaugeMetricFamily("narrated_ready", "1 while cameras are watched.", float(daemon.health.ready))
+    ages = GaugeMetricFamily("narrated_loop_age_seconds", "Since a loop last got on.", labels=["loop"])
+    for loop, age in daemon.health.pulses.ages_s().items():
+        ages.add_metric([loop], age)
+    yield ages
+    hanging = GaugeMetricFamily("narrated_loops_hanging", "Loops that hang; the watchdog is not fed then.")
+    hanging.add_metric([], len(daemon.health.stuck()))
+    yield hanging
+    read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
+    for outcome, count in reloads.copy().items():
+        read.add_metric([outcome], count)
+    yield read
+
+
+def _of_frames(daemon: Daemon) -> Iterator[Metric]:
+    cameras = daemon.cameras.watched.copy()
+    state = GaugeMetricFamily(
+        "narrated_camera_state", "1 for what a camera does.", labels=["camera", "state"]
+    )
+    skew = GaugeMetricFamily("narrated_camera_skew_seconds", "Camera's clock less ours.", labels=["camera"])
+    frames = CounterMetricFamily(
+        "narrated_frames", "Frames, by what became of them.", labels=["camera", "fate"]
+    )
+    again = CounterMetricFamily("narrated_reconnections", "Times opened again.", labels=["camera"])
+    for name, camera in cameras.items():
+        report, counts = camera.thread.report, camera.counts
+        now = camera.thread.state
+        for each in [*CameraState, *([] if now in set(CameraState) else [now])]:
+            state.add_metric([name, str(each)], float(each == now))
+        if report.skew_s is not None:
+            skew.add_metric([name], report.skew_s)
+        for fate in _FRAMES:
+            frames.add_metric([name, fate], counts[fate])
+        again.add_metric([name], counts["reconnections"])
+    yield from (state, skew, frames, again)
+
+
+def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
+    seconds = CounterMetricFamily("narrated_stage_seconds", "Time spent.", labels=["stage", "camera"])
+    for name, camera in daemon.cameras.watched.copy().items():
+        seconds.add_metric(["screen", name], camera.counts["screened_s"])
+    seconds.add_metric(["narrate", ""], daemon.narrating.seconds)
+    batches = CounterMetricFamily("narrated_batches", "Batches of pairs narrated.", daemon.narrating.batches)
+    yield from (seconds, batches)
+
+
+def _of_records(daemon: Daemon) -> Iterator[Metric]:
+    told = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
+    for name, count in daemon.told.copy().items():
+        told.add_metric([name], count)
+    waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
+    for name, journal in daemon.journals.copy().items():
+        waiting.add_metric([name], journal.end.seq - journal.published.seq)
+    published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
+    yield from (told, waiting, published)
+
+
+def _one(family: GaugeMetricFamily, labels: list[str], value: float) -> Metric:
+    family.add_metric(labels, value)
+    return family

@@ -1,0 +1,111 @@
+"""The narrator's thread: pairs from the queue become journalled records while the main loop looks on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from daemon.narrator import Narrator, Told
+from daemon.pair_queue import PairQueue
+from daemon.pulse import Pulses
+from daemon.settings import CaptionerSettings
+
+LOOP = "narrator"
+"""Its name among the loops that the watchdog goes by."""
+
+BATCH_LIMIT_S = 60.0
+"""A batch on a slow processor may take this long; the limit of its own is for a narrator that hangs."""
+
+
+class NarratorThread:
+    """Takes batches and tells them; its error waits for the main thread.
+
+    In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
+    batch that never ends is noticed.
+
+    Args:
+        narrator: used by this thread only, once it has started.
+        pairs: where the batches come from.
+        settings: size of a batch, and how long it waits to be full.
+        pulses: told of every turn.
+        told: called with each narration, in this thread.
+
+    Attributes:
+        seconds: spent narrating so far.
+        batches: narrated so far.
+        error: why the thread ended early.
+    """
+
+    def __init__(
+        self,
+        narrator: Narrator,
+        pairs: PairQueue,
+        settings: CaptionerSettings,
+        pulses: Pulses,
+        told: Callable[[Told], None],
+    ) -> None:
+        self.seconds = 0.0
+        self.batches = 0
+        self.error: BaseException | None = None
+        self._narrator, self._pairs, self._settings = narrator, pairs, settings
+        self._pulses, self._told = pulses, told
+        self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
+        self._until: float | None = None
+        self._thread = threading.Thread(target=self._run, name=LOOP, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
+    def ask(self, change: Callable[[Narrator], None]) -> None:
+        """Have `change` called with the narrator between two batches; pairs taken before are told first."""
+        self._asked.put(change)
+
+    def finish(self, until: float) -> bool:
+        """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
+
+        Args:
+            until: monotonic seconds at which no further pair is begun.
+
+        Returns:
+            True where the thread has ended by then.
+        """
+        self._until = until
+        self._thread.join(max(0.0, until - monotonic()))
+        return not self.alive
+
+    def _run(self) -> None:
+        try:
+            while not self._over():
+                self._turn()
+        except BaseException as error:  # noqa: BLE001 - every thread's error reaches main
+            self.error = error
+        finally:
+            self._pulses.forget(LOOP)
+
+    def _over(self) -> bool:
+        return self._until is not None and (not self._pairs.held or monotonic() >= self._until)
+
+    def _turn(self) -> None:
+        """One batch, if there is one, and what was asked meanwhile."""
+        self._pulses.beat(LOOP)
+        ending = self._until is not None
+        batch = self._pairs.take(
+            1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait
+        )
+        if batch:
+            self._pulses.beat(LOOP, BATCH_LIMIT_S)
+            began = monotonic()
+            for told in self._narrator.tell(batch):
+                self._told(told)
+            self.seconds += monotonic() - began
+            self.batches += 1
+        while not self._asked.empty():
+            self._asked.get()(self._narrator)

@@ -1,0 +1,133 @@
+"""Three pages for machines: `/metrics`, `/healthz` and `/readyz`, on the loopback interface only."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any, Self
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from daemon.health import Health
+
+LOOP = "http"
+"""Its name among the loops that the watchdog goes by."""
+
+_POLL_S = 0.5
+_CLIENT_LIMIT_S = 10.0
+
+
+class PagesError(Exception):
+    """The pages cannot be served; the message says what to do."""
+
+
+class Pages:
+    """Serves the pages from threads of its own while the context lasts.
+
+    Args:
+        host, port: what is listened on; port 0 takes a free one.
+        health: what the two pages tell.
+        registry: what `/metrics` tells.
+
+    Attributes:
+        address: ``host:port`` that is listened on.
+
+    Raises:
+        PagesError: the address cannot be listened on.
+    """
+
+    def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
+        self._health = health
+        try:
+            self._server = _Server((host, port), health, registry)
+        except OSError as error:
+            raise PagesError(
+                f"http.listen: {host}:{port} cannot be listened on ({error.strerror}): choose another port"
+            ) from None
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}:{self._server.server_port}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": _POLL_S}, name=LOOP, daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._health.pulses.forget(LOOP)
+
+
+class _Server(ThreadingHTTPServer):
+    """Its accepting loop beats: threads that answer must not hide that nobody accepts any more."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], health: Health, registry: CollectorRegistry) -> None:
+        self.health, self.registry = health, registry
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Request)
+
+    def server_bind(self) -> None:
+        # The standard library's asks the resolver for our full name, which may take seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "localhost", self.server_address[1]
+
+    def service_actions(self) -> None:
+        self.health.pulses.beat(LOOP)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away in the midst of its answer is nobody's error."""
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = _CLIENT_LIMIT_S
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
+            case "/healthz":
+                self._tell(*alive(self.server.health))
+            case "/readyz":
+                self._tell(*ready(self.server.health))
+            case _:
+                self._tell(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
+
+    def log_message(self, *_: Any) -> None:
+        """Every scrape in the log would be noise."""
+
+    def _tell(self, status: HTTPStatus, values: dict[str, Any]) -> None:
+        self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def alive(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
+    """`/healthz`: fine while every loop gets on, as for the watchdog."""
+    stuck = health.stuck()
+    ages = {loop: round(age, 1) for loop, age in sorted(health.pulses.ages_s().items())}
+    status = HTTPStatus.SERVICE_UNAVAILABLE if stuck else HTTPStatus.OK
+    return status, {"ok": not stuck, "hanging": sorted(stuck), "seconds_since_progress": ages}
+
+
+def ready(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
+    """`/readyz`: fine while cameras are watched; one that is away is told, a restart would not help."""
+    threads = health.cameras.threads if health.cameras else {}
+    cameras = {name: thread.state for name, thread in sorted(threads.items())}
+    status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
+    return status, {"ready": health.ready, "phase": health.phase.value, "cameras": cameras}
