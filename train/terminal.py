@@ -46,10 +46,12 @@ def training_progress(say: Callable[[str], None]) -> Iterator[Telling]:
         def told(point: Point) -> None:
             if f"epoch {point.epoch}" in tasks:
                 bars.remove_task(tasks.pop(f"epoch {point.epoch}"))
-            say(
-                f"epoch {point.epoch}: loss {point.train_loss:.3f}, validation CIDEr {point.val_cider:.4f}, "
-                f"perplexity {point.val_perplexity:.2f}"
+            measured = (
+                f"CIDEr {point.val_cider:.4f}, perplexity {point.val_perplexity:.2f}"
+                if point.val_score is None
+                else f"score {point.val_score:.4f}"
             )
+            say(f"epoch {point.epoch}: loss {point.train_loss:.3f}, validation {measured}")
 
         yield Telling(features, batch, told, say, bar)
 
