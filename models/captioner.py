@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 from models.decoding import Decoded, decode
 from models.encoder import Encoder
-from models.perception import Truth
+from models.pair_batch import PairBatch
 from models.places import Zone
 from models.state import State
 from models.vocabulary import Vocabulary, surface
 from models.wording import read
+
+__all__ = ["Box", "Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
 
 Box = tuple[float, float, float, float]
 """``(x, y, width, height)`` in 0..1 of the frame."""
@@ -58,72 +60,6 @@ class Sentence:
     outline_before: Outline = ()
     outline_after: Outline = ()
     moment_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PairBatch:
-    """B frame pairs as tensors, clusters padded to the largest K of the batch.
-
-    Attributes:
-        before, after: uint8 ``(B, 3, height, width)``, RGB, aligned; None where `maps` is given.
-        masks: bool ``(B, K, mask height, mask width)``, the cluster masks.
-        boxes: float32 ``(B, K, 4)``, ``x, y, width, height`` in 0..1.
-        active: float32 ``(B, K)``, active pixels of each cluster as a share 0..1 of the frame.
-        valid: bool ``(B, K)``, False for padding.
-        maps: encoder features of before and after, float ``(B, C, 14, 14)`` each, where they are
-            known already (the trainer's cache); otherwise None and `encode` computes them.
-        windows: float32 ``(N, 4)``, the square windows of the N valid clusters, row by row of `valid`, in
-            0..1 of the frame; None for a captioner that sees whole frames.
-        crops: uint8 ``(N, 2, 3, S, S)``, RGB, both frames in these windows, before aligned; None where
-            `levels` is given, or for a captioner that sees whole frames.
-        levels: what `models.perception.crop_levels` gives for the crops, where it is known already.
-        tracks: float32 ``(B, P, 6)``, points followed through the frames in between (x, y, seconds after
-            the before frame, at the start and at the end), NaN for padding; None where there are none.
-        truth: what is known to have changed, for training; otherwise None.
-    """
-
-    before: Tensor | None
-    after: Tensor | None
-    masks: Tensor
-    boxes: Tensor
-    active: Tensor
-    valid: Tensor
-    maps: tuple[Tensor, Tensor] | None = None
-    windows: Tensor | None = None
-    crops: Tensor | None = None
-    levels: tuple[Tensor, ...] | None = None
-    tracks: Tensor | None = None
-    truth: Truth | None = None
-
-    def to(self, device: torch.device) -> PairBatch:
-        """The same pairs on a device."""
-
-        def moved(part: Tensor | None) -> Tensor | None:
-            return None if part is None else part.to(device)
-
-        return PairBatch(
-            before=moved(self.before),
-            after=moved(self.after),
-            masks=self.masks.to(device),
-            boxes=self.boxes.to(device),
-            active=self.active.to(device),
-            valid=self.valid.to(device),
-            maps=None if self.maps is None else (self.maps[0].to(device), self.maps[1].to(device)),
-            windows=moved(self.windows),
-            crops=moved(self.crops),
-            levels=None if self.levels is None else tuple(level.to(device) for level in self.levels),
-            tracks=moved(self.tracks),
-            truth=None if self.truth is None else self.truth.to(device),
-        )
-
-    def features(self) -> Tensor:
-        """The alignment prior's features g(z): height, width and area of the tight box, and active pixels.
-
-        Returns:
-            float32 ``(B, K, 4)``, all as shares 0..1 of the frame.
-        """
-        width, height = self.boxes[..., 2], self.boxes[..., 3]
-        return torch.stack([height, width, height * width, self.active], dim=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +114,18 @@ class Captioner(nn.Module, ABC):
         record: how it was trained: plain values, kept in the checkpoint.
         min_confidence: least confidence of a sentence, unless the options say otherwise.
         crop_size: side in pixels of the crops that it looks at; None if it looks at whole frames.
+        whole: whether it sees a pair as a whole: one row per pair, also for one without clusters, with
+            `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
+            captioners write a row for every cluster, and nothing about a pair without any.
+        needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
     """
 
     name: str
     scale_mean: Tensor
     scale_std: Tensor
     crop_size: int | None = None
+    whole: bool = False
+    needs_images: bool = False
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder) -> None:
         """Take the parts that every captioner has."""
@@ -202,7 +144,10 @@ class Captioner(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, pairs: PairBatch) -> State:
-        """Everything about the pictures, before the first word: a row for every valid cluster."""
+        """Everything about the pictures, before the first word.
+
+        A row for every valid cluster, or for every pair of a captioner that sees pairs as a whole.
+        """
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -227,7 +172,7 @@ class Captioner(nn.Module, ABC):
 
     @abstractmethod
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or a pair without clusters."""
+        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
 
     @abstractmethod
     def prior_scores(self, features: Tensor) -> Tensor:
@@ -286,7 +231,8 @@ class Captioner(nn.Module, ABC):
 
         Returns:
             Per pair its sentences, most salient first. A sentence that says that nothing changed, or nothing
-            at all, is left out, so is one told before about the same place; a pair without clusters has none.
+            at all, is left out, so is one told before about the same place; a pair without clusters has none,
+            but of a captioner that sees pairs as a whole.
         """
         options = options or DescribeOptions()
         was_training = self.training
@@ -296,7 +242,8 @@ class Captioner(nn.Module, ABC):
             with torch.inference_mode():
                 pairs = pairs.to(self.device)
                 state = self.encode(pairs)
-                state = state.select(_told_rows(state, pairs.features()[..., 2], options))
+                if not self.whole:
+                    state = state.select(_told_rows(state, pairs.features()[..., 2], options))
                 decoded = decode(self.step, state, options.beam_size, options.max_words)
         finally:
             if was_training:
@@ -304,7 +251,8 @@ class Captioner(nn.Module, ABC):
         prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
         stories = [_Story() for _ in range(len(pairs.valid))]
         for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
-            stories[b].add(_sentence(row, self.vocabulary, tuple(boxes[b][k]), prior[b][k]), options)
+            box = tuple(boxes[b][k]) if k >= 0 else None
+            stories[b].add(_sentence(row, self.vocabulary, box, prior[b][k]), options)
         return [story.sentences for story in stories]
 
 
@@ -346,7 +294,7 @@ def _told_rows(state: State, areas: Tensor, options: DescribeOptions) -> Tensor:
     return torch.tensor(told, dtype=torch.int64, device=state.pair.device)
 
 
-def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box, prior: float) -> Sentence:
+def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:
     text = surface(vocabulary.decode(decoded.tokens))
     wording = read(text)
     return Sentence(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """N rows, each one sentence in the making about one cluster of one pair.
+    """N rows, each one sentence in the making about one cluster of one pair, or about a pair as a whole.
 
     Attributes:
-        pair, cluster: int64 ``(N,)``, which pair of the batch and which of its clusters a row tells.
-        log_prior: float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding.
+        pair, cluster: int64 ``(N,)``, which pair of the batch and which of its clusters a row tells,
+            -1 where it tells the whole pair.
+        log_prior: float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding; zeros ``(B, 1)``
+            where rows tell whole pairs.
         pictures: what the row sees, ``(N, ...)`` each; the same at every step.
         memory: what the row has said so far, ``(N, ...)`` each; changed by every step.
     """
@@ -23,6 +26,18 @@ class State:
     log_prior: Tensor
     pictures: tuple[Tensor, ...]
     memory: tuple[Tensor, ...]
+
+    @classmethod
+    def of_pairs(cls, pictures: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> State:
+        """One row for each of B whole pairs, of what it sees and remembers, ``(B, ...)`` each."""
+        count, device = len(memory[0]), memory[0].device
+        return cls(
+            torch.arange(count, device=device),
+            torch.full((count,), -1, device=device),
+            torch.zeros(count, 1, device=device),
+            pictures,
+            memory,
+        )
 
     def __len__(self) -> int:
         return len(self.pair)

@@ -277,6 +277,8 @@ def _splits(captioner: Grounded, folder: Path, telling: Telling) -> tuple[Split,
             cache=folder / ".features",
             progress=partial(telling.features, name),
             crop_size=captioner.crop_size,
+            whole=captioner.whole,
+            images=captioner.needs_images,
         )
         for name in ("train", "val")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from models.captioner import PairBatch
 from models.encoder import Encoder
 from models.vocabulary import Vocabulary, tokenize
+from models.wording import read
 from pipeline.changes import ChangeOptions
 from train.features import Features, Progress, sample_features
 from train.samples import Sample, load_samples
@@ -30,6 +31,8 @@ class Split:
         annotations: what can be trained on: position of the sample, and one annotator's sentences.
         skipped: annotations that are not trained on because their pair has no cluster.
         sha256: hash (hex) of the annotation file and of the features.
+        whole: whether pairs without clusters are trained on as well, by a captioner that sees pairs
+            as a whole.
     """
 
     samples: tuple[Sample, ...]
@@ -37,6 +40,7 @@ class Split:
     annotations: tuple[tuple[int, tuple[str, ...]], ...]
     skipped: int
     sha256: str
+    whole: bool = False
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
@@ -54,6 +58,8 @@ def load_split(
     progress: Progress | None = None,
     crop_size: int | None = None,
     leave_out: frozenset[str] = frozenset(),
+    whole: bool = False,
+    images: bool = False,
 ) -> Split:
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
@@ -66,13 +72,15 @@ def load_split(
         progress: told how many samples are ready.
         crop_size: side of the crops that the captioner looks at; None if it looks at whole frames.
         leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
+        whole: skip no pair for want of clusters, see `Captioner.whole`.
+        images: keep the images beside the maps, see `Captioner.needs_images`.
 
     Raises:
         SampleError: the split cannot be read.
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     samples = tuple(load_samples(folder, split))
-    features = sample_features(samples, encoder, options, cache, progress, crop_size=crop_size)
+    features = sample_features(samples, encoder, options, cache, progress, crop_size=crop_size, images=images)
     told = [
         (position, sentences)
         for position, sample in enumerate(samples)
@@ -80,10 +88,11 @@ def load_split(
         for sentences in sample.annotations
         if any(tokenize(s) for s in sentences)
     ]
-    annotations = tuple(each for each in told if features.counts[each[0]])
+    annotations = tuple(each for each in told if whole or features.counts[each[0]])
     digest = hashlib.sha256((folder / f"{split}.json").read_bytes())
     digest.update(features.sha256.encode())
-    return Split(samples, features, annotations, len(told) - len(annotations), digest.hexdigest())
+    skipped = len(told) - len(annotations)
+    return Split(samples, features, annotations, skipped, digest.hexdigest(), whole)
 
 
 def epoch_batches(
@@ -108,9 +117,15 @@ def epoch_batches(
     for start in range(0, len(order), size):
         chosen = [split.annotations[i] for i in order[start : start + size]]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
-        pairs = split.features.batch([position for position, _ in chosen])
+        pairs = split.features.batch([position for position, _ in chosen], whole=split.whole)
         truth = truth_of([(split.samples[position], sentences) for position, sentences in chosen])
-        yield replace(pairs, truth=truth), tokens
+        changed = torch.tensor([_tells_change(sentences) for _, sentences in chosen])
+        yield replace(pairs, truth=truth, changed=changed), tokens
+
+
+def _tells_change(sentences: Sequence[str]) -> bool:
+    """Whether any sentence of an annotation tells a change; of a distractor none does."""
+    return any(read(sentence).type != "none" for sentence in sentences)
 
 
 def prior_features(split: Split) -> Tensor:

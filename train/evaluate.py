@@ -83,7 +83,8 @@ class Evaluation:
         alignment: None where no sample knows its boxes or the captioner aligns nothing.
         trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
         human: one annotator's first sentence against the others', on the pairs that have several annotators.
-        without_clusters: pairs in which nothing differs; nothing is said about them.
+        without_clusters: pairs in which nothing differs; nothing is said about them,
+            but by a captioner that sees pairs as a whole.
     """
 
     single: TextScores
@@ -167,7 +168,8 @@ def perplexity(captioner: Captioner, split: Split) -> float:
         for start in range(0, len(split.annotations), _AT_ONCE):
             some = split.annotations[start : start + _AT_ONCE]
             said = captioner.vocabulary.batch([sentences for _, sentences in some])
-            pairs = split.features.batch([position for position, _ in some]).to(captioner.device)
+            positions = [position for position, _ in some]
+            pairs = split.features.batch(positions, whole=captioner.whole).to(captioner.device)
             total += float(captioner.log_likelihood(pairs, said.to(captioner.device)).sum())
             tokens += int((said != PAD).sum())
     return math.exp(min(-total / tokens, 700.0)) if tokens else math.nan
@@ -182,17 +184,19 @@ def _given(options: DescribeOptions, number: int) -> DescribeOptions:
 def described(
     captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
-    """Sentences about every pair, each pair with its own options; none for a pair without clusters."""
+    """Sentences about every pair, each pair with its own options.
+
+    A pair without clusters has none, but of a captioner that sees pairs as a whole.
+    """
     described: list[list[Sentence]] = [[] for _ in split.samples]
     groups: dict[DescribeOptions, list[int]] = {}
     for position, sample in enumerate(split.samples):
-        if split.features.counts[position]:
+        if captioner.whole or split.features.counts[position]:
             groups.setdefault(options(sample), []).append(position)
     for chosen, positions in groups.items():
         for some in _chunks(positions):
-            for position, sentences in zip(
-                some, captioner.describe(split.features.batch(some), chosen), strict=True
-            ):
+            told = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
+            for position, sentences in zip(some, told, strict=True):
                 described[position] = sentences
     return described
 

@@ -89,6 +89,8 @@ def train_on_folder(
             cache=cache,
             progress=partial(telling.features, name),
             crop_size=captioner.crop_size,
+            whole=captioner.whole,
+            images=captioner.needs_images,
             leave_out=leave_out if name == "train" else frozenset(),
         )
         for name in ("train", "val")
@@ -170,6 +172,8 @@ def evaluate_on_folder(
         cache=cache or data / ".features",
         progress=progress,
         crop_size=captioner.crop_size,
+        whole=captioner.whole,
+        images=captioner.needs_images,
     )
     there = (data / "train.json").is_file()
     training = load_samples(data, "train", require_images=False) if there else []

@@ -20,7 +20,7 @@ from train.evaluate import SILENCE, evaluate, perplexity, single_sentences
 class Oracle:
     """Says what it is told to, by position in the split; its words have probability 1/4 each."""
 
-    name, device = "oracle", torch.device("cpu")
+    name, device, whole = "oracle", torch.device("cpu"), False
 
     def __init__(self, split: Split, says: Callable[[int], list[str]], aligned: int = 0) -> None:
         self._split, self._says, self._aligned = split, says, aligned

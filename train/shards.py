@@ -1,0 +1,149 @@
+"""The cache on disk: shards of features that are whole and unchanged, or not there.
+
+A shard becomes visible by one rename and is checked byte for byte when it is opened: one that was half
+written, truncated or damaged is not trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARD = 64
+"""Samples in a shard."""
+
+LEVELS = 4
+"""Levels of a crop: three of the encoder and the colours."""
+
+_CLUSTERS = ("masks", "boxes", "active", "counts")
+_PART_AGE_S = 24 * 3600.0
+
+
+class FeatureError(Exception):
+    """Features cannot be computed or kept; the message names the image or folder and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a captioner sees of a sample besides its clusters.
+
+    Attributes:
+        crop_size: side in pixels of the crops of its clusters; None for whole frames.
+        images: whether the images are kept beside the maps of whole frames.
+    """
+
+    crop_size: int | None = None
+    images: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arrays of a shard."""
+        frames = ("maps", "images") if self.images else ("maps",)
+        seen = frames if self.crop_size is None else (*(f"level{k}" for k in range(LEVELS)), "windows")
+        return (*seen, *_CLUSTERS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shard:
+    """The features of up to 64 samples.
+
+    Attributes:
+        maps: float16 ``(n, 2, C, 14, 14)``, before (aligned) and after; memory-mapped; None of crops.
+        levels: float16 ``(clusters, 2, C, h, w)`` each, the finest first; memory-mapped; empty of frames.
+        windows: float32 ``(clusters, 4)``, of the crops; None of frames.
+        images: uint8 ``(n, 2, 3, height, width)``, before (aligned) and after; memory-mapped; None where
+            they are not kept.
+        masks: uint8 ``(clusters, h * w / 8)``, bit-packed cluster masks of all samples in a row.
+        boxes: float32 ``(clusters, 4)``.
+        active: float32 ``(clusters,)``, share of the frame.
+        counts: int64 ``(n,)``, clusters of each sample.
+    """
+
+    maps: NDArray[np.float16] | None
+    levels: tuple[NDArray[np.float16], ...]
+    windows: NDArray[np.float32] | None
+    images: NDArray[np.uint8] | None
+    masks: NDArray[np.uint8]
+    boxes: NDArray[np.float32]
+    active: NDArray[np.float32]
+    counts: NDArray[np.int64]
+
+
+def sweep(cache: Path) -> None:
+    """Delete what runs that were killed left behind; younger parts may belong to a run at work."""
+    for part in cache.glob("*.part-*"):
+        if time.time() - part.stat().st_mtime > _PART_AGE_S:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def write_shard(folder: Path, computed: Callable[[], dict[str, NDArray[np.generic]]]) -> None:
+    """Compute a shard into a folder beside its place and rename it there when it is whole.
+
+    Raises:
+        FeatureError: it cannot be written.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    except OSError as error:
+        raise FeatureError(
+            f"{folder.parent} cannot be written: {error.strerror}; choose another --cache"
+        ) from error
+    try:
+        sums = {}
+        for name, array in computed().items():
+            with (part / f"{name}.npy").open("wb") as file:
+                np.save(file, array)
+                file.flush()
+                os.fsync(file.fileno())
+            sums[name] = zlib.crc32(np.ascontiguousarray(array).data)
+        (part / "sums.json").write_text(json.dumps(sums), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged one, or there would be no need to write
+        part.replace(folder)
+    except OSError as error:
+        raise FeatureError(
+            f"features cannot be kept in {folder.parent}: {error.strerror}; free some space"
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def open_shard(folder: Path, seen: Seen, channels: int, mask_size: tuple[int, int]) -> Shard | None:
+    """The shard, if it is there, whole and unchanged since it was written.
+
+    Args:
+        folder: of the shard.
+        seen: what it must hold.
+        channels: of the encoder.
+        mask_size: ``(height, width)`` of the cluster masks.
+    """
+    try:
+        sums = json.loads((folder / "sums.json").read_text(encoding="utf-8"))
+        arrays = {
+            name: np.load(
+                folder / f"{name}.npy", mmap_mode="r" if name[:-1] in ("map", "image", "level") else None
+            )
+            for name in seen.names
+        }
+    except (OSError, ValueError, EOFError):
+        return None
+    if not isinstance(sums, dict) or any(zlib.crc32(a.data) != sums.get(n) for n, a in arrays.items()):
+        return None
+    levels = tuple(arrays[f"level{k}"] for k in range(LEVELS)) if seen.crop_size is not None else ()
+    clusters = {name: arrays[name] for name in _CLUSTERS}
+    shard = Shard(arrays.get("maps"), levels, arrays.get("windows"), arrays.get("images"), **clusters)
+    packed = (mask_size[0] * mask_size[1] + 7) // 8
+    fits = shard.masks.shape[1] == packed and all(len(each) == len(shard.boxes) for each in levels)
+    if shard.maps is not None:
+        fits &= shard.maps.shape == (len(shard.counts), 2, channels, 14, 14)
+    return shard if fits else None
