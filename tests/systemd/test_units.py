@@ -64,7 +64,7 @@ def test_what_the_program_relies_on() -> None:
     ):
         assert line in lines
     assert any(line.startswith("ExecStartPre=") and "check-config" in line for line in lines)
-    assert not any(line.startswith("ExecReload") for line in lines)  # reloading is not implemented
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
     assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines)  # numba cannot run under it
 
 
