@@ -1,15 +1,30 @@
 """The journal: the record of what was narrated, one hash-chained JSONL file per camera."""
 
+from pipeline.journal.comparing import Comparison, Difference, compare
+from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
-from pipeline.journal.verification import Problem, Verification, verify
-from pipeline.journal.writer import Journal, JournalError, read_journal
+from pipeline.journal.reading import Backlog, read_camera, read_journal
+from pipeline.journal.segment_writer import SegmentLimits
+from pipeline.journal.segments import Segment, Start
+from pipeline.journal.verification import Problem, Signed, Verification, VerifyOptions, verify
+from pipeline.journal.writer import Journal
 
 __all__ = [
+    "Backlog",
+    "Comparison",
+    "Difference",
     "Journal",
     "JournalError",
     "Position",
     "Problem",
+    "Segment",
+    "SegmentLimits",
+    "Signed",
+    "Start",
     "Verification",
+    "VerifyOptions",
+    "compare",
+    "read_camera",
     "read_journal",
     "verify",
 ]

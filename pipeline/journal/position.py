@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline.record import ChainEnd, Record, parse_stream_id
+from pipeline.record import ChainEnd, parse_stream_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,21 +14,24 @@ class Position:
     """A place behind a line of the journal.
 
     Attributes:
-        offset: bytes from the start of the file to the end of the line.
-        seq: number of the line's record; 0 at the start of the file.
+        offset: bytes from the start of the segment to the end of the line.
+        seq: number of the line's record; 0 at the start of the journal.
         hash: hash of the line's record.
         stream_id: its stream id, ``<ms>-<seq>``.
+        segment: number of the first record of the segment that holds the line.
     """
 
     offset: int = 0
     seq: int = 0
     hash: str = ChainEnd().hash
     stream_id: str = "0-0"
+    segment: int = 1
 
     @classmethod
-    def behind(cls, record: Record, offset: int) -> Position:
-        """The place behind the line of `record`, which ends at byte `offset`."""
-        return cls(offset, record.seq, record.hash, record.stream_id)
+    def behind(cls, end: ChainEnd, segment: int, offset: int) -> Position:
+        """The place behind the line of the record `end`, which ends at byte `offset` of `segment`."""
+        ms, sequence = end.stream_id
+        return cls(offset, end.seq, end.hash, f"{ms}-{sequence}", segment)
 
     def save(self, path: Path) -> None:
         """Replace the file at `path` as a whole, so that a reader never sees half a position.
@@ -36,9 +39,7 @@ class Position:
         Raises:
             OSError: the folder cannot be written; the old position stays.
         """
-        fresh = path.with_name(path.name + ".tmp")
-        fresh.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, json.dumps(asdict(self)).encode() + b"\n")
 
     @classmethod
     def load(cls, path: Path) -> Position | None:
@@ -50,6 +51,18 @@ class Position:
         try:
             position = cls(**json.loads(path.read_text(encoding="utf-8")))
             parse_stream_id(position.stream_id)
+            sound = position.offset >= 0 and position.seq >= 0 and position.segment >= 1
         except (OSError, ValueError, TypeError, AttributeError):
             return None
-        return position if position.offset >= 0 and position.seq >= 0 else None
+        return position if sound else None
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all.
+
+    Raises:
+        OSError: the folder cannot be written; what stood there stays.
+    """
+    fresh = path.with_name(path.name + ".tmp")
+    fresh.write_bytes(content)
+    fresh.replace(path)

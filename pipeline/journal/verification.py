@@ -1,27 +1,28 @@
-"""Whether journals are whole: every line, every hash, every link."""
+"""Whether journals are whole: every line, every hash, every link, every picture, every signature."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
-from pipeline.record import (
-    ChainEnd,
-    Record,
-    RecordError,
-    hash_holds,
-    is_canonical,
-    parse_stream_id,
-    read_record,
-)
+from pipeline.journal.chains import Chain, find_chains
+from pipeline.journal.pieces import Findings, Piece, Run, check, continued, pieces_of
+from pipeline.journal.segments import Start
+from pipeline.journal.witnesses import Witnesses, read_witnesses
+from pipeline.record import ChainEnd, RecordError
 
 _FRESH = ChainEnd()
+_WORTH_PROCESSES = 16
+"""Pieces from which further processes save more than their start takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first bad line of a file; `line` counts from 1, 0 stands for the file as a whole."""
+    """The first bad line of a chain; `line` counts from 1, 0 stands for the file as a whole."""
 
     path: Path
     line: int
@@ -33,21 +34,33 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Signed:
+    """How far a chain is signed: the number signed last, and by which public keys."""
+
+    seq: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
     """What `verify` found.
 
     Attributes:
         files: files read.
         lines: lines that hold, over all files.
-        ends: the last record that holds, per file and camera; keep a hash elsewhere to prove later that
-            nothing was cut off the end.
-        problems: the first bad line of each bad file.
+        ends: the last record that holds, per chain's newest file and camera; keep a hash elsewhere to prove
+            later that nothing was cut off the end of a chain that is not signed.
+        problems: the first bad line of each bad chain.
+        pictures: pictures whose bytes were checked (one that several records name may count several times).
+        signed: of the chains that have signatures.
     """
 
     files: int
     lines: int
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    pictures: int = 0
+    signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -55,83 +68,145 @@ class Verification:
         return not self.problems
 
 
-def verify(paths: Iterable[Path]) -> Verification:
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What is checked beside the chains themselves.
+
+    Attributes:
+        evidence: look at the pictures that the records name.
+        evidence_folder: where they are; None is ``evidence`` in the journal's folder or beside it.
+        keys: public keys that may have signed; none takes those that the signatures name.
+        processes: at most; None is one per processor that this process may use.
+    """
+
+    evidence: bool = True
+    evidence_folder: Path | None = None
+    keys: Collection[str] = ()
+    processes: int | None = None
+
+
+def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
     Any changed, inserted or deleted byte is found, with one exception that no chain without an outside
-    witness can see: whole lines cut off the end of a file (keep the last hash elsewhere, see `ends`).
+    witness can see: whole lines cut off its end, or all of it written anew. Signatures are such a witness up
+    to the last one, where their key is known; keep the last hash elsewhere for the rest, see `ends`.
 
     Args:
-        paths: journals of one camera, merged files of several (each camera's chain is followed on its own),
-            or folders, of which every ``*.jsonl`` is read. Each file must hold its chains from their start.
+        paths: journals of one camera (with all its segments, whichever is named), merged files of several
+            cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
+            read. Chains are held from their start, or from where retention has left them.
+        options: see there.
 
     Returns:
         Counts, ends and problems; a path that is missing or holds no journal is a problem too.
     """
-    files, lines = 0, 0
-    ends: dict[tuple[Path, str], ChainEnd] = {}
-    problems: list[Problem] = []
-    for path in paths:
-        journals = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not journals:
-            problems.append(Problem(path, 0, "the folder holds no journal (*.jsonl)"))
-        for journal in journals:
-            files += 1
-            chains: dict[str, ChainEnd] = {}
-            good, problem = _verify_file(journal, chains)
-            lines += good
-            ends.update({(journal, camera): end for camera, end in chains.items()})
-            if problem:
-                problems.append(problem)
-    return Verification(files, lines, ends, tuple(problems))
+    chains, empty = find_chains(paths)
+    problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
+    walks = [_Walk(chain, options) for chain in chains]
+    pieces = [(walk, piece) for walk in walks for piece in walk.pieces(options)]
+    for (walk, piece), findings in zip(pieces, _checked([p for _, p in pieces], options), strict=True):
+        walk.take(piece, findings)
+    for walk in walks:
+        walk.finish(options.keys)
+        problems += [walk.problem] if walk.problem else []
+    return Verification(
+        sum(len(chain.files) for chain in chains),
+        sum(walk.lines for walk in walks),
+        {(w.chain.files[-1], camera): end for w in walks for camera, end in w.ends.items()},
+        tuple(problems),
+        sum(walk.pictures for walk in walks),
+        {(w.chain.files[-1], w.chain.camera): w.signed for w in walks if w.signed},
+    )
 
 
-def _verify_file(path: Path, chains: dict[str, ChainEnd]) -> tuple[int, Problem | None]:
-    """Number of good lines, and the first bad one; `chains` receives the end of each camera's chain."""
-    good = 0
-    try:
-        with path.open("rb") as file:
-            for raw in file:
-                record = _whole_record(raw)
-                chains[record.camera] = _continued(chains.get(record.camera, _FRESH), record)
-                good += 1
-    except RecordError as error:
-        return good, Problem(path, good + 1, str(error))
-    except OSError as error:
-        return good, Problem(path, 0, f"cannot be read: {error.strerror or error}")
-    return good, None
+def _checked(pieces: list[Piece], options: VerifyOptions) -> Iterator[Findings]:
+    """The findings of the pieces, in their order."""
+    processes = min(options.processes or len(os.sched_getaffinity(0)), len(pieces))
+    if processes <= 1 or (len(pieces) < _WORTH_PROCESSES and options.processes is None):
+        yield from map(check, pieces)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(check, pieces)
 
 
-def _whole_record(raw: bytes) -> Record:
-    """The record in one line that holds by itself.
+class _Walk:
+    """Follows one chain from piece to piece, up to its first bad line."""
 
-    Raises:
-        RecordError: it does not; the message says why.
-    """
-    if not raw.endswith(b"\n"):
-        raise RecordError(
-            "the line has no end: its writer was interrupted or is still writing "
-            "(the next start of the writer cuts it off)"
-        )
-    line = raw[:-1]
-    if not hash_holds(line):
-        raise RecordError("the hash does not match: the line was changed, or is no record")
-    if not is_canonical(line):
-        raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
-    return read_record(line)
+    def __init__(self, chain: Chain, options: VerifyOptions) -> None:
+        self.chain = chain
+        self.lines = 0
+        self.pictures = 0
+        self.ends: dict[str, ChainEnd] = {}
+        self.problem: Problem | None = None
+        self.signed: Signed | None = None
+        self._options = options
+        self._start = Start.load(chain.folder / f"{chain.camera}.start")
+        self._witnesses: Witnesses = read_witnesses(chain.folder, chain.camera)
+        self._hashes: dict[int, str] = {}
+        self._path, self._line = chain.files[0], 0
 
+    def pieces(self, options: VerifyOptions) -> Iterator[Piece]:
+        """What is to be checked."""
+        beside = (self.chain.folder / "evidence", self.chain.folder.parent / "evidence")
+        evidence = options.evidence_folder or next((f for f in beside if f.is_dir()), None)
+        wanted = self._witnesses.numbers | ({self._start.seq} if self._start else set())
+        asked = {self.chain.camera: wanted} if wanted else {}
+        for path in self.chain.files:
+            yield from pieces_of(path, evidence, options.evidence, asked)
 
-def _continued(end: ChainEnd, record: Record) -> ChainEnd:
-    """The end of the chain with `record` appended.
+    def take(self, piece: Piece, findings: Findings) -> None:
+        """Go on with the next piece."""
+        if self.problem:
+            return
+        if piece.path != self._path:
+            self._path, self._line = piece.path, 0
+        good, fault = findings.lines, findings.fault
+        for camera, run in sorted(findings.runs.items(), key=lambda item: item[1].line):
+            try:
+                self._join(camera, run)
+            except RecordError as error:
+                good, fault = run.line - 1, str(error)
+                break
+            self.ends[camera] = run.end
+        self._hashes |= {seq: digest for (_, seq), digest in findings.hashes.items()}
+        self.lines += good
+        self._line += good
+        self.pictures += findings.pictures
+        if findings.unreadable:
+            self.problem = Problem(piece.path, 0, findings.unreadable)
+        elif fault:
+            self.problem = Problem(piece.path, self._line + 1, fault)
 
-    Raises:
-        RecordError: the record does not continue the chain.
-    """
-    named = f"seq {record.seq} of {record.camera}"
-    if record.seq != end.seq + 1:
-        raise RecordError(f"{named} where {end.seq + 1} is due: lines are missing or moved")
-    if record.prev != end.hash:
-        raise RecordError(f"{named}: prev is not the hash of the record before it")
-    if parse_stream_id(record.stream_id) <= end.stream_id:
-        raise RecordError(f"{named}: its stream id does not rise")
-    return ChainEnd.of(record)
+    def _join(self, camera: str, run: Run) -> None:
+        """Compare the first line of a piece with the last one before it.
+
+        Raises:
+            RecordError: it does not continue the chain.
+        """
+        end = self.ends.get(camera)
+        if end is None:
+            start = self._start if camera == self.chain.camera else None
+            if start and run.first.seq <= start.seq:
+                return  # retention was interrupted before it deleted; `finish` compares the hash
+            end = ChainEnd(start.seq, start.hash) if start else _FRESH
+        continued(end, run.first)
+
+    def finish(self, keys: Collection[str]) -> None:
+        """Compare the chain with what was noted outside it: where retention left it, and the signatures."""
+        start, end = self._start, self.ends.get(self.chain.camera)
+        if start and self._hashes.get(start.seq, start.hash) != start.hash and not self.problem:
+            path = self.chain.folder / f"{self.chain.camera}.start"
+            self.problem = Problem(
+                path, 0, f"record {start.seq} has another hash than was noted at its deletion"
+            )
+        if end is None and start:
+            end = ChainEnd(start.seq, start.hash)
+        if end is None and not self._witnesses.path.exists():
+            return
+        known = self._hashes | ({start.seq: start.hash} if start else {})
+        fault = self._witnesses.fault(known, end or _FRESH, keys, whole=self.problem is None)
+        if fault and not self.problem:
+            self.problem = Problem(self._witnesses.path, *fault)
+        if self._witnesses.last:
+            self.signed = Signed(self._witnesses.last, self._witnesses.keys)

@@ -1,16 +1,20 @@
-"""Writing and reading one camera's journal."""
+"""Writing one camera's journal."""
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Self
 
+from pipeline.journal.errors import PASSING, JournalError
 from pipeline.journal.position import Position
+from pipeline.journal.reading import Backlog, Line, read_line, saved_position
+from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
+from pipeline.journal.segments import Segment, line_end
+from pipeline.journal.writer_lock import WriterLock
 from pipeline.record import (
     ChainEnd,
     Evidence,
@@ -18,55 +22,72 @@ from pipeline.record import (
     RecordError,
     build_record,
     check_camera,
-    hash_holds,
     parse_stream_id,
-    read_record,
 )
 
 if TYPE_CHECKING:  # a type only: reading journals must not wait for torch
     from pipeline.narration import Narration
 
 _log = logging.getLogger(__name__)
-_BLOCK = 65536
 
-
-class JournalError(Exception):
-    """A journal cannot be opened, read or written; the message says what to do. The file is still valid."""
+_DAY = len("2026-05-01")
+_UNLIMITED = SegmentLimits()
 
 
 class Journal:
     """One camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl`` and its only writer.
 
     A last line that a crash tore is moved to ``<camera>.torn`` at opening, and the chain goes on behind the
-    last whole line. `append` may run in one thread while another iterates and acknowledges.
+    last whole line. `append` may run in one thread while others read, acknowledge and delete.
+
+    Where `hold` allows it, a disk that is full or read-only does not end the narrating: lines are held in
+    memory in their order, can be published from there, and are written as soon as the disk takes them.
 
     Args:
         folder: made if it is missing.
         camera: see `pipeline.record.check_camera`.
         fsync: wait for the disk at every append. Without it a power failure may take the last lines.
+        limits: when a new segment is begun; by default never.
+        hold: lines held at most while the disk takes none; 0 raises instead.
 
     Attributes:
-        path: the journal's file.
-        torn_bytes: how many bytes of a torn last line were cut off at opening; 0 normally.
+        path: the segment that is being written.
+        torn_bytes: how many bytes of a torn last line were found at opening; 0 normally.
+        writer: names this journal, also in its next run; see `WriterLock`.
+        trouble: why the disk takes no lines now, empty normally.
 
     Raises:
         RecordError: the camera's name cannot be used.
         JournalError: the folder cannot be written, another writer holds the journal, or its end is damaged.
     """
 
-    def __init__(self, folder: Path, camera: str, *, fsync: bool = True) -> None:
-        self.camera = check_camera(camera)
+    def __init__(
+        self,
+        folder: Path,
+        camera: str,
+        *,
+        fsync: bool = True,
+        limits: SegmentLimits = _UNLIMITED,
+        hold: int = 0,
+    ) -> None:
+        self.camera, self.folder = check_camera(camera), folder
         self.path = folder / f"{camera}.jsonl"
-        self.torn_bytes = 0
-        self._published_path = folder / f"{camera}.published"
-        self._fsync = fsync
-        self._lock = Lock()
-        self._file = self._open(folder)
+        self.trouble = ""
+        self._lock, self._hold = RLock(), hold
+        self._held: list[bytes] = []
+        self._end = ChainEnd()
+        self._open, self._unsaved = True, False
+        self._saved_at = folder / f"{camera}.published"
         try:
-            self._size, self._end = self._resume()
-            self._published = self._load_position()
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._begin_to_hold(error)
+        self._writer_lock = WriterLock(folder / f"{camera}.writer", self.path)
+        self.writer = self._writer_lock.token
+        try:
+            self._resume(limits, fsync=fsync)
         except BaseException:
-            os.close(self._file)
+            self._writer_lock.close()
             raise
 
     def __enter__(self) -> Self:
@@ -78,14 +99,27 @@ class Journal:
     def close(self) -> None:
         """Give the journal up to other writers; closing twice is harmless."""
         with self._lock:
-            if self._file >= 0:
-                os.close(self._file)
-                self._file = -1
+            if self._open and not self.settle():
+                _log.error("%s: %d narrations could not be written at all", self.path, len(self._held))
+            self._open = False
+            self._file.close()
+            self._writer_lock.close()
 
     @property
     def end(self) -> ChainEnd:
         """The last record's number and hash."""
         return self._end
+
+    @property
+    def held(self) -> int:
+        """Lines that wait in memory for the disk."""
+        return len(self._held)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        with self._lock:
+            return sum(segment.size for segment in self._file.full) + self._file.size
 
     def append(
         self,
@@ -95,29 +129,46 @@ class Journal:
         latency_ms: Mapping[str, float] | None = None,
         evidence: Evidence | None = None,
     ) -> Record:
-        """Write the next record; when this returns it is on disk (with `fsync`).
+        """Write the next record; when this returns it is on disk (with `fsync`), or held (see the class).
 
         The arguments are those of `pipeline.record.build_record`.
 
         Raises:
             RecordError: the narration does not fit the schema or is another camera's.
-            JournalError: the disk is full or fails; nothing of the line stays in the file.
+            JournalError: the disk is full or fails and no more lines may be held; nothing of the line stays.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
         with self._lock:
-            if self._file < 0:
+            if not self._open:
                 raise JournalError(f"{self.path} is closed")
             record = build_record(
                 narration, self._end, suppressed=suppressed, latency_ms=latency_ms, evidence=evidence
             )
-            self._write(record.line() + b"\n")
+            self._add(record)
             self._end = ChainEnd.of(record)
         return record
 
+    def settle(self) -> bool:
+        """Try to write what is held; True where nothing is held any more."""
+        with self._lock:
+            try:
+                if self._held:
+                    self._file.write(b"".join(self._held), _day(self._held[0]))
+                elif self.trouble:
+                    self._file.open()
+            except OSError as error:
+                self.trouble = error.strerror or str(error)
+                return False
+            if self.trouble:
+                _log.warning("%s is written again; %d held narrations are on disk", self.path, self.held)
+            self._held.clear()
+            self.trouble = ""
+            return True
+
     def __iter__(self) -> Iterator[Record]:
         """All records, oldest first, as far as they were written when the iteration came there."""
-        return (record for record, _ in self._records(0))
+        return (read_line(raw, self.path) for raw, _, _ in self._lines(self._origin()))
 
     @property
     def published(self) -> Position:
@@ -126,183 +177,229 @@ class Journal:
 
     def pending(self) -> Iterator[tuple[Record, Position]]:
         """The records that are not acknowledged yet, each with the position behind it, oldest first."""
-        return self._records(self._published.offset)
+        for raw, segment, offset in self._lines(self._published):
+            record = read_line(raw, self.path)
+            yield record, Position.behind(ChainEnd.of(record), segment, offset)
+
+    def backlog(self, count: int) -> Backlog:
+        """At most `count` lines that are not acknowledged yet, oldest first, and the position behind them.
+
+        Raises:
+            JournalError: a line was damaged since it was written.
+        """
+        before = self._published
+        return Backlog.of(islice(self._lines(before), count), before, self.path)
+
+    def find(self, stream_id: str) -> tuple[Position, Record | None]:
+        """The last record whose stream id is not greater, and the place behind it.
+
+        Returns:
+            The start of what is left of the journal, and None, where there is no such record.
+
+        Raises:
+            JournalError: a line is no record.
+        """
+        wanted = parse_stream_id(stream_id)
+        begin = found = self._origin()
+        for segment in self.closed():
+            first = _first_end(segment.path)
+            if first is not None and first.stream_id <= wanted:
+                begin = Position(0, segment.first - 1, segment=segment.first)
+        line = None
+        for raw, end, position in self._places(begin):
+            if end.stream_id > wanted:
+                break
+            line, found = raw, position
+        return found, None if line is None else read_line(line, self.path)
+
+    def behind_seq(self, seq: int) -> Position:
+        """The place behind record `seq`; the start of what is left where that is gone.
+
+        Raises:
+            JournalError: a line is no record.
+        """
+        found = self._origin()
+        begin = [segment.first for segment in self._segments() if segment.first <= seq]
+        if seq > found.seq and begin:
+            first = Position(0, max(begin) - 1, segment=max(begin))
+            found = next((place for _, end, place in self._places(first) if end.seq == seq), found)
+        return found
 
     def acknowledge(self, position: Position) -> None:
         """Remember that everything up to `position` has been published.
 
-        Raises:
-            JournalError: the position cannot be saved. It counts until the process ends; after that the
-                records are published again under the same ids.
+        Where the folder cannot be written the position counts until the process ends; after that the stream
+        itself tells how far publishing came.
         """
-        self._published = position
-        try:
-            position.save(self._published_path)
-        except OSError as error:
-            raise JournalError(
-                f"cannot save {self._published_path}: {error.strerror or error}; "
-                "free space or fix permissions"
-            ) from error
+        with self._lock:
+            self._published = position
+            try:
+                position.save(self._saved_at)
+                self._unsaved = False
+            except OSError as error:
+                if not self._unsaved:
+                    reason = error.strerror or error
+                    _log.warning("cannot save %s: %s; free space or fix permissions", self._saved_at, reason)
+                self._unsaved = True
 
-    def _open(self, folder: Path) -> int:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            fresh = not self.path.exists()
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-            if fresh:
-                _sync_folder(folder)
-        except OSError as error:
-            raise JournalError(
-                f"cannot write the journal {self.path}: {error.strerror or error}; "
-                "choose a folder that this user may write"
-            ) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(file)
-            raise JournalError(
-                f"{self.path} is being written by another process or thread; stop that one, "
-                "or give this one another camera name or another folder"
-            ) from error
-        return file
+    def closed(self) -> list[Segment]:
+        """The segments that are not written any more, oldest first."""
+        with self._lock:
+            return list(self._file.full)
 
-    def _resume(self) -> tuple[int, ChainEnd]:
-        """Size and end of what is whole; cuts a torn last line off."""
-        size = os.fstat(self._file).st_size
-        whole = size
-        for _ in range(2):
-            if whole == 0:
-                break
-            start = _last_line_start(self._file, whole)
-            raw = os.pread(self._file, whole - start, start)
-            record = _whole_record(raw, self.camera)
-            if record is not None:
-                break
-            whole = start
-        else:
-            raise JournalError(
-                f"{self.path} is damaged before its last line; `narrated verify {self.path}` "
-                "names the place. Move the file away to start a new journal"
-            )
-        if whole < size:
-            self._cut(whole, size)
-        return whole, ChainEnd.of(record) if whole and record else ChainEnd()
+    def delete_oldest(self) -> bool:
+        """Delete the oldest segment; False where it is not closed, not published, or all that is left.
 
-    def _cut(self, whole: int, size: int) -> None:
-        """Move the torn bytes aside, so that nothing is destroyed, then cut them off."""
-        self.torn_bytes = size - whole
-        torn = os.pread(self._file, self.torn_bytes, whole)
-        try:
-            with self.path.with_suffix(".torn").open("ab") as aside:
-                aside.write(torn + b"\n")
-            os.ftruncate(self._file, whole)
-            os.fsync(self._file)
-        except OSError as error:
-            raise JournalError(
-                f"cannot cut the torn last line off {self.path}: {error.strerror or error}"
-            ) from error
-        _log.warning("%s: a last line of %d bytes was torn by a crash and cut off", self.path, size - whole)
+        Raises:
+            JournalError: the folder cannot be written, or the segment's end is damaged.
+        """
+        with self._lock:
+            full = self._file.full
+            if not full or (len(full) == 1 and self._file.size == 0):
+                return False
+            try:
+                last = full[0].last()
+                if last.seq > self._published.seq:
+                    return False
+                if self._published.segment == full[0].first:
+                    following = self._segments()[1].first
+                    self.acknowledge(Position.behind(ChainEnd.of(last), following, 0))
+                self._file.delete_oldest(last)
+            except (OSError, RecordError) as error:
+                raise JournalError(f"cannot delete {full[0].path}: {error}") from error
+            return True
+
+    def _segments(self) -> list[Segment]:
+        with self._lock:
+            return self._file.segments
+
+    def _origin(self) -> Position:
+        """The start of what is left of the journal."""
+        with self._lock:
+            first = self._segments()[0].first
+            start = self._file.start() if first > 1 else ChainEnd()
+            return Position.behind(start, first, 0)
 
     def _load_position(self) -> Position:
         """The acknowledged position, or the start where it does not belong to this journal."""
-        position = Position.load(self._published_path)
-        if position is None or position.offset == 0:
-            return Position()
-        if position.offset <= self._size:
-            start = _last_line_start(self._file, position.offset)
-            record = _whole_record(os.pread(self._file, position.offset - start, start), self.camera)
-            if record is not None and record.hash == position.hash:
-                return position
-        elif position.seq > self._end.seq:
+        position = saved_position(self._saved_at, self._segments(), self._origin(), self._end)
+        if position is not None:
+            return position
+        stated = Position.load(self._saved_at)
+        if stated is not None and stated.seq > self._end.seq:
             # Published lines are gone (power failure without fsync): never use their stream ids again.
-            largest = max(self._end.stream_id, parse_stream_id(position.stream_id))
+            largest = max(self._end.stream_id, parse_stream_id(stated.stream_id))
             self._end = ChainEnd(self._end.seq, self._end.hash, largest)
-        _log.warning("%s does not fit it; publishing starts from the first line", self._published_path)
-        return Position()
+        _log.warning("%s does not fit it; publishing starts from the first line", self._saved_at)
+        return self._origin()
 
-    def _write(self, line: bytes) -> None:
+    def _resume(self, limits: SegmentLimits, *, fsync: bool) -> None:
         try:
-            if os.fstat(self._file).st_size != self._size:  # an earlier failure could not be undone
-                os.ftruncate(self._file, self._size)
-            written = 0
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-            if self._fsync:
-                os.fsync(self._file)
+            self._file = SegmentWriter(self.folder, self.camera, limits, fsync=fsync)
         except OSError as error:
-            self._undo()
+            raise JournalError(f"cannot read the journal {self.path}: {error.strerror or error}") from error
+        self.torn_bytes, self._end = self._file.torn_bytes, self._file.end
+        self._published = self._load_position()
+        try:
+            self._file.open()
+        except OSError as error:
+            self._begin_to_hold(error)
+
+    def _may_hold(self, error: OSError) -> bool:
+        return self._hold > 0 and error.errno in PASSING
+
+    def _begin_to_hold(self, error: OSError) -> None:
+        """From now on lines are held, where that is allowed."""
+        reason = error.strerror or str(error)
+        if not self._may_hold(error):
             raise JournalError(
-                f"cannot append to {self.path}: {error.strerror or error}; free space on that disk. "
-                "The journal is unchanged"
+                f"cannot write the journal {self.path}: {reason}; choose a folder that this user may write"
             ) from error
-        self._size += len(line)
+        if not self.trouble:
+            _log.error(
+                "cannot write %s: %s; narrations are published all the same, and held in memory (%d at most) "
+                "until that is put right",
+                self.path,
+                reason,
+                self._hold,
+            )
+        self.trouble = reason
 
-    def _undo(self) -> None:
-        try:
-            os.ftruncate(self._file, self._size)
-        except OSError as error:
-            _log.warning("%s: half a line stays until the next append: %s", self.path, error)
+    def _add(self, record: Record) -> None:
+        line = record.line() + b"\n"
+        if self.settle():
+            day = record.after.time[:_DAY]
+            try:
+                if self._file.is_due(day):
+                    self._file.begin_segment(record.seq)
+                self._file.write(line, day)
+            except OSError as error:
+                if not self._may_hold(error):
+                    raise JournalError(
+                        f"cannot append to {self.path}: {error.strerror or error}; free space on that disk. "
+                        "The journal is unchanged"
+                    ) from error
+                self._begin_to_hold(error)
+            else:
+                return
+        if self.held >= self._hold:
+            raise JournalError(
+                f"{self.path} cannot be written ({self.trouble}) and {self.held} narrations are held "
+                "already; free space on that disk"
+            )
+        self._held.append(line)
 
-    def _records(self, offset: int) -> Iterator[tuple[Record, Position]]:
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            while offset < self._size:
-                raw = file.readline()
-                offset += len(raw)
-                record = _parse(raw, self.path)
-                yield record, Position.behind(record, offset)
+    def _places(self, begin: Position) -> Iterator[tuple[bytes, ChainEnd, Position]]:
+        for raw, segment, offset in self._lines(begin):
+            end = line_end(raw)
+            if end is None:
+                raise JournalError(f"{self.path} is damaged; `narrated verify {self.folder}` names the line")
+            yield raw, end, Position.behind(end, segment, offset)
+
+    def _lines(self, begin: Position) -> Iterator[Line]:
+        """The lines behind a position, first those on disk, then those that are held."""
+        segment, offset = begin.segment, begin.offset
+        while True:
+            with self._lock:  # a segment must not be renamed between these two
+                files = {each.first: each.path for each in self._segments()}
+                try:
+                    file = files[segment].open("rb") if segment in files else None
+                except FileNotFoundError:
+                    file = None
+            if file is not None:
+                with file:
+                    file.seek(offset)
+                    while offset < self._whole(segment):
+                        raw = file.readline()
+                        if not raw:
+                            raise JournalError(f"{self.path} was cut by another program")
+                        offset += len(raw)
+                        yield raw, segment, offset
+            with self._lock:
+                if segment >= self._file.first:
+                    held = list(self._held) if offset == self._file.size else []
+                    break
+                segment = min(each.first for each in self._file.segments if each.first > segment)
+                offset = 0
+        for raw in held:
+            offset += len(raw)
+            yield raw, segment, offset
+
+    def _whole(self, segment: int) -> int:
+        """Bytes of whole lines in a segment."""
+        with self._lock:
+            if segment == self._file.first:
+                return self._file.size
+            return next((each.size for each in self._file.full if each.first == segment), 0)
 
 
-def read_journal(path: Path) -> Iterator[Record]:
-    """The records of a journal that another process may be writing; a line still being written is left out.
-
-    Raises:
-        JournalError: the file cannot be read or a line is no record.
-    """
+def _first_end(path: Path) -> ChainEnd | None:
     try:
         with path.open("rb") as file:
-            for raw in file:
-                if not raw.endswith(b"\n"):
-                    return
-                yield _parse(raw, path)
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _parse(raw: bytes, path: Path) -> Record:
-    try:
-        return read_record(raw)
-    except RecordError as error:
-        raise JournalError(f"{path} is damaged ({error}); `narrated verify {path}` names the line") from error
-
-
-def _whole_record(raw: bytes, camera: str) -> Record | None:
-    """The record of a line that ends and whose hash holds, else None."""
-    if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
+            return line_end(file.readline())
+    except OSError:
         return None
-    try:
-        record = read_record(raw)
-    except RecordError:
-        return None
-    return record if record.camera == camera else None
 
 
-def _last_line_start(file: int, size: int) -> int:
-    """Where the line begins that ends (with or without its line end) at byte `size`."""
-    end = size - 1  # the last byte may be the line's own end
-    while end > 0:
-        start = max(0, end - _BLOCK)
-        found = os.pread(file, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new file's name durable; the file's own fsync does not cover it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _day(line: bytes) -> str:
+    return read_line(line, Path("memory")).after.time[:_DAY]

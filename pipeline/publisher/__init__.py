@@ -1,27 +1,39 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.delivery import drain
+from pipeline.publisher.delivery import Delivery, DeliveryOptions, drain
 from pipeline.publisher.opening import NO_SERVER, open_publisher
 from pipeline.publisher.publisher import (
     CHANNEL,
+    NO_ENTRY,
+    LeaseHeldError,
     Publisher,
     PublisherError,
     PublisherOptions,
     ServerAwayError,
     StreamConflictError,
+    StreamMovedError,
+    Writer,
+    lease_key,
     stream_key,
 )
 from pipeline.publisher.subscription import subscribe
 
 __all__ = [
     "CHANNEL",
+    "NO_ENTRY",
     "NO_SERVER",
+    "Delivery",
+    "DeliveryOptions",
+    "LeaseHeldError",
     "Publisher",
     "PublisherError",
     "PublisherOptions",
     "ServerAwayError",
     "StreamConflictError",
+    "StreamMovedError",
+    "Writer",
     "drain",
+    "lease_key",
     "open_publisher",
     "stream_key",
     "subscribe",

@@ -4,78 +4,180 @@ from __future__ import annotations
 
 import logging
 import random
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event
+from time import monotonic
 
-from pipeline.journal import Journal, Position
-from pipeline.publisher.publisher import Publisher, ServerAwayError
-from pipeline.record import Record, parse_stream_id
+from pipeline.journal import Journal
+from pipeline.publisher.publisher import (
+    Publisher,
+    ServerAwayError,
+    StreamConflictError,
+    StreamMovedError,
+    Writer,
+)
 
 _log = logging.getLogger(__name__)
 
-_BATCH = 128
-_FIRST_WAIT_S = 0.1
-_LONGEST_WAIT_S = 5.0
+_TOLD_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """How a journal is published.
+
+    Attributes:
+        batch: records in one transaction.
+        first_wait_s, longest_wait_s: pauses while the server is away, doubled from the first to the longest
+            (with jitter, so that many daemons do not return at once).
+    """
+
+    batch: int = 512
+    first_wait_s: float = 0.1
+    longest_wait_s: float = 5.0
+
+
+_DEFAULTS = DeliveryOptions()
+
+
+class Delivery:
+    """Publishes one journal; for one thread.
+
+    Args:
+        journal: what is published.
+        publisher: where to.
+        options: see `DeliveryOptions`.
+        beat: called whenever the server was asked, whatever it answered.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        publisher: Publisher,
+        options: DeliveryOptions = _DEFAULTS,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
+        self._writer = Writer(journal.camera, journal.writer)
+        self._behind = journal.published.stream_id
+        self._said = journal.published.seq  # the channel has heard of the records up to here
+
+    def drain(self, stop: Event, *, limit: int | None = None) -> int:
+        """Publish what is not acknowledged yet, in order, and acknowledge it.
+
+        Even where there is nothing, the server is asked once: that renews the lease, and finds a stream that
+        was lost. While the server is away this waits and tries again until it succeeds or `stop` is set;
+        nothing is skipped. What was published but not acknowledged, because of a crash or a lost answer, is
+        found on the stream and not published twice; what the server has acknowledged and then lost (flushed,
+        restarted without its file) is published again under the same ids, as far as the stream's length goes.
+
+        Args:
+            stop: ends the waiting and the publishing at the next batch.
+            limit: records after which it is another camera's turn; None publishes all.
+
+        Returns:
+            How many records were published and acknowledged by this call.
+
+        Raises:
+            StreamConflictError: another writer has written to the camera's stream.
+            LeaseHeldError: another writer is writing to it.
+            PublisherError: the server refuses for a reason that does not pass.
+            JournalError: the journal cannot be read.
+        """
+        published, away = 0, _Away(self._journal.camera, self._options)
+        while not stop.is_set():
+            batch = self._journal.backlog(self._options.batch)
+            quiet = max(0, self._said - self._journal.published.seq)
+            try:
+                self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
+            except ServerAwayError as error:
+                self._beat()
+                stop.wait(away.pause_s(error))
+                continue
+            except StreamMovedError as moved:
+                self._find(moved.last_id)
+                continue
+            self._beat()
+            away.over()
+            if not batch.lines:
+                break
+            published += len(batch.lines)
+            self._behind, self._said = batch.behind.stream_id, max(self._said, batch.behind.seq)
+            self._journal.acknowledge(batch.behind)
+            if len(batch.lines) < self._options.batch or (limit is not None and published >= limit):
+                break
+        return published
+
+    def release(self) -> None:
+        """Give up the lease.
+
+        Raises:
+            PublisherError: it cannot be given up now; it runs out by itself.
+        """
+        self._publisher.release(self._writer)
+
+    def _find(self, last_id: str) -> None:
+        """Find the place in the journal where the stream ends now, and go on from there."""
+        journal, camera = self._journal, self._journal.camera
+        before = journal.published
+        place, record = journal.find(last_id)
+        entry = self._publisher.entry(camera, record.stream_id) if record else None
+        ours = record is not None and (
+            entry.id == record.id if entry is not None else record.stream_id == last_id
+        )
+        if place.seq > before.seq and not ours:
+            raise StreamConflictError(
+                f"the stream of {camera} ends with {last_id}, which this journal did not write, and record "
+                f"{before.seq + 1} is older: another writer uses the camera name {camera!r}, or older "
+                "footage follows newer. Use another camera name, or delete the stream; the journal has "
+                "everything"
+            )
+        lost = before.seq - place.seq
+        if lost > self._publisher.maxlen:
+            place = journal.behind_seq(before.seq - self._publisher.maxlen)
+        if lost > 0:
+            _log.warning(
+                "camera %s: the server has lost %d records that it had taken (flushed, or restarted without "
+                "its file); the last %d are published again",
+                *(camera, lost, before.seq - place.seq),
+            )
+        elif record is not None and record.stream_id != last_id:
+            _log.warning("camera %s: the stream ends with %s, which is not of this journal", camera, last_id)
+        self._said = max(self._said, place.seq)
+        self._behind = last_id
+        if place != before:
+            journal.acknowledge(place)
+
+
+class _Away:
+    """Counts the pauses of one outage, and tells of it without flooding the log."""
+
+    def __init__(self, camera: str, options: DeliveryOptions) -> None:
+        self._camera, self._options = camera, options
+        self._wait_s = options.first_wait_s
+        self._reason, self._since, self._told_at = "", 0.0, 0.0
+
+    def pause_s(self, error: ServerAwayError) -> float:
+        now, wait_s = monotonic(), self._wait_s
+        if not self._reason:
+            self._since = now
+        if str(error) != self._reason or now - self._told_at >= _TOLD_EVERY_S:
+            self._reason, self._told_at = str(error), now
+            _log.warning("camera %s: %s; trying again until it is back", self._camera, error)
+        self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
+        return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+
+    def over(self) -> None:
+        if self._reason:
+            _log.warning("camera %s: published again after %.1f s", self._camera, monotonic() - self._since)
+        self._reason, self._wait_s = "", self._options.first_wait_s
 
 
 def drain(journal: Journal, publisher: Publisher, stop: Event) -> int:
-    """Publish everything in `journal` that is not acknowledged yet, in order, and acknowledge it.
-
-    While the server is away this waits and tries again, after 0.1 s at first and 5 s at most (with jitter, so
-    that many daemons do not return at once), until it succeeds or `stop` is set; nothing is skipped. What
-    was published but not acknowledged, because of a crash, is found on the stream and not published twice.
-
-    Args:
-        journal: one camera's journal.
-        publisher: where to.
-        stop: ends the waiting and the publishing at the next batch.
-
-    Returns:
-        How many records were published and acknowledged by this call.
-
-    Raises:
-        StreamConflictError: another writer has written to the camera's stream.
-        PublisherError: the server refuses for a reason that does not pass.
-        JournalError: the journal cannot be read, or the position cannot be saved.
-    """
-    published, wait_s, caught_up = 0, _FIRST_WAIT_S, False
-    while not stop.is_set():
-        batch = list(islice(journal.pending(), _BATCH))
-        if not batch:
-            break
-        try:
-            if not caught_up:
-                caught_up = True
-                if _catch_up(journal, publisher):
-                    continue
-            publisher.publish_many([record for record, _ in batch])
-        except ServerAwayError as error:
-            _log.warning("camera %s: %s; trying again in %.1f s", journal.camera, error, wait_s)
-            stop.wait(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
-            wait_s, caught_up = min(2 * wait_s, _LONGEST_WAIT_S), False
-            continue
-        journal.acknowledge(batch[-1][1])
-        published += len(batch)
-        wait_s = _FIRST_WAIT_S
+    """Publish everything in `journal` that is not acknowledged yet, once; see `Delivery.drain`."""
+    delivery = Delivery(journal, publisher)
+    published = delivery.drain(stop)
+    if not stop.is_set():
+        delivery.release()
     return published
-
-
-def _catch_up(journal: Journal, publisher: Publisher) -> bool:
-    """Acknowledge what an earlier call had published; True where there was something.
-
-    Without this a record that the stream has already trimmed would look like another writer's.
-    """
-    newest = publisher.newest(journal.camera)
-    position = newest and _position_of(newest, journal)
-    if position:
-        journal.acknowledge(position)
-    return bool(position)
-
-
-def _position_of(newest: Record, journal: Journal) -> Position | None:
-    for record, position in journal.pending():
-        if record.hash == newest.hash:
-            return position
-        if parse_stream_id(record.stream_id) > parse_stream_id(newest.stream_id):
-            return None
-    return None

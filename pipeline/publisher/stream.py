@@ -2,113 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+import json
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from redis.exceptions import ResponseError
+from redis import exceptions as refusals
 
 from pipeline.publisher.connection import connect, worded
-from pipeline.publisher.publisher import CHANNEL, PublisherOptions, StreamConflictError, stream_key
+from pipeline.publisher.publisher import (
+    CHANNEL,
+    NO_ENTRY,
+    LeaseHeldError,
+    PublisherOptions,
+    ServerAwayError,
+    StreamMovedError,
+    Writer,
+    lease_key,
+    stream_key,
+)
 from pipeline.record import Record, RecordError, read_record
 from pipeline.sources.redact import redacted
 
-_NOT_RISING = "equal or smaller"
+_Command = tuple[str | bytes | int, ...]
 
 
 class RedisPublisher:
-    """Publishes with explicit stream ids, so that a repeated XADD cannot add a record twice.
+    """Publishes with explicit stream ids, in transactions that only one writer can win.
 
-    Works on Redis 6.2 and later and on Valkey. A batch is one MULTI: where the server takes no writes (full,
-    read-only, loading) it refuses the whole batch; with single commands a later record could slip in behind
-    a refused one, whose smaller id would then never be accepted again.
+    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched from before they are looked at
+    until the entries are added, so that no entry is ever added to a stream that another writer, a flush or
+    our own earlier attempt (frozen with the server, and carried out later) has changed in between. In the
+    transaction the server takes all lines or, where it is full or read-only, none.
+
+    Redis is spoken to on a connection of its own: the client's pipeline costs more than the server.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
+        url: ``redis://``, ``rediss://`` or ``unix://``; called again when the server refuses the password,
+            so that a new one need only be put where the old one was.
         options: see `PublisherOptions`.
 
     Raises:
         PublisherError: the URL is malformed.
     """
 
-    def __init__(self, url: str, options: PublisherOptions) -> None:
-        self._url = url
-        self._options = options
-        self._client = connect(url, options.timeout_s)
+    def __init__(self, url: Callable[[], str], options: PublisherOptions) -> None:
+        self._url, self._options = url, options
+        self._connected_to = url()
+        self._client = connect(self._connected_to, options.timeout_s)
+        self._host = socket.gethostname()
 
-    def publish(self, record: Record) -> None:
-        """Publish one record; see `Publisher.publish`."""
-        self.publish_many([record])
+    @property
+    def maxlen(self) -> int:
+        """Entries that a stream keeps, about."""
+        return self._options.maxlen
 
-    def publish_many(self, records: Sequence[Record]) -> None:
-        """Publish records in one round trip per camera, then tell the channel about those that were new.
+    def publish(self, writer: Writer, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
+        """Add records to the camera's stream and renew the lease; see `Publisher.publish`."""
+        key, lease = stream_key(writer.camera), lease_key(writer.camera)
+        value = f"{writer.token}@{self._host}"
+        with self._connection() as connection:
+            holder, last_id = _looked_at(connection, key, lease)
+            if holder is not None and holder.partition("@")[0] != writer.token:
+                raise LeaseHeldError(
+                    f"{key} on {redacted(self._connected_to)} is written by another daemon "
+                    f"({holder.partition('@')[2] or 'unknown'}); stop that one, or use another camera name. "
+                    f"Waiting for its lease {lease} to run out"
+                )
+            if last_id != behind:
+                raise StreamMovedError(f"{key} ends at {last_id}, not at {behind}", last_id)
+            commands: list[_Command] = [("SET", lease, value, "PX", int(self._options.lease_s * 1000))]
+            maxlen = self._options.maxlen
+            for index, line in enumerate(lines):
+                commands.append(("XADD", key, "MAXLEN", "~", maxlen, *_entry(line)))
+                if index >= quiet:
+                    commands.append(("PUBLISH", CHANNEL, line))
+            _transaction(connection, commands)
 
-        The channel promises nothing: a record is lost there to a crash between the two steps.
-        """
-        with worded(self._client, self._url):
-            for camera, batch in groupby(records, key=lambda record: record.camera):
-                self._add(stream_key(camera), list(batch))
-
-    def newest(self, camera: str) -> Record | None:
-        """The newest record on the camera's stream; an entry that is no record of ours counts as none."""
-        with worded(self._client, self._url):
-            entries: list[Any] = self._client.xrevrange(stream_key(camera), count=1)  # type: ignore[assignment]
+    def entry(self, camera: str, stream_id: str) -> Record | None:
+        """The record under an id of the stream; see `Publisher.entry`."""
+        with self._worded():
+            entries: Any = self._client.xrange(stream_key(camera), stream_id, stream_id)
         try:
             return read_record(entries[0][1]["json"]) if entries else None
         except (KeyError, RecordError):
             return None
 
+    def release(self, writer: Writer) -> None:
+        """Give up the lease, if the writer holds it."""
+        lease = lease_key(writer.camera)
+        with self._connection() as connection:
+            holder, _ = _looked_at(connection, stream_key(writer.camera), lease)
+            if holder is not None and holder.partition("@")[0] == writer.token:
+                _transaction(connection, [("DEL", lease)])
+
     def close(self) -> None:
         """Let the connection go."""
         self._client.close()
 
-    def _add(self, key: str, batch: list[Record]) -> None:
-        lines = [record.line().decode() for record in batch]
-        with self._client.pipeline(transaction=True) as pipeline:
-            for record, line in zip(batch, lines, strict=True):
-                pipeline.xadd(
-                    key,
-                    _fields(record, line),  # type: ignore[arg-type]
-                    id=record.stream_id,
-                    maxlen=self._options.maxlen,
-                    approximate=True,
-                )
-            answers = pipeline.execute(raise_on_error=False)
-        fresh = []
-        for record, line, answer in zip(batch, lines, answers, strict=True):
-            if not isinstance(answer, Exception):
-                fresh.append(line)
-            elif isinstance(answer, ResponseError) and _NOT_RISING in str(answer):
-                self._confirm(key, record)
-            else:
-                raise answer
-        if fresh:
-            with self._client.pipeline(transaction=False) as pipeline:
-                for line in fresh:
-                    pipeline.publish(CHANNEL, line)
-                pipeline.execute()
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        """A connection that is dropped after any error: what stands in it unread is no answer to us."""
+        with self._worded():
+            connection: Any = self._client.connection_pool.get_connection()
+            try:
+                yield connection
+            except BaseException:
+                connection.disconnect()
+                raise
+            finally:
+                self._client.connection_pool.release(connection)
 
-    def _confirm(self, key: str, record: Record) -> None:
-        """The refused id must be our own record, published before a connection broke."""
-        entries: list[Any] = self._client.xrange(key, record.stream_id, record.stream_id)  # type: ignore[assignment]
-        if entries and entries[0][1].get("id") == record.id:
+    @contextmanager
+    def _worded(self) -> Iterator[None]:
+        try:
+            with worded(self._client, self._connected_to):
+                yield
+        except ServerAwayError:
+            self._look_for_another_url()
+            raise
+
+    def _look_for_another_url(self) -> None:
+        """A password that was changed may stand in its file by now."""
+        try:
+            url = self._url()
+            client = None if url == self._connected_to else connect(url, self._options.timeout_s)
+        except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
             return
-        raise StreamConflictError(
-            f"the stream {key} on {redacted(self._url)} holds entries newer than {record.stream_id} "
-            f"(seq {record.seq}) that this journal did not write: another writer uses the camera name "
-            f"{record.camera!r}, or older footage follows newer. Use another camera name, or "
-            "delete the stream; the journal has everything"
-        )
+        if client is not None:
+            self._client.close()
+            self._client, self._connected_to = client, url
 
 
-def _fields(record: Record, line: str) -> dict[str, str]:
-    """Flat fields to filter by, and the whole record under `json`."""
-    return {
-        "id": record.id,
-        "camera": record.camera,
-        "time": record.after.time,
-        "event": record.event,
-        "text": record.text,
-        "objects": ",".join(record.objects),
-        "json": line,
-    }
+def _looked_at(connection: Any, key: str, lease: str) -> tuple[str | None, str]:
+    """Who holds the lease, and the last id of the stream; both are watched from here on."""
+    commands: list[_Command] = [("WATCH", lease, key), ("GET", lease), ("XINFO", "STREAM", key)]
+    connection.send_packed_command(connection.pack_commands(commands))
+    answers = _answers(connection, len(commands))
+    for answer in answers[:2]:
+        if isinstance(answer, Exception):
+            raise answer
+    stream = answers[2]
+    if isinstance(stream, refusals.ResponseError):
+        if "no such key" in str(stream):
+            return answers[1], NO_ENTRY
+        raise stream
+    facts = stream if isinstance(stream, dict) else dict(zip(stream[::2], stream[1::2], strict=True))
+    return answers[1], facts["last-generated-id"]
+
+
+def _transaction(connection: Any, commands: list[_Command]) -> None:
+    """Carry out all commands or none.
+
+    Raises:
+        ServerAwayError: another client has changed what is watched.
+        RedisError: the server refuses.
+    """
+    connection.send_packed_command(connection.pack_commands([("MULTI",), *commands, ("EXEC",)]))
+    *queued, done = _answers(connection, len(commands) + 2)
+    refused = next((answer for answer in queued if isinstance(answer, Exception)), None)
+    if refused is not None or isinstance(done, Exception):
+        raise refused or done
+    if done is None:
+        raise ServerAwayError("the stream or its lease was changed by another client at this moment")
+    for answer in done:
+        if isinstance(answer, Exception):
+            raise answer
+
+
+def _answers(connection: Any, count: int) -> list[Any]:
+    """The next answers; refusals stand among them, broken connections are raised."""
+    answers: list[Any] = []
+    for _ in range(count):
+        try:
+            answers.append(connection.read_response())
+        except refusals.ResponseError as error:
+            answers.append(error)
+    return answers
+
+
+def _entry(line: bytes) -> _Command:
+    """Id and fields of an entry: flat ones to filter by, and the whole record under ``json``."""
+    record = json.loads(line)
+    objects = dict.fromkeys(sentence["object"] for sentence in record["sentences"])
+    return (
+        record["stream_id"],
+        *("id", record["id"], "camera", record["camera"], "time", record["after"]["time"]),
+        *("event", record["event"], "text", record["text"], "objects", ",".join(objects), "json", line),
+    )

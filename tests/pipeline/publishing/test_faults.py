@@ -1,0 +1,340 @@
+"""What Redis does to those who trust it, each fault on real servers: the journal must be on the stream."""
+
+import logging
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import redis
+
+from pipeline.journal import Journal
+from pipeline.publisher import (
+    CHANNEL,
+    NO_ENTRY,
+    Delivery,
+    DeliveryOptions,
+    PublisherOptions,
+    ServerAwayError,
+    Writer,
+    drain,
+    open_publisher,
+    stream_key,
+)
+
+KEY = stream_key("yard")
+
+
+def until(condition, limit_s=30):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "not within the limit"
+        time.sleep(0.01)
+
+
+class Background:
+    """Delivers a journal in a thread, as the daemon does, until it is asked to end."""
+
+    def __init__(self, delivery):
+        self.published, self.stop, self.more = 0, threading.Event(), threading.Event()
+        self.delivery = delivery
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.stop.is_set():
+            self.published += self.delivery.drain(self.stop)
+            self.more.wait(0.01)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def background(deliver):
+    @contextmanager
+    def begin(journal, url, **options):
+        with Background(deliver(journal, url, **options)) as running:
+            yield running
+
+    return begin
+
+
+def settled(journal):
+    return lambda: journal.published.seq == journal.end.seq
+
+
+def test_killed_in_mid_stream(server, journal, narration, background, on_stream, caplog):
+    caplog.set_level(logging.WARNING)
+    chance = random.Random(5)
+    kills = {30, 90, 150}
+    with background(journal, server.url, timeout_s=1) as running:
+        for second in range(200):
+            journal.append(narration(second / 10 if chance.random() < 0.9 else 0))
+            time.sleep(0.002)
+            if second in kills:
+                server.stop(signal.SIGKILL)
+            elif second - 20 in kills:
+                server.start()
+        until(settled(journal))
+    assert "trying again" in caplog.text
+    assert on_stream(server) == list(journal)
+    assert running.published <= 200
+
+
+def test_killed_and_its_file_lost(any_server, journal, narration, background, on_stream, caplog):
+    """What the server had acknowledged and then lost comes from the journal again, under the same ids."""
+    with background(journal, any_server.url) as running:
+        for second in range(50):
+            journal.append(narration(second))
+        until(settled(journal))
+        any_server.stop(signal.SIGKILL)
+        for path in any_server.folder.glob("appendonly*"):
+            for file in [path, *path.glob("*")]:
+                if file.is_file():
+                    file.unlink()
+        any_server.start()
+        until(lambda: len(on_stream(any_server)) == 50)
+        journal.append(narration(51))
+        until(settled(journal))
+    assert on_stream(any_server) == list(journal)
+    assert "has lost 50 records" in caplog.text
+    assert running.published == 101
+
+
+def test_frozen(server, journal, narration, background, on_stream):
+    """Our own attempts, frozen with the server, are carried out when it thaws: they must not count twice."""
+    with background(journal, server.url, timeout_s=0.15):
+        journal.append(narration(0))
+        until(settled(journal))
+        for freeze in range(3):
+            server._process.send_signal(signal.SIGSTOP)
+            for second in range(20):
+                journal.append(narration(1 + 20 * freeze + second))
+                time.sleep(0.01)
+            time.sleep(0.2)
+            server._process.send_signal(signal.SIGCONT)
+            until(settled(journal))
+    assert on_stream(server) == list(journal)
+
+
+def test_out_of_memory(server, client, journal, narration, background, publish_to, on_stream):
+    for second in range(20):
+        journal.append(narration(second))
+    client.config_set("maxmemory", "1")
+    lines = [record.line() for record in journal]
+    with pytest.raises(ServerAwayError, match="takes no writes now"):
+        publish_to(server.url).publish(Writer("yard", journal.writer), lines, NO_ENTRY)
+    assert client.xlen(KEY) == 0
+    with background(journal, server.url):
+        until(lambda: client.info("stats")["total_error_replies"] > 3)
+        assert client.xlen(KEY) == 0
+        client.config_set("maxmemory", "0")
+        until(settled(journal))
+    assert on_stream(server) == list(journal)
+
+
+def test_out_of_memory_in_between(server, client, journal, narration, background, on_stream):
+    with background(journal, server.url, batch=7):
+        for second in range(300):
+            journal.append(narration(second))
+            if second % 60 == 20:
+                client.config_set("maxmemory", "1")
+            elif second % 60 == 40:
+                client.config_set("maxmemory", "0")
+            time.sleep(0.001)
+        client.config_set("maxmemory", "0")
+        until(settled(journal))
+    assert on_stream(server) == list(journal)
+
+
+def test_read_only(server, client, journal, narration, background, on_stream, caplog):
+    """A replica takes no writes: so it is after a failover that the daemon does not know of."""
+    with background(journal, server.url):
+        journal.append(narration(0))
+        until(settled(journal))
+        client.replicaof("127.0.0.1", "1")
+        for second in range(1, 30):
+            journal.append(narration(second))
+        until(lambda: "takes no writes now" in caplog.text)
+        client.replicaof("NO", "ONE")
+        until(settled(journal))
+    assert on_stream(server) == list(journal)
+
+
+def test_flushed(server, client, journal, narration, background, on_stream):
+    with (
+        client.pubsub(ignore_subscribe_messages=True) as listener,
+        background(journal, server.url) as running,
+    ):
+        listener.subscribe(CHANNEL)
+        listener.get_message(timeout=1)
+        for second in range(200):
+            journal.append(narration(second))
+            if second in (50, 120):
+                client.flushall()
+            time.sleep(0.001)
+        until(settled(journal))
+        client.flushall()
+        until(lambda: len(on_stream(server)) == 200)
+        running.stop.set()
+        heard = []
+        while message := listener.get_message(timeout=0.3):
+            heard.append(message["data"])
+    assert on_stream(server) == list(journal)
+    assert heard == [record.line().decode() for record in journal]
+
+
+def test_flushed_with_a_long_journal(any_server, client, journal, narration, deliver, on_stream):
+    """Only what the stream would keep is published again."""
+    delivery, stop = deliver(journal, any_server.url, maxlen=100), threading.Event()
+    for second in range(400):
+        journal.append(narration(second))
+    assert delivery.drain(stop) == 400
+    client.flushall()
+    journal.append(narration(400))
+    delivery.drain(stop)
+    assert [record.seq for record in on_stream(any_server)] == list(range(301, 402))
+
+
+def test_consumer_group_deleted(server, client, journal, narration, background):
+    """The group is its readers' business: publishing goes on, and a group made again reads everything."""
+
+    def read(group):
+        found = []
+        while answer := client.xreadgroup(group, "one", {KEY: ">"}, count=50):
+            entries = answer[KEY][0] if isinstance(answer, dict) else answer[0][1]
+            if not entries:
+                break
+            found += [fields["id"] for _, fields in entries]
+        return found
+
+    with background(journal, server.url):
+        for second in range(40):
+            journal.append(narration(second))
+        until(settled(journal))
+        client.xgroup_create(KEY, "readers", id="0")
+        assert len(read("readers")) == 40
+        client.xgroup_destroy(KEY, "readers")
+        for second in range(40, 60):
+            journal.append(narration(second))
+        until(settled(journal))
+        with pytest.raises(redis.ResponseError, match="NOGROUP"):
+            client.xreadgroup("readers", "one", {KEY: ">"})
+        client.xgroup_create(KEY, "readers", id="0")
+        assert read("readers") == [record.id for record in journal]
+
+
+def test_password_changed(server, client, journal, narration, on_stream, tmp_path, caplog):
+    """The new one is found where the old one was, without a restart."""
+    client.config_set("requirepass", "0ld")
+    client.auth("0ld")
+    secret = tmp_path / "secret"
+    secret.write_text("0ld")
+    publisher = open_publisher(
+        lambda: f"{server.url}?password={secret.read_text()}", PublisherOptions(timeout_s=2)
+    )
+    with Background(Delivery(journal, publisher, DeliveryOptions(longest_wait_s=0.1))):
+        journal.append(narration(0))
+        until(settled(journal))
+        client.config_set("requirepass", "n3w")
+        client.client_kill_filter(_type="normal", skipme=True)
+        for second in range(1, 20):
+            journal.append(narration(second))
+        until(lambda: "check redis.url" in caplog.text)
+        assert journal.published.seq < journal.end.seq
+        secret.write_text("n3w")
+        until(settled(journal))
+    publisher.close()
+    client.config_set("requirepass", "")
+    assert on_stream(server) == list(journal)
+    assert not {"0ld", "n3w"} & set(caplog.text.replace("=", " ").split())
+
+
+def test_a_wrong_password_is_told_and_a_right_one_works(
+    any_server, client, journal, narration, publish_to, on_stream
+):
+    client.config_set("requirepass", "s3cr3t")
+    client.auth("s3cr3t")
+    record = journal.append(narration())
+    for password in ("", "?password=wr0ng"):
+        with pytest.raises(ServerAwayError, match=r"redis\.url") as caught:
+            publish_to(any_server.url + password).entry("yard", "1-1")
+        assert "wr0ng" not in str(caught.value)
+    drain(journal, publish_to(any_server.url + "?password=s3cr3t"), threading.Event())
+    client.config_set("requirepass", "")
+    assert on_stream(any_server) == [record]
+
+
+def test_away_for_long(any_server, journal, narration, background, on_stream, caplog):
+    """Ten minutes, a hundred times as fast: pauses of 50 ms for 5 s, and an away time of 6 s for 600 s."""
+    with background(journal, any_server.url, timeout_s=1, longest_wait_s=0.05) as running:
+        journal.append(narration(0))
+        until(settled(journal))
+        any_server.stop(signal.SIGKILL)
+        end, second = time.monotonic() + 6, 0
+        while time.monotonic() < end:
+            second += 1
+            journal.append(narration(second))
+            time.sleep(0.005)
+        assert running.thread.is_alive()
+        any_server.start()
+        until(settled(journal))
+    assert on_stream(any_server) == list(journal)
+    assert caplog.text.count("trying again until it is back") <= 5
+    assert "published again after" in caplog.text
+
+
+def test_stop_ends_the_waiting_for_a_server_that_is_away(tmp_path, journal, narration, deliver):
+    delivery, stop = deliver(journal, f"unix://{tmp_path}/nobody.sock"), threading.Event()
+    journal.append(narration())
+    threading.Timer(0.3, stop.set).start()
+    assert delivery.drain(stop) == 0
+    assert len(list(journal.pending())) == 1
+
+
+def test_everything_at_once(any_server, client, tmp_path, narration, deliver, on_stream):
+    """Faults in an order drawn by chance, over several runs of the writer on one journal."""
+    chance, faults, total = random.Random(11), Counter(), 0
+    for _ in range(4):
+        with ExitStack() as stack:
+            journal = stack.enter_context(Journal(tmp_path, "yard", fsync=False))
+            stack.enter_context(
+                Background(deliver(journal, any_server.url, timeout_s=0.2, longest_wait_s=0.05))
+            )
+            for _ in range(100):
+                journal.append(narration(total))
+                total += 1
+                fault = chance.choice(["none"] * 30 + ["kill", "freeze", "flush", "full", "drop"])
+                faults[fault] += 1
+                if fault == "kill":
+                    any_server.stop(signal.SIGKILL)
+                    any_server.start()
+                elif fault == "freeze":
+                    os.kill(any_server._process.pid, signal.SIGSTOP)
+                    time.sleep(0.3)
+                    os.kill(any_server._process.pid, signal.SIGCONT)
+                elif fault == "flush":
+                    client.flushall()
+                elif fault == "full":
+                    client.config_set("maxmemory", "1")
+                    time.sleep(0.05)
+                    client.config_set("maxmemory", "0")
+                elif fault == "drop":
+                    client.client_kill_filter(_type="normal", skipme=True)
+                time.sleep(0.002)
+    with Journal(tmp_path, "yard", fsync=False) as journal:
+        while journal.published.seq < total or len(on_stream(any_server)) < total:
+            deliver(journal, any_server.url).drain(threading.Event())
+        assert on_stream(any_server) == list(journal)
+        assert [record.seq for record in journal] == list(range(1, total + 1))
+    assert len(faults) == 6

@@ -1,0 +1,204 @@
+import threading
+
+import pytest
+
+from pipeline.journal import Journal, Position
+from pipeline.publisher import (
+    CHANNEL,
+    NO_ENTRY,
+    PublisherError,
+    ServerAwayError,
+    StreamConflictError,
+    StreamMovedError,
+    Writer,
+    drain,
+    open_publisher,
+    stream_key,
+    subscribe,
+)
+from pipeline.record import read_record
+
+KEY = "narrated:{yard}:changes"
+YARD = Writer("yard", "0" * 32)
+
+
+def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narration, publish_to):
+    record = journal.append(narration())
+    with client.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(CHANNEL)
+        listener.get_message(timeout=1)
+        publish_to(server.url).publish(YARD, [record.line()], NO_ENTRY)
+        heard = listener.get_message(timeout=2)
+    assert stream_key("yard") == KEY
+    ((entry_id, fields),) = client.xrange(KEY)
+    assert entry_id == record.stream_id == "1714521600000-0"
+    assert fields == {
+        "id": "yard-0",
+        "camera": "yard",
+        "time": "2024-05-01T00:00:00.000000Z",
+        "event": "change",
+        "text": "A car has appeared. A person has left.",
+        "objects": "car,person",
+        "json": record.line().decode(),
+    }
+    assert heard["data"] == fields["json"]
+
+
+def test_nothing_is_added_but_behind_the_entry_that_is_expected(
+    server, client, journal, narration, publish_to, on_stream
+):
+    records = [journal.append(narration(second)) for second in (5, 5, 4, 6)]
+    lines = [record.line() for record in records]
+    publisher = publish_to(server.url)
+    publisher.publish(YARD, lines[:2], NO_ENTRY)
+    with client.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(CHANNEL)
+        listener.get_message(timeout=1)
+        for behind in (NO_ENTRY, records[0].stream_id, records[2].stream_id):
+            with pytest.raises(StreamMovedError) as moved:
+                publisher.publish(YARD, lines[1:], behind)
+            assert moved.value.last_id == records[1].stream_id
+        publisher.publish(YARD, lines[2:], records[1].stream_id, quiet=1)
+        heard = listener.get_message(timeout=1)
+        assert listener.get_message(timeout=0.2) is None
+    assert on_stream(server) == records
+    assert read_record(heard["data"]) == records[3]
+    assert publisher.entry("yard", records[1].stream_id) == records[1]
+    assert publisher.entry("yard", "5-5") is None
+    assert publisher.entry("lot", records[1].stream_id) is None
+
+
+def test_a_stream_whose_entries_were_deleted_still_has_its_last_id(
+    server, client, journal, narration, publish_to
+):
+    records = [journal.append(narration(second)) for second in range(2)]
+    publisher = publish_to(server.url)
+    publisher.publish(YARD, [records[0].line()], NO_ENTRY)
+    client.xtrim(KEY, maxlen=0)
+    publisher.publish(YARD, [records[1].line()], records[0].stream_id)
+    assert client.xlen(KEY) == 1
+
+
+def test_drain_publishes_what_is_not_acknowledged(server, client, journal, narration, publish_to, on_stream):
+    publisher, stop = publish_to(server.url), threading.Event()
+    records = [journal.append(narration(second)) for second in range(700)]
+    assert drain(journal, publisher, stop) == 700
+    assert drain(journal, publisher, stop) == 0
+    records.append(journal.append(narration(701)))
+    assert drain(journal, publisher, stop) == 1
+    assert on_stream(server) == records
+    assert client.xinfo_stream(KEY)["length"] == 701
+
+
+def test_the_same_footage_narrated_again_is_not_published_twice(
+    server, client, tmp_path, narration, publish_to
+):
+    publisher = publish_to(server.url)
+    for folder in ("first", "second"):
+        with Journal(tmp_path / folder, "yard", fsync=False) as journal:
+            for second in range(5):
+                journal.append(narration(second))
+            drain(journal, publisher, threading.Event())
+            assert list(journal.pending()) == []
+    assert client.xlen(KEY) == 5
+
+
+def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
+    server, client, journal, narration, publish_to
+):
+    publisher, stop = publish_to(server.url, maxlen=10), threading.Event()
+    for second in range(400):
+        journal.append(narration(second))
+    drain(journal, publisher, stop)
+    assert client.xlen(KEY) < 250
+    newest = client.xrevrange(KEY, count=1)
+    journal.acknowledge(Position())
+    assert drain(journal, publisher, stop) == 0
+    assert list(journal.pending()) == []
+    assert client.xrevrange(KEY, count=1) == newest
+
+
+def test_another_writer_on_the_stream_is_told_apart(server, client, journal, narration, publish_to):
+    client.xadd(KEY, {"id": "theirs"}, id="9999999999999-0")
+    journal.append(narration())
+    with pytest.raises(StreamConflictError, match=r"another writer uses the camera name 'yard'"):
+        drain(journal, publish_to(server.url), threading.Event())
+    assert len(list(journal.pending())) == 1
+    assert client.xlen(KEY) == 1
+    client.delete(KEY)
+    assert drain(journal, publish_to(server.url), threading.Event()) == 1
+
+
+def test_older_entries_of_others_are_told_and_left_alone(
+    server, client, journal, narration, publish_to, caplog
+):
+    publisher, stop = publish_to(server.url), threading.Event()
+    journal.append(narration(0))
+    drain(journal, publisher, stop)
+    client.xadd(KEY, {"id": "theirs"}, id="1714521600500-0")
+    journal.append(narration(1))
+    assert drain(journal, publisher, stop) == 1
+    assert [fields["id"] for _, fields in client.xrange(KEY)] == ["yard-0", "theirs", "yard-1"]
+    assert "1714521600500-0, which is not of this journal" in caplog.text
+
+
+def test_a_key_of_another_kind_is_an_error_that_does_not_pass(
+    any_server, client, journal, narration, publish_to
+):
+    client.set(KEY, "a string")
+    with pytest.raises(PublisherError, match="WRONGTYPE") as caught:
+        publish_to(any_server.url).publish(YARD, [journal.append(narration()).line()], NO_ENTRY)
+    assert not isinstance(caught.value, ServerAwayError)
+
+
+def test_the_next_process_goes_on_where_the_last_one_was_killed(
+    any_server, tmp_path, narration, publish_to, on_stream
+):
+    """Published but not acknowledged, as after SIGKILL between the two."""
+    publisher, stop = publish_to(any_server.url), threading.Event()
+    with Journal(tmp_path, "yard", fsync=False) as journal:
+        records = [journal.append(narration(second)) for second in range(6)]
+        writer = Writer("yard", journal.writer)
+        publisher.publish(writer, [record.line() for record in records[:4]], NO_ENTRY)
+    with Journal(tmp_path, "yard", fsync=False) as journal:
+        assert drain(journal, publisher, stop) == 2
+    assert on_stream(any_server) == records
+
+
+def test_no_server_means_journal_only(journal, narration, publish_to):
+    journal.append(narration())
+    publisher = publish_to("none:")
+    journal.append(narration(1))
+    assert publisher.entry("yard", "1-0") is None
+    assert drain(journal, publisher, threading.Event()) == 2
+
+
+@pytest.mark.parametrize("url", ["", "none", "http://host", "embedded", "redis.sock"])
+def test_a_url_of_another_kind_names_the_kinds_there_are(url):
+    with pytest.raises(PublisherError, match="redis://host:6379"):
+        open_publisher(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:s3cr3t@127.0.0.1:1/0",
+        "redis://:s3cr3t@127.0.0.1:1",
+        "rediss://user:s3cr3t@127.0.0.1:1",
+        "unix:///nonexistent/redis.sock?password=s3cr3t",
+        "redis://user:s3cr3t@127.0.0.1:port",
+        "redis://user:s3cr3t@127.0.0.1/0?socket_timeout=soon",
+        "redis://user:p%2Fs3cr3t@127.0.0.1:1",
+        "redis://s3cr3t@127.0.0.1:1",
+    ],
+)
+def test_passwords_never_appear_in_errors(url, journal, narration):
+    with pytest.raises(PublisherError) as caught:
+        open_publisher(url).publish(YARD, [journal.append(narration()).line()], NO_ENTRY)
+    error = caught.value
+    while error is not None:
+        assert "s3cr3t" not in str(error)
+        error = None if error.__suppress_context__ and error.__cause__ is None else error.__cause__
+    with pytest.raises(PublisherError) as caught:
+        next(subscribe(url))
+    assert "s3cr3t" not in str(caught.value)
