@@ -13,9 +13,6 @@ from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from pipeline.sources import Source, SourceError, open_source, redacted
 
-STUCK_S = 20.0
-"""A thread that is busy with one frame for so long hangs."""
-
 _PAUSE_S = (1.0, 30.0)
 
 logger = logging.getLogger(__name__)
@@ -117,7 +114,8 @@ class Cameras:
 
     def stuck(self) -> dict[str, float]:
         """Cameras whose thread hangs, with the seconds it has hung."""
-        return {name: thread.busy_s for name, thread in self.threads.items() if thread.busy_s > STUCK_S}
+        hung = {name: thread.hung_s for name, thread in self.threads.items()}
+        return {name: seconds for name, seconds in hung.items() if seconds}
 
     def start(self) -> None:
         """Start every thread."""

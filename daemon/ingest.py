@@ -23,7 +23,11 @@ from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from pipeline.pairs import candidate_pairs
 from pipeline.sources import Frame, Source, SourceReport, redacted
+from pipeline.sources.rtsp import BACK_OFF_S
 from pipeline.thresholds import PairThresholds, calibrate
+
+STUCK_S = 20.0
+"""A thread that is busy with one frame for so long hangs."""
 
 Opener = Callable[[CameraPlan], Source]
 """Opens a plan's source; raises SourceError."""
@@ -83,6 +87,7 @@ class CameraThread:
         self._main: Source | None = None
         self._stopped = threading.Event()
         self._busy_since: float | None = None
+        self._reading_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"camera {plan.name}", daemon=True)
 
     def start(self) -> None:
@@ -154,6 +159,21 @@ class CameraThread:
         return 0.0 if since is None else monotonic() - since
 
     @property
+    def hung_s(self) -> float:
+        """Seconds since the thread, or the one that reads for it, last got on; 0 while it may wait.
+
+        A camera's reader has limits of its own for every wait; it hangs when it is silent beyond them.
+        """
+        if self.busy_s > STUCK_S:
+            return self.busy_s
+        source, since, options = self._source, self._reading_since, self.plan.source
+        if source is None or since is None:
+            return 0.0
+        waited_s = getattr(source, "silent_s", 0.0) if source.live else monotonic() - since
+        longest_s = max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
+        return waited_s if waited_s > longest_s else 0.0
+
+    @property
     def read_s(self) -> float:
         """Footage read so far, in seconds."""
         if self.first_time is None or self.last_time is None:
@@ -167,6 +187,7 @@ class CameraThread:
             self.error = error
         finally:
             self._rest()
+            self._reading_since = None
             self._queue.end(self.plan.name)
 
     def _narrow(self) -> None:
@@ -186,7 +207,8 @@ class CameraThread:
             self._rest()
             for pair in candidate_pairs(frames, thresholds, plan.pairs):
                 self._rest()  # waiting for the narrator
-                if not self._queue.put(plan.name, pair, wait=not source.live):
+                deadline_s = plan.deadline_s if source.live else None
+                if not self._queue.put(plan.name, pair, wait=not source.live, deadline_s=deadline_s):
                     return
                 self.pairs += 1
                 self._busy_since = monotonic()
@@ -195,7 +217,9 @@ class CameraThread:
         """The frames of the span; notes how far the source is."""
         begin = end = None
         self._rest()
+        self._reading_since = monotonic()
         for frame in source:
+            self._reading_since = None
             if self.first_time is None:
                 self.first_time = frame.time
                 begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
@@ -203,10 +227,13 @@ class CameraThread:
             if self._stopped.is_set() or (end is not None and frame.time > end):
                 break
             if begin is not None and frame.time < begin:
+                self._reading_since = monotonic()
                 continue
             self._busy_since = monotonic()
             yield frame
             self._rest()
+            self._reading_since = monotonic()
+        self._reading_since = None
 
     def _rest(self) -> None:
         """What comes now is waiting."""

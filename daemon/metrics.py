@@ -121,7 +121,29 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
         seconds.add_metric(["screen", name], camera.counts["screened_s"])
     seconds.add_metric(["narrate", ""], daemon.narrating.seconds)
     batches = CounterMetricFamily("narrated_batches", "Batches of pairs narrated.", daemon.narrating.batches)
-    yield from (seconds, batches)
+    proposed = CounterMetricFamily("narrated_pairs_proposed", "Pairs proposed.", labels=["camera"])
+    waiting = GaugeMetricFamily("narrated_pairs_waiting", "Pairs on their way.", labels=["camera"])
+    pairs = CounterMetricFamily(
+        "narrated_pairs",
+        "Where proposed pairs went; with those on their way, the sum is those proposed.",
+        labels=["camera", "fate", "reason"],
+    )
+    for name, account in daemon.queue.accounts.by_camera().items():
+        proposed.add_metric([name], account.proposed)
+        waiting.add_metric([name], account.waiting)
+        for fate in ("published", "suppressed", "dropped"):
+            for reason, count in getattr(account, fate).items():
+                pairs.add_metric([name, fate, reason], count)
+    facts = CounterMetricFamily(
+        "narrated_told_by_facts", "Pairs told without the captioner.", labels=["camera", "reason"]
+    )
+    for reason, counts in (
+        ("late", daemon.narrating.captioning.late),
+        ("failed", daemon.narrating.captioning.failed),
+    ):
+        for name, count in counts.copy().items():
+            facts.add_metric([name, reason], count)
+    yield from (seconds, batches, proposed, waiting, pairs, facts)
 
 
 def _of_records(daemon: Daemon) -> Iterator[Metric]:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,3 +143,73 @@ def narrated(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, captured.out, captured.err)
 
     return run
+
+
+class NotifySocket:
+    """Stands in for systemd's end of sd_notify: a real datagram socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "notify"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(self.path))
+        self._socket.settimeout(0.1)
+        self.heard: list[str] = []
+
+    def wait_for(self, word: str, limit_s: float = 40) -> None:
+        until = time.monotonic() + limit_s
+        while not any(word in message for message in self.heard):
+            assert time.monotonic() < until, f"{word} not heard within {limit_s} s; heard {self.heard}"
+            self.listen()
+
+    def listen(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            self.heard.append(self._socket.recv(4096).decode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def notify(tmp_path: Path) -> Iterator[NotifySocket]:
+    listening = NotifySocket(tmp_path)
+    yield listening
+    listening.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path, checkpoint: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the daemon on a configuration's cameras; whatever happens, it does not outlive the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(
+        cameras: str,
+        redis: str | None = None,
+        notify: NotifySocket | None = None,
+        more: str = "",
+        environment: dict[str, str] | None = None,
+    ) -> subprocess.Popen[str]:
+        config = tmp_path / "narrated.yaml"
+        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
+        config.write_text(
+            f"version: 1\nstate: {tmp_path}/state\n{server}{more}"
+            f"captioner: {{checkpoint: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
+        )
+        whole = {**os.environ, "OMP_NUM_THREADS": "1", "WATCHDOG_USEC": "3000000", **(environment or {})}
+        if notify:
+            whole["NOTIFY_SOCKET"] = str(notify.path)
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "daemon.cli", "run", "-c", config],
+                env=whole,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=10)

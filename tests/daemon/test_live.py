@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,72 +15,6 @@ import pytest
 from daemon.embedded import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
-
-
-class NotifySocket:
-    """Stands in for systemd's end of sd_notify: a real datagram socket."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "notify"
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(self.path))
-        self._socket.settimeout(0.1)
-        self.heard: list[str] = []
-
-    def wait_for(self, word: str, limit_s: float = 40) -> None:
-        until = time.monotonic() + limit_s
-        while not any(word in message for message in self.heard):
-            assert time.monotonic() < until, f"{word} not heard within {limit_s} s; heard {self.heard}"
-            self.listen()
-
-    def listen(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            self.heard.append(self._socket.recv(4096).decode())
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-@pytest.fixture
-def notify(tmp_path: Path) -> Iterator[NotifySocket]:
-    listening = NotifySocket(tmp_path)
-    yield listening
-    listening.close()
-
-
-@pytest.fixture
-def start(tmp_path: Path, checkpoint: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the daemon on a configuration's cameras; whatever happens, it does not outlive the test."""
-    processes: list[subprocess.Popen[str]] = []
-
-    def start(
-        cameras: str, redis: str | None = None, notify: NotifySocket | None = None
-    ) -> subprocess.Popen[str]:
-        config = tmp_path / "narrated.yaml"
-        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
-        config.write_text(
-            f"version: 1\nstate: {tmp_path}/state\n{server}"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
-        )
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "WATCHDOG_USEC": "3000000"}
-        if notify:
-            environment["NOTIFY_SOCKET"] = str(notify.path)
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "daemon.cli", "run", "-c", config],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=10)
 
 
 def ended(process: subprocess.Popen[str], limit_s: float = 60) -> str:
@@ -123,7 +54,7 @@ def test_same_ids_as_a_replay(
 
 
 def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_seconds(
-    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: NotifySocket, server: EmbeddedServer
+    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any, server: EmbeddedServer
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -149,7 +80,7 @@ def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_second
 
 
 def test_what_was_not_published_is_at_the_next_start(
-    start: Callable[..., Any], clip: Path, tmp_path: Path, server: EmbeddedServer, notify: NotifySocket
+    start: Callable[..., Any], clip: Path, tmp_path: Path, server: EmbeddedServer, notify: Any
 ) -> None:
     process = start(f"  shed: {{url: {clip}}}\n", f"unix://{tmp_path}/absent.sock", notify)
     journal = tmp_path / "state" / "journal" / "shed.jsonl"
@@ -190,7 +121,7 @@ def test_damaged_footage_is_told_and_exits_with_three(
 
 
 def test_a_second_daemon_on_the_same_journal_is_refused(
-    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: NotifySocket
+    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any
 ) -> None:
     start(f"  a: {{url: {clip}}}\n  live: {{url: 'rtsp://127.0.0.1:9/s'}}\n", None, notify)
     notify.wait_for("READY=1")
@@ -201,7 +132,7 @@ def test_a_second_daemon_on_the_same_journal_is_refused(
     assert "Traceback" not in err
 
 
-def test_a_real_camera_is_narrated(start: Callable[..., Any], tmp_path: Path, notify: NotifySocket) -> None:
+def test_a_real_camera_is_narrated(start: Callable[..., Any], tmp_path: Path, notify: Any) -> None:
     """A ball that never stops: a pair is proposed after the longest wait, again and again."""
     check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
     python = "/usr/bin/python3"
