@@ -18,6 +18,7 @@ from models.checkpoint import CheckpointError
 from train.adapt_command import adapt
 from train.annotations import AnnotationError, folder_statistics
 from train.config import ConfigError, load_config
+from train.dataset_commands import generate
 from train.features import FeatureError
 from train.loop import TrainError
 from train.runs import evaluate_on_folder, train_on_folder
@@ -259,6 +260,7 @@ def train(
 
 
 app.command()(adapt)
+app.command()(generate)
 
 
 @app.command()

@@ -1,0 +1,54 @@
+"""The commands that make and check sets of pairs: `narrated-train generate`, `narrated-train check`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from train.terminal import progress_counts
+
+
+def generate(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist.")],
+    pairs: Annotated[int, typer.Option(min=10, help="Pairs of all splits, shared 80:10:10.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed and options give the same bytes.")] = 1,
+    size: Annotated[int, typer.Option(min=64, help="Side of the frames in pixels.")] = 224,
+    annotators: Annotated[int, typer.Option(min=1, help="Captions of every pair.")] = 3,
+    distractors: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of pairs in which only light, view or position changes."),
+    ] = 0.3,
+    cameras: Annotated[int, typer.Option(min=3, help="Fixed views, those of a split in no other.")] = 60,
+    balanced: Annotated[
+        bool,
+        typer.Option(
+            "--balanced",
+            help="One change a pair and all types equally often, as in CLEVR-Change; else as told.",
+        ),
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the pairs.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on standard output instead of a line.")
+    ] = False,
+) -> None:
+    """Draw a benchmark of surveillance-like pairs with exact captions and clusters; it needs no footage."""
+    from train.generated import GenerateOptions, StageOptions  # noqa: PLC0415 - needed by this command only
+    from train.generated import generate as generate_pairs  # noqa: PLC0415
+
+    options = GenerateOptions(
+        pairs, seed, size, annotators, distractors, cameras, StageOptions(balanced=balanced)
+    )
+    with progress_counts() as tell:
+        report = generate_pairs(options, out, workers, tell)
+    if as_json:
+        typer.echo(json.dumps({**asdict(report), "out": str(out)}, indent=1))
+        return
+    splits = ", ".join(f"{split} {n}" for split, n in report.pairs.items())
+    kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
+    types = ", ".join(f"{kind} {n}" for kind, n in report.types.items())
+    typer.echo(f"narrated-train: {out}: {splits}; {kinds}; changes {types}", err=True)
