@@ -1,5 +1,6 @@
 """Frames from video files, folders of stills and RTSP cameras."""
 
+from pipeline.sources.areas import Polygon, covered
 from pipeline.sources.frame import (
     ANALYSIS_WIDTH,
     Clock,
@@ -14,19 +15,23 @@ from pipeline.sources.frame import (
 )
 from pipeline.sources.opening import open_source
 from pipeline.sources.redact import redacted
+from pipeline.sources.state import CameraState
 from pipeline.sources.stills import read_still
 
 __all__ = [
     "ANALYSIS_WIDTH",
+    "CameraState",
     "Clock",
     "Frame",
     "Image",
     "Luma",
     "Picture",
+    "Polygon",
     "Source",
     "SourceError",
     "SourceOptions",
     "SourceReport",
+    "covered",
     "open_source",
     "read_still",
     "redacted",

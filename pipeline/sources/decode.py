@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from av.container.input import InputContainer
 from av.error import FFmpegError
 from av.packet import Packet
 from av.stream import Disposition
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.sources.frame import SourceError
+from pipeline.sources.references import FrameNumbers
 from pipeline.sources.tally import Tally
 
 KEYFRAME_WAIT_S = 10.0
 """Longest wait for a keyframe after damage; streams with intra refresh never send one."""
+
+REORDER_S = 1
+"""Frames are handed out at most this much later than they were decoded, in seconds."""
 
 READ_FAILURES = 10
 """Failed reads in a row after which the rest of a file is given up."""
@@ -51,15 +57,38 @@ class SoundFrames:
         self._waiting = joined_midway
         self._joining = joined_midway
         self._since_s: float | None = None
+        self._numbers = FrameNumbers()
+        self._broken: tuple[int | None, Fraction | None] = (None, None)
 
     def decode(self, packet: Packet[VideoStream]) -> Iterator[VideoFrame]:
         """Sound frames that the packet completes (the empty packet at the end: all that are left)."""
+        if self._numbers.gap(packet):
+            self._wait()
+            self._broken = (packet.pts, packet.time_base)
         try:
             frames = packet.decode()
         except FFmpegError:
-            self._tally.corrupt += 1
-            self._wait()
+            self.damaged()
             return
+        yield from self._sound_ones(frames)
+
+    def drained(self, context: VideoCodecContext) -> Iterator[VideoFrame]:
+        """Sound frames that the decoder still holds; it then starts afresh and needs a keyframe."""
+        try:
+            frames = context.decode(None)
+        except FFmpegError:
+            frames = []
+            self.damaged()
+        context.flush_buffers()
+        self._numbers.restart()
+        yield from self._sound_ones(frames)
+
+    def damaged(self) -> None:
+        """A packet could not be decoded: what leans on it is skipped."""
+        self._tally.corrupt += 1
+        self._wait()
+
+    def _sound_ones(self, frames: list[VideoFrame]) -> Iterator[VideoFrame]:
         for frame in frames:
             self._tally.decoded += 1
             if self._sound(frame):
@@ -82,8 +111,17 @@ class SoundFrames:
             self._since_s = now_s if self._since_s is None else self._since_s
             if abs(now_s - self._since_s) < KEYFRAME_WAIT_S:
                 return False
+        elif self._waiting and self._came_before(frame):
+            return False
         self._waiting = self._joining = False
         return True
+
+    def _came_before(self, frame: VideoFrame) -> bool:
+        """Whether a keyframe is from before the loss: decoders hand frames out late where they reorder."""
+        pts, time_base = self._broken
+        if pts is None or time_base is None or frame.pts is None:
+            return False
+        return -REORDER_S < (frame.pts - pts) * time_base < 0
 
 
 def packets_of(container: InputContainer, stream: VideoStream, tally: Tally) -> Iterator[Packet[VideoStream]]:

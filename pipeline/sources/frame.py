@@ -11,6 +11,9 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.sources.areas import Polygon, check_polygons
+from pipeline.sources.state import CameraState
+
 Image = NDArray[np.uint8]
 """RGB, uint8, ``(height, width, 3)``."""
 
@@ -83,6 +86,11 @@ class SourceOptions:
         open_timeout_s: longest wait for a live source to open.
         stall_timeout_s: longest silence of a live source before it is opened again.
         threads: decoder threads; 0 lets FFmpeg choose.
+        clock_skew_s: difference between the camera's clock and ours above which a warning is logged.
+        privacy: areas that are black in every picture and plane a source hands out.
+        masks: areas that are not looked at: black in the luma plane only.
+        idle_keyframes: decode only keyframes of a live source while nothing moves in them.
+        hardware: ``none``, ``auto``, or a device type of FFmpeg that decodes live sources, such as ``cuda``.
     """
 
     sample_hz: float = 2.0
@@ -92,6 +100,11 @@ class SourceOptions:
     open_timeout_s: float = 5.0
     stall_timeout_s: float = 10.0
     threads: int = 1
+    clock_skew_s: float = 2.0
+    privacy: tuple[Polygon, ...] = ()
+    masks: tuple[Polygon, ...] = ()
+    idle_keyframes: bool = False
+    hardware: str = "none"
 
     def __post_init__(self) -> None:
         if not self.sample_hz > 0:
@@ -106,6 +119,10 @@ class SourceOptions:
             raise ValueError(f"rtsp_transport is {self.rtsp_transport!r}: give 'tcp' or 'udp'")
         if not (self.open_timeout_s > 0 and self.stall_timeout_s > 0):
             raise ValueError("open_timeout_s and stall_timeout_s must be above 0 seconds")
+        if not self.clock_skew_s > 0:
+            raise ValueError(f"clock_skew_s is {self.clock_skew_s}: give seconds above 0, such as 2")
+        check_polygons("privacy", self.privacy)
+        check_polygons("masks", self.masks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,12 @@ class SourceReport:
         dropped: sampled frames of a live source that were not handed out, because newer ones had come.
         reconnections: times a live source was opened again.
         errors: one redacted sentence per failed input or interruption, oldest first.
+        state: what a live source is doing; None for files.
+        since: aware UTC time at which `state` began.
+        clock: where the time of the newest frame came from; None before the first.
+        skew_s: the camera's clock less ours in seconds, the way of the packets included; None where the
+            camera tells no time.
+        hardware: device type that decodes; None where the processor does.
     """
 
     decoded: int = 0
@@ -127,6 +150,11 @@ class SourceReport:
     dropped: int = 0
     reconnections: int = 0
     errors: tuple[str, ...] = ()
+    state: CameraState | None = None
+    since: datetime | None = None
+    clock: Clock | None = None
+    skew_s: float | None = None
+    hardware: str | None = None
 
     @property
     def damaged(self) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
 
-from pipeline.sources.frame import Image, Luma
+from pipeline.sources.areas import covered
+from pipeline.sources.frame import Image, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
     {
@@ -29,6 +31,9 @@ _LUMA_FIRST = frozenset(
     }
 )
 """Pixel formats whose first plane is 8-bit luma, one byte a pixel."""
+
+PRIVACY_MARGIN = 4
+"""Pixels around a privacy area that are black as well: colour is coded for 2 x 2 pixels, and shared."""
 
 
 class LazyPicture:
@@ -98,3 +103,41 @@ def resized_luma(luma: Luma, width: int) -> Luma:
     if luma.shape == (height, width):
         return luma.copy()
     return np.asarray(cv2.resize(luma, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+class View:
+    """What may be seen of a camera: privacy areas are black before anybody gets a plane or a picture.
+
+    Masks are black on the luma plane alone, so that nothing in them is noticed; the picture still shows them.
+
+    Args:
+        options: `analysis_width`, `privacy` and `masks`.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._width, self._privacy, self._masks = options.analysis_width, options.privacy, options.masks
+
+    def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
+        """Luma plane at analysis size and picture of a decoded frame."""
+        return self._plane(luma_of(frame)), LazyPicture(partial(self._picture, rgb_of, frame))
+
+    def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
+        """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
+        return self._plane(luma_of_bgr(bgr)), LazyPicture(partial(self._picture, rgb_of_bgr, bgr))
+
+    def _plane(self, luma: Luma) -> Luma:
+        plane = resized_luma(self._private(luma), self._width)
+        if self._masks:
+            plane[covered(self._masks, (plane.shape[0], plane.shape[1]))] = 0
+        return plane
+
+    def _picture(self, convert: Callable[[Any], Image], decoded: VideoFrame | Image) -> Image:
+        return self._private(convert(decoded))
+
+    def _private(self, pixels: Image) -> Image:
+        """A plane or picture at full size with its privacy areas black."""
+        if not self._privacy:
+            return pixels
+        pixels = pixels.copy()  # what is given may be the decoder's own, from which it predicts
+        pixels[covered(self._privacy, (pixels.shape[0], pixels.shape[1]), PRIVACY_MARGIN)] = 0
+        return pixels

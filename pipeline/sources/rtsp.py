@@ -1,4 +1,4 @@
-"""RTSP cameras: opened with limits, opened again for ever, never spinning."""
+"""RTSP cameras: opened again for ever, never spinning, their frames fresh."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ import queue
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from fractions import Fraction
-from functools import partial
+from dataclasses import replace
+from datetime import datetime
 from time import monotonic
 from typing import Self
 
-import av
-from av.container.input import InputContainer
-from av.error import FFmpegError, HTTPNotFoundError, HTTPUnauthorizedError
-from av.video.frame import VideoFrame
-
-from pipeline.sources.decode import KEYFRAME_WAIT_S, SoundFrames, video_stream
-from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.picture import LazyPicture, luma_of, resized_luma, rgb_of
+from pipeline.sources.clock import ReceiveClock
+from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.idle import IdleGate
 from pipeline.sources.redact import redacted
+from pipeline.sources.session import Feed, Sessions
+from pipeline.sources.state import CameraState, Connection
 from pipeline.sources.tally import Tally
-from pipeline.sources.timing import Sampler
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +34,10 @@ STEADY_S = 5.0
 FRAMES_KEPT = 4
 """Sampled frames that wait for a slow reader; the oldest are dropped and counted."""
 
+REPEAT_S = 600.0
+"""A camera that is away for the same reason is told again after so long, not at each of 3,000 tries a day."""
+
 _POLL_S = 0.2
-_TIMED_OUT = 0.9
-_MICROSECOND = Fraction(1, 1_000_000)
 
 
 class RtspSource:
@@ -54,29 +49,56 @@ class RtspSource:
 
     Args:
         url: ``rtsp://`` or ``rtsps://``.
-        options: transport, time-outs, sampling.
+        options: transport, time-outs, sampling, areas.
         camera: name of the camera.
+        clock: this machine's; None takes the system's.
+        gate: which packets are decoded; None makes one where `options.idle_keyframes` is set.
     """
 
     live = True
 
-    def __init__(self, url: str, options: SourceOptions, camera: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        options: SourceOptions,
+        camera: str,
+        clock: ReceiveClock | None = None,
+        gate: IdleGate | None = None,
+    ) -> None:
         self.camera = camera
         self.duration_s: float | None = None
         self._url = url
         self._options = options
         self._closed = threading.Event()
         self._tally = Tally()
+        self._connection = Connection(options.stall_timeout_s)
+        self._clock = clock or ReceiveClock()
+        self._gate = gate or (IdleGate() if options.idle_keyframes else None)
         self._frames: queue.Queue[Frame] = queue.Queue(FRAMES_KEPT)
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
-        self._sessions = 0
-        self._clock = ReceiveClock()
+        self._told = ("", float("-inf"))
 
     @property
     def report(self) -> SourceReport:
-        """Counts so far; `errors` tells each interruption."""
-        return self._tally.report()
+        """Counts so far, and the state; `errors` tells each interruption."""
+        state, since = self._connection.now
+        return replace(self._tally.report(), state=state, since=since)
+
+    @property
+    def state(self) -> CameraState:
+        """What the source is doing."""
+        return self._connection.now[0]
+
+    @property
+    def since(self) -> datetime:
+        """Aware UTC time at which `state` began."""
+        return self._connection.now[1]
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the reading thread last got on: a packet came, or an attempt began or ended."""
+        return self._connection.silent_s
 
     def __enter__(self) -> Self:
         return self
@@ -108,104 +130,35 @@ class RtspSource:
     def _read(self) -> None:
         """Thread: session after session, with growing pauses between those that fail."""
         try:
+            feed = Feed(self._tally, self._connection, self._put, self._closed)
+            sessions = Sessions(
+                self._url, self._options, self.camera, feed, clock=self._clock, gate=self._gate
+            )
             failures = 0
             while not self._closed.is_set():
                 began = monotonic()
-                reason, steady = self._session()
+                reason = sessions.run()
                 if self._closed.is_set():
                     return
-                failures = 0 if steady else failures + 1
+                if self._connection.streamed_s >= STEADY_S:
+                    failures, self._told = 0, ("", float("-inf"))
+                else:
+                    failures += 1
                 pause_s = back_off_s(max(0, failures - 1))
-                sentence = self._tally.error(f"{self.camera}: {reason}")
-                log.warning("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, monotonic() - began)
+                self._connection.backing_off()
+                self._tell(reason, pause_s, monotonic() - began)
                 self._closed.wait(pause_s)
         except Exception as error:  # noqa: BLE001 - the reading thread's error reaches whoever iterates
             self._failure = SourceError(redacted(f"{self.camera}: {type(error).__name__}: {error}"))
 
-    def _session(self) -> tuple[str, bool]:
-        """Open and read until it breaks: why it broke, and whether it had been steady."""
-        began = monotonic()
-        try:
-            container = self._opened()
-        except (FFmpegError, OSError, ValueError) as error:
-            return self._why_not_opened(error, monotonic() - began), False
-        with closing(container):
-            self._sessions += 1
-            self._tally.reconnections = self._sessions - 1
-            opened = monotonic()
-            try:
-                reason = self._read_session(container)
-            except SourceError as error:
-                return str(error), False
-            return reason, monotonic() - opened >= STEADY_S
-
-    def _opened(self) -> InputContainer:
-        options = self._options
-        return av.open(
-            self._url,
-            mode="r",
-            options={
-                "rtsp_transport": options.rtsp_transport,
-                # Sound that goes on while the picture is dead would hide the stall.
-                "allowed_media_types": "video",
-                "fflags": "nobuffer",
-                "flags": "low_delay",
-                "analyzeduration": "500000",
-                "probesize": "500000",
-                "max_delay": "500000",
-            },
-            timeout=(options.open_timeout_s, options.stall_timeout_s),
-        )
-
-    def _why_not_opened(self, error: Exception, waited_s: float) -> str:
-        # By elapsed time: libav reports a silent host as invalid data, not as a time-out.
-        if waited_s >= _TIMED_OUT * self._options.open_timeout_s:
-            return f"no answer within {self._options.open_timeout_s:g} s: check the address and the network"
-        if isinstance(error, HTTPUnauthorizedError):
-            return "the camera refuses the user name or the password (401): check the credentials"
-        if isinstance(error, HTTPNotFoundError):
-            return "the camera has no such stream (404): check the path of the URL"
-        if isinstance(error, ConnectionRefusedError):
-            return "the connection is refused: check the port, and that the camera's RTSP is switched on"
-        return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"
-
-    def _read_session(self, container: InputContainer) -> str:
-        stream = video_stream(container, self._options.threads)
-        sound = SoundFrames(self._tally, joined_midway=True)
-        sampler = Sampler(self._options.sample_hz)
-        last_packet = last_frame = monotonic()
-        try:
-            for packet in container.demux(stream):
-                last_packet = monotonic()
-                received = self._clock.now()
-                for frame in sound.decode(packet):
-                    last_frame = last_packet
-                    if self._taken(frame, received, sampler):
-                        self._put(self._frame(frame, received))
-                if self._closed.is_set():
-                    return "closed"
-                if last_packet - last_frame > self._options.stall_timeout_s + KEYFRAME_WAIT_S:
-                    return "packets come but no sound picture: check the camera's stream and the network"
-        except (FFmpegError, OSError):
-            pass  # a killed server ends like a file, a stall like invalid data: only the clock tells
-        if monotonic() - last_packet >= _TIMED_OUT * self._options.stall_timeout_s:
-            return f"silent for {self._options.stall_timeout_s:g} s: check the camera and the network"
-        return "the stream ended: the camera or its server closed it"
-
-    def _taken(self, frame: VideoFrame, received: datetime, sampler: Sampler) -> bool:
-        if frame.pts is not None and frame.time_base is not None:
-            return sampler.takes(frame.pts, frame.time_base)
-        return sampler.takes(int(received.timestamp() * 1_000_000), _MICROSECOND)
-
-    def _frame(self, frame: VideoFrame, received: datetime) -> Frame:
-        return Frame(
-            camera=self.camera,
-            time=received,
-            clock=Clock.RECEIVE,
-            pts=frame.pts or 0,
-            luma=resized_luma(luma_of(frame), self._options.analysis_width),
-            picture=LazyPicture(partial(rgb_of, frame)),
-        )
+    def _tell(self, reason: str, pause_s: float, took_s: float) -> None:
+        sentence = self._tally.error(f"{self.camera}: {reason}")
+        told, told_s = self._told
+        if reason == told and monotonic() - told_s < REPEAT_S:
+            log.debug("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
+            return
+        self._told = (reason, monotonic())
+        log.warning("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
 
     def _put(self, frame: Frame) -> None:
         while True:
@@ -219,27 +172,6 @@ class RtspSource:
                 self._tally.dropped += 1
             else:
                 return
-
-
-class ReceiveClock:
-    """Wall-clock times that never run back: the clock at the start, carried on by the monotonic clock.
-
-    A clock that is set forward (a machine that boots in 1970 and finds its time server) is followed; one
-    that is set back is not, because a camera's frames are in the order of their time.
-    """
-
-    def __init__(self) -> None:
-        self._anchor, self._since = datetime.now(UTC), monotonic()
-        self._last = self._anchor
-
-    def now(self) -> datetime:
-        """Aware UTC time, later than every one given before."""
-        wall, since = datetime.now(UTC), monotonic()
-        carried = self._anchor + timedelta(seconds=since - self._since)
-        if wall - carried > timedelta(seconds=1):
-            self._anchor, self._since, carried = wall, since, wall
-        self._last = max(carried, self._last + timedelta(microseconds=1))
-        return self._last
 
 
 def back_off_s(failures: int) -> float:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +13,7 @@ import cv2
 import numpy as np
 
 from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions, SourceReport
-from pipeline.sources.picture import LazyPicture, luma_of_bgr, resized_luma, rgb_of_bgr
+from pipeline.sources.picture import View
 from pipeline.sources.tally import Tally
 from pipeline.sources.timing import EPOCH, Sampler, natural_key, stamp_in_name
 
@@ -50,6 +49,7 @@ class StillsSource:
         self.camera = camera
         self._options = options
         self._closed = threading.Event()
+        self._view = View(options)
         self._tally = Tally()
         self._stills = timed(paths, options.start)
         self.duration_s: float | None = (self._stills[-1][0] - self._stills[0][0]).total_seconds()
@@ -90,7 +90,8 @@ class StillsSource:
                 continue
             tally.decoded += 1
             tally.sampled += 1
-            yield frame_of(bgr, self.camera, time, index, self._options.analysis_width)
+            tally.clock = Clock.FILE
+            yield frame_of(bgr, self.camera, time, index, self._view)
 
 
 def timed(paths: Sequence[Path], start: datetime | None) -> list[tuple[datetime, Path]]:
@@ -125,18 +126,19 @@ def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str
     """
     path = Path(path)
     time = options.start or stamp_in_name(path) or EPOCH
-    return frame_of(decoded_still(path), camera or path.stem, time, 0, options.analysis_width)
+    return frame_of(decoded_still(path), camera or path.stem, time, 0, View(options))
 
 
-def frame_of(bgr: Image, camera: str, time: datetime, index: int, analysis_width: int) -> Frame:
+def frame_of(bgr: Image, camera: str, time: datetime, index: int, view: View) -> Frame:
     """Frame of a decoded still, BGR uint8 ``(height, width, 3)``."""
+    luma, picture = view.of_bgr(bgr)
     return Frame(
         camera=camera,
         time=time,
         clock=Clock.FILE,
         pts=index,
-        luma=resized_luma(luma_of_bgr(bgr), analysis_width),
-        picture=LazyPicture(partial(rgb_of_bgr, bgr)),
+        luma=luma,
+        picture=picture,
     )
 
 

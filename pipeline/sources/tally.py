@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from pipeline.sources.frame import SourceReport
+from pipeline.sources.frame import Clock, SourceReport
 from pipeline.sources.redact import redacted
 
 ERRORS_KEPT = 100
@@ -21,6 +21,9 @@ class Tally:
     corrupt: int = 0
     dropped: int = 0
     reconnections: int = 0
+    clock: Clock | None = None
+    skew_s: float | None = None
+    hardware: str | None = None
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=ERRORS_KEPT))
 
     def error(self, sentence: object) -> str:
@@ -38,4 +41,7 @@ class Tally:
             dropped=self.dropped,
             reconnections=self.reconnections,
             errors=tuple(self.errors.copy()),
+            clock=self.clock,
+            skew_s=self.skew_s,
+            hardware=self.hardware,
         )

@@ -103,3 +103,33 @@ class Sampler:
     def give_back(self) -> None:
         """The frame just taken was no good: the next one of its slot is taken instead."""
         self._slot = None
+
+
+class LiveSampler:
+    """`Sampler` for a live source, whose time stamps may jump, stand still, or be missing.
+
+    Args:
+        sample_hz: frames a second.
+    """
+
+    def __init__(self, sample_hz: float) -> None:
+        self._by_stamp, self._by_receipt = Sampler(sample_hz), Sampler(sample_hz)
+        self._longest_us = int(2_000_000 / sample_hz)
+        self._taken_us: int | None = None
+
+    def takes(self, pts: int | None, time_base: Fraction, received_us: int) -> bool:
+        """True for the first frame of a slot by its time stamp, and once two slots have gone by without one.
+
+        Args:
+            pts: in units of `time_base`; None where the frame has none.
+            time_base: seconds.
+            received_us: when it came, in microseconds.
+        """
+        if pts is None:
+            taken = self._by_receipt.takes(received_us, Fraction(1, 1_000_000))
+        else:
+            taken = self._by_stamp.takes(pts, time_base)
+        overdue = self._taken_us is not None and abs(received_us - self._taken_us) >= self._longest_us
+        if taken or overdue:
+            self._taken_us = received_us
+        return taken or overdue

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +19,7 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.decode import SoundFrames, packets_of, video_stream
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.picture import LazyPicture, luma_of, resized_luma, rgb_of
+from pipeline.sources.picture import View
 from pipeline.sources.redact import redacted
 from pipeline.sources.tally import Tally
 from pipeline.sources.timing import (
@@ -144,6 +143,7 @@ class _SegmentReader:
         self.start = EPOCH
         self._segment, self._options, self._camera = segment, options, camera
         self._tally, self._closed = tally, closed
+        self._view = View(options)
         self._last: int | None = None
         self._end = self._reached = 0
         self._shift = 0
@@ -228,13 +228,15 @@ class _SegmentReader:
 
     def _frame(self, frame: VideoFrame, position: int) -> Frame:
         stamp = self._stamp(frame)
+        luma, picture = self._view.of_frame(frame)
+        self._tally.clock = Clock.FILE
         return Frame(
             camera=self._camera,
             time=self.start + elapsed(position, self._time_base),
             clock=Clock.FILE,
             pts=position if stamp is None else stamp,
-            luma=resized_luma(luma_of(frame), self._options.analysis_width),
-            picture=LazyPicture(partial(rgb_of, frame)),
+            luma=luma,
+            picture=picture,
         )
 
     def _seconds(self, position: int) -> float:

@@ -83,23 +83,42 @@ class RtspServer:
         script = Path(__file__).with_name("rtsp_server.py")
         self.process = subprocess.Popen(
             [SYSTEM_PYTHON, str(script), str(self.port), *self.credentials],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        self._expect("ready")
+
+    def tell(self, command: str) -> None:
+        """A command of `rtsp_server.py`; returns when it is carried out."""
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        self._expect("done")
+
+    def _expect(self, word: str) -> None:
+        assert self.process is not None
         assert self.process.stdout is not None
-        assert self.process.stdout.readline().strip() == "ready"
+        assert self.process.stdout.readline().strip() == word
 
     def freeze(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
+    def thaw(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            with contextlib.suppress(AttributeError):
-                self.process.stdout.close()
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
             self.process = None
 
 

@@ -9,7 +9,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from pipeline.sources import Clock, SourceOptions, open_source
-from pipeline.sources.rtsp import BACK_OFF_S, ReceiveClock, back_off_s
+from pipeline.sources.clock import ReceiveClock
+from pipeline.sources.rtsp import BACK_OFF_S, back_off_s
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
 
@@ -73,7 +74,7 @@ def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, caplog
     times = [f.time for f in frames]
     assert times == sorted(set(times))
     assert abs(times[0] - datetime.now(UTC)) < timedelta(minutes=1)
-    assert {f.clock for f in frames} == {Clock.RECEIVE}
+    assert {f.clock for f in frames} <= {Clock.RECEIVE, Clock.RTCP}
     assert frames[-1].image.shape == (240, 320, 3)
     told = "".join(report.errors) + caplog.text + source.camera
     assert "s3cr3t" not in told
@@ -110,7 +111,7 @@ def test_a_silent_host_is_given_up_after_the_time_out():
     assert 1.7 < took < 4
 
 
-def test_refusal_does_not_spin(caplog):
+def test_refusal_does_not_spin_and_is_told_once(caplog):
     with socket.socket() as probe:  # bound, but nobody listens
         probe.bind(("127.0.0.1", 0))
         caplog.set_level(logging.WARNING)
@@ -121,7 +122,7 @@ def test_refusal_does_not_spin(caplog):
             thread.join(1.0)
     assert 2 <= len(source.report.errors) <= 6
     assert "refused" in source.report.errors[0]
-    assert len(caplog.records) == len(source.report.errors)
+    assert len(caplog.records) == 1
 
 
 def test_close_during_opening_ends_iteration_at_once():

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeline.sources import SourceOptions, open_source, video
+from pipeline.sources import SourceError, SourceOptions, open_source, picture
 from pipeline.sources.picture import luma_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -101,7 +101,7 @@ def test_virat_segments_are_one_camera_with_their_offsets(make_clip, tmp_path):
     frames, source = read(tmp_path / "VIRAT_S_040101_01_000020_000022.mp4", options)
     assert (source.camera, seconds(frames)) == ("VIRAT_S_0401", [20, 21])
     make_clip("VIRAT_S_050000_00_000000_000002.mp4", range(3))
-    with pytest.raises(video.SourceError, match=r"several cameras \(VIRAT_S_0401, VIRAT_S_0500\)"):
+    with pytest.raises(SourceError, match=r"several cameras \(VIRAT_S_0401, VIRAT_S_0500\)"):
         open_source(str(tmp_path / "*.mp4"))
 
 
@@ -145,8 +145,8 @@ def test_luma_of_other_formats(make_clip, codec, pix_fmt):
 
 def test_rgb_is_converted_only_when_asked_and_once(make_clip, monkeypatch):
     converted = []
-    real = video.rgb_of
-    monkeypatch.setattr(video, "rgb_of", lambda frame: converted.append(frame.pts) or real(frame))
+    real = picture.rgb_of
+    monkeypatch.setattr(picture, "rgb_of", lambda frame: converted.append(frame.pts) or real(frame))
     frames, _ = read(make_clip())
     assert converted == []
     image = frames[7].image
@@ -179,7 +179,7 @@ def test_a_truncated_file_gives_what_it_has(make_clip, name):
 def test_a_file_cut_before_its_index_is_refused(make_clip):
     path = make_clip(stamps=range(100))
     path.write_bytes(path.read_bytes()[:-3000])
-    with pytest.raises(video.SourceError, match="cut off before its index"):
+    with pytest.raises(SourceError, match="cut off before its index"):
         open_source(str(path))
 
 

@@ -1,0 +1,57 @@
+"""Parts of the picture that must not be seen, or are not looked at: polygons in shares of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Polygon = tuple[tuple[float, float], ...]
+"""Corners ``(x, y)`` in 0..1 of the frame from its top left, in the order of a walk around the area."""
+
+_CORNERS = 3
+_FRACTION_BITS = 8
+
+
+def check_polygons(name: str, polygons: Iterable[Polygon]) -> None:
+    """Refuse what is no area of the frame.
+
+    Raises:
+        ValueError: fewer than three corners, or one outside the frame.
+    """
+    for polygon in polygons:
+        if len(polygon) < _CORNERS:
+            raise ValueError(f"{name}: an area has at least three corners (x, y), not {len(polygon)}")
+        for x, y in polygon:
+            if not (0 <= x <= 1 and 0 <= y <= 1):
+                raise ValueError(f"{name}: the corner ({x:g}, {y:g}) lies outside the frame, 0..1")
+
+
+@lru_cache(maxsize=64)
+def covered(polygons: tuple[Polygon, ...], shape: tuple[int, int], margin: int = 0) -> NDArray[np.bool_]:
+    """Which pixels any of the polygons touches.
+
+    Args:
+        polygons: in shares of the frame.
+        shape: ``(height, width)`` of the frame in pixels.
+        margin: so many pixels around are covered as well.
+
+    Returns:
+        bool ``(height, width)``, read-only: it is kept for the next call.
+    """
+    height, width = shape
+    plane = np.zeros(shape, np.uint8)
+    for polygon in polygons:
+        # Pixel i reaches from i - 0.5 to i + 0.5 in OpenCV's coordinates; each is drawn on its own, because
+        # fillPoly leaves out where two overlap.
+        corners = np.array(polygon, np.float64) * (width, height) - 0.5
+        fixed = np.round(corners * (1 << _FRACTION_BITS)).astype(np.int32)
+        cv2.fillPoly(plane, [fixed], 1, lineType=cv2.LINE_8, shift=_FRACTION_BITS)
+    # fillPoly rounds: pixels that an edge only grazes are found in the next row or column.
+    reach = 2 * (margin + 1) + 1
+    mask = cv2.dilate(plane, np.ones((reach, reach), np.uint8)).astype(bool)
+    mask.setflags(write=False)
+    return mask
