@@ -334,7 +334,7 @@ def is_canonical(line: bytes) -> bool:
             canonical: bytes = rfc8785.dumps(value)
         else:
             canonical = _PLAIN_JSON.encode(value).encode()
-    except ValueError:  # not JSON, not UTF-8, a lone surrogate, NaN
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
         return False
     return canonical == line
 

@@ -1,4 +1,4 @@
-"""Verbs that read what was narrated: tail, verify, schema."""
+"""Verbs that read what was narrated: tail, verify, keys, schema."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from daemon.commands.narrating import Json
+from daemon.commands.verifying import keys, verify
 from daemon.config import configuration_schema, load_configuration
 from daemon.secrets import Secrets
 
@@ -24,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     """Make the verbs known."""
     app.command("tail")(tail)
     app.command("verify")(verify)
+    app.command("keys")(keys)
     app.command("schema")(schema)
 
 
@@ -66,37 +68,6 @@ def tail(
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
-
-
-def verify(
-    paths: Annotated[list[Path], typer.Argument(help="Journals, narrations.jsonl, or folders of journals.")],
-    json: Json = False,
-) -> None:
-    """Check that no byte of the journals was changed."""
-    from pipeline.journal import verify as verified  # noqa: PLC0415
-
-    found = verified(paths)
-    if json:
-        ends = [
-            {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
-            for (path, camera), end in found.ends.items()
-        ]
-        problems = [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in found.problems]
-        values = {
-            "ok": found.ok,
-            "files": found.files,
-            "lines": found.lines,
-            "ends": ends,
-            "problems": problems,
-        }
-        typer.echo(json_format.dumps(values))
-    else:
-        for problem in found.problems:
-            typer.echo(f"narrated: {problem}", err=True)
-        for (path, camera), end in found.ends.items():
-            typer.echo(f"{path}: {camera}: {end.seq} records, last hash {end.hash}")
-    if not found.ok:
-        raise typer.Exit(1)
 
 
 def schema(

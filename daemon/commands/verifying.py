@@ -1,0 +1,134 @@
+"""Verbs about the record's soundness: verify, keys."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.journal import Comparison, Verification
+
+_SHOWN = 20
+
+
+def verify(
+    paths: Annotated[list[Path], typer.Argument(help="Journals, narrations.jsonl, or folders of journals.")],
+    *,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Compare with this folder, such as a replay's --out of the same footage."),
+    ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
+    ] = None,
+    no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Leave the pictures alone.")] = False,
+    public_key: Annotated[
+        list[str] | None,
+        typer.Option(help="Who may have signed: what `narrated keys` printed, or a file that holds it."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check that no byte of the journals, of their pictures and signatures was changed."""
+    from pipeline.journal import JournalError, VerifyOptions, compare  # noqa: PLC0415
+    from pipeline.journal import verify as verified  # noqa: PLC0415
+
+    keys = tuple(_key(text) for text in public_key or ())
+    found = verified(paths, VerifyOptions(not no_evidence, evidence, keys))
+    comparison: Comparison | None = None
+    if against:
+        if len(paths) != 1:
+            raise typer.BadParameter("give one journal or folder to compare with --against")
+        try:
+            comparison = compare(paths[0], against)
+        except JournalError as error:
+            typer.echo(f"narrated: {error}", err=True)
+            raise typer.Exit(1) from None
+    if json:
+        values = _members(found) | (_compared(comparison) if comparison else {})
+        typer.echo(json_format.dumps(values))
+    else:
+        _tell(found, known=bool(keys))
+        if comparison:
+            _tell_comparison(comparison)
+    if not found.ok or (comparison and comparison.differences):
+        raise typer.Exit(1)
+
+
+def keys(
+    file: Annotated[Path, typer.Argument(help="Where the private key is written; it must not exist.")],
+) -> None:
+    """Make a key that signs journals, and print its public key, by which `verify` knows it."""
+    from pipeline.signing import SigningKey, new_key  # noqa: PLC0415
+
+    private = new_key()
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        typer.echo(f"narrated: {file} exists: a key is never overwritten", err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        typer.echo(f"narrated: cannot write {file}: {error.strerror or error}", err=True)
+        raise typer.Exit(1) from None
+    with os.fdopen(handle, "w") as written:
+        written.write(private + "\n")
+    typer.echo(SigningKey(private).public)
+
+
+def _key(text: str) -> str:
+    from pipeline.signing import SigningError, public_key  # noqa: PLC0415
+
+    try:
+        path = Path(text)
+        return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
+    except (OSError, UnicodeDecodeError, SigningError) as error:
+        raise typer.BadParameter(str(error), param_hint="--public-key") from None
+
+
+def _members(found: Verification) -> dict[str, Any]:
+    ends = [
+        {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
+        | ({"signed": signed.seq, "keys": list(signed.keys)} if signed else {})
+        for (path, camera), end in found.ends.items()
+        for signed in [found.signed.get((path, camera))]
+    ]
+    return {
+        "ok": found.ok,
+        "files": found.files,
+        "lines": found.lines,
+        "pictures": found.pictures,
+        "ends": ends,
+        "problems": [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in found.problems],
+    }
+
+
+def _compared(comparison: Comparison) -> dict[str, Any]:
+    differences = [{"camera": d.camera, "id": d.id, "reason": d.reason} for d in comparison.differences]
+    return {"same": comparison.same, "differences": differences, "skipped": list(comparison.skipped)}
+
+
+def _tell(found: Verification, *, known: bool) -> None:
+    for problem in found.problems:
+        typer.echo(f"narrated: {problem}", err=True)
+    for (path, camera), end in found.ends.items():
+        line = f"{path}: {camera}: {end.seq} records, last hash {end.hash}"
+        if signed := found.signed.get((path, camera)):
+            whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
+            line += f", signed up to {signed.seq}{whose}"
+        typer.echo(line)
+    if found.pictures:
+        typer.echo(f"{found.pictures} pictures are as they were stored")
+
+
+def _tell_comparison(comparison: Comparison) -> None:
+    for difference in comparison.differences[:_SHOWN]:
+        typer.echo(f"narrated: {difference}", err=True)
+    if (more := len(comparison.differences) - _SHOWN) > 0:
+        typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
+    for camera, same in comparison.same.items():
+        typer.echo(f"{camera}: {same} records tell the same")
+    for camera in comparison.skipped:
+        typer.echo(f"{camera}: not compared, only one of the two knows it")
