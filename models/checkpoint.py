@@ -80,6 +80,12 @@ def save(captioner: Captioner, path: Path) -> str:
         if not name.startswith(ENCODER)
     }
     content = serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)})
+    captioner.sha256 = write_whole(path, content)
+    return captioner.sha256
+
+
+def write_whole(path: Path, content: bytes) -> str:
+    """Write a file, all of it or nothing, and return its sha256 (hex); its folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written beside it and then renamed: a full disk or a kill must not leave half a checkpoint.
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
@@ -93,8 +99,7 @@ def save(captioner: Captioner, path: Path) -> str:
         except BaseException:
             written.unlink(missing_ok=True)
             raise
-    captioner.sha256 = hashlib.sha256(content).hexdigest()
-    return captioner.sha256
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -15,7 +16,9 @@ from models.captioner import Captioner
 from models.encoder import ENCODERS, Encoder
 from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
+from train.batches import Split
 from train.loop import TrainOptions
+from train.objectives import OBJECTIVES, Objective
 
 
 class ConfigError(Exception):
@@ -36,6 +39,30 @@ def _section(options: type[Any]) -> Any:
 _Changes, _Training = _section(ChangeOptions), _section(TrainOptions)
 
 
+class ObjectiveConfig(_Strict):
+    """What is lowered instead of the captioner's own loss.
+
+    Attributes:
+        name: key of `train.objectives.OBJECTIVES`.
+        arguments: of its constructor.
+    """
+
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class PreTrainingConfig(_Strict):
+    """What is trained before, on the same samples.
+
+    Attributes:
+        objective: what it lowers.
+        training: see `TrainOptions`; the seed is the run's.
+    """
+
+    objective: ObjectiveConfig
+    training: Any = Field(default_factory=dict, validate_default=True)
+
+
 class TrainConfig(_Strict):
     """Everything that decides a training run besides the samples.
 
@@ -48,6 +75,8 @@ class TrainConfig(_Strict):
         min_count: words seen less often in the training sentences are unknown (paper's Table 1: 5).
         changes: how clusters are found, see `ChangeOptions`.
         training: see `TrainOptions`.
+        objective: None lowers the captioner's own loss.
+        pretraining: None for none.
     """
 
     version: Literal[1]
@@ -58,6 +87,8 @@ class TrainConfig(_Strict):
     min_count: int = Field(5, ge=1)
     changes: Any = Field(default_factory=dict, validate_default=True)
     training: Any = Field(default_factory=dict, validate_default=True)
+    objective: ObjectiveConfig | None = None
+    pretraining: PreTrainingConfig | None = None
 
     def change_options(self) -> ChangeOptions:
         """The section `changes`."""
@@ -69,17 +100,37 @@ class TrainConfig(_Strict):
         Raises:
             ConfigError: a value is out of range.
         """
-        try:
-            return TrainOptions(**dict(self.training))
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        return _options(self.training)
 
+    def pretrain_options(self) -> TrainOptions:
+        """The section `pretraining.training`, with the run's seed; the defaults without that section.
+
+        Raises:
+            ConfigError: a value is out of range.
+        """
+        own = dict(self.pretraining.training) if self.pretraining else {}
+        return _options({**own, "seed": self.train_options().seed})
+
+
+def _options(section: Any) -> TrainOptions:
+    try:
+        return TrainOptions(**dict(section))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+_PreTraining: Any = create_model(
+    "PreTrainingConfig",
+    __base__=PreTrainingConfig,
+    training=(_Training, Field(default_factory=_Training)),
+)
 
 _Checked: Any = create_model(
     "TrainConfig",
     __base__=TrainConfig,
     changes=(_Changes, Field(default_factory=_Changes)),
     training=(_Training, Field(default_factory=_Training)),
+    pretraining=(_PreTraining | None, None),
 )
 
 
@@ -106,7 +157,7 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
         content = {**content, "training": {**(content.get("training") or {}), **explicit}}
     try:
         config: TrainConfig = _Checked.model_validate(content)
-        config.train_options()
+        config.pretrain_options()  # and the run's own
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_advice(e)}" for e in error.errors())
         raise ConfigError(f"{path}: {wrong}") from error
@@ -140,6 +191,22 @@ def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encode
         raise ConfigError(f"captioner {config.captioner} does not take its arguments: {error}") from error
 
 
+def build_objective(
+    config: ObjectiveConfig | None, captioner: Captioner, training: Split
+) -> Objective | None:
+    """The objective that a configuration names; None for the captioner's own loss.
+
+    Raises:
+        ConfigError: an argument has a value that the objective does not take, or the captioner does not suit.
+    """
+    if config is None:
+        return None
+    try:
+        return OBJECTIVES[config.name]()(captioner, training, **config.arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"objective {config.name} does not take its arguments: {error}") from error
+
+
 def _check_names(config: TrainConfig, path: Path) -> None:
     for key, name, known in (
         ("captioner", config.captioner, CAPTIONERS),
@@ -147,13 +214,27 @@ def _check_names(config: TrainConfig, path: Path) -> None:
     ):
         if name not in known:
             raise ConfigError(f"{path}: {key}: {name!r} is unknown; there is {', '.join(known)}")
-    taken = inspect.signature(CAPTIONERS[config.captioner]().__init__).parameters
-    allowed = [name for name, p in taken.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    for key in config.arguments:
-        if key not in allowed:
+    _check_arguments(path, "arguments", config.captioner, CAPTIONERS[config.captioner](), config.arguments)
+    before = config.pretraining.objective if config.pretraining else None
+    for key, objective in (("objective", config.objective), ("pretraining.objective", before)):
+        if objective is None:
+            continue
+        if objective.name not in OBJECTIVES:
             raise ConfigError(
-                f"{path}: arguments.{key}: unknown key; {config.captioner} takes {', '.join(allowed)}"
+                f"{path}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
             )
+        taker = OBJECTIVES[objective.name]()
+        _check_arguments(path, f"{key}.arguments", objective.name, taker, objective.arguments)
+
+
+def _check_arguments(
+    path: Path, key: str, name: str, taker: type[object], arguments: Mapping[str, object]
+) -> None:
+    taken = inspect.signature(taker).parameters
+    allowed = [each for each, p in taken.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    for each in arguments:
+        if each not in allowed:
+            raise ConfigError(f"{path}: {key}.{each}: unknown key; {name} takes {', '.join(allowed)}")
 
 
 def _advice(error: Any) -> str:

@@ -16,7 +16,7 @@ from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.batches import Split, load_split
 from train.confidence import calibrate
-from train.config import TrainConfig, build_captioner, build_encoder
+from train.config import TrainConfig, build_captioner, build_encoder, build_objective
 from train.evaluate import Evaluation, evaluate
 from train.loop import OnBatch, Point, Trained, TrainError, state_path, train
 from train.samples import Sample, load_samples
@@ -103,18 +103,61 @@ def train_on_folder(
         "data": data.name,
         "left_out": sorted(leave_out),
     }
+    if config.pretraining:
+        record["pretraining"] = _pretraining_record(config)
+    if config.pretraining and not (resume and state_path(out).exists()):
+        _pretrain(captioner, training, validation, config, out, record=record, resume=resume, telling=telling)
     trained = train(
         captioner,
         training,
         validation,
         options,
         out,
+        objective=build_objective(config.objective, captioner, training),
         record=record,
         resume=resume,
         on_batch=telling.batch,
         on_epoch=telling.epoch,
     )
     return trained, _measured(captioner, training, validation, out)
+
+
+def _pretrain(
+    captioner: Captioner,
+    training: Split,
+    validation: Split,
+    config: TrainConfig,
+    out: Path,
+    *,
+    record: dict[str, Any],
+    resume: bool,
+    telling: Telling,
+) -> None:
+    """Train with the first objective; what came of it is kept in ``<stem>-pretrained`` beside `out`."""
+    assert config.pretraining is not None  # noqa: S101 - the caller looks
+    options = config.pretrain_options()
+    first = out.with_name(f"{out.stem}-pretrained{out.suffix}")
+    trained = train(
+        captioner,
+        training,
+        validation,
+        options,
+        first,
+        objective=build_objective(config.pretraining.objective, captioner, training),
+        record=record,
+        resume=resume,
+        on_batch=telling.batch,
+        on_epoch=telling.epoch,
+    )
+    telling.note(f"{first}: pre-trained, {len(trained.curves)} epochs, {trained.seconds:.1f} s an epoch")
+
+
+def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
+    """What decides the pre-training, as plain values; of a folder only its name."""
+    assert config.pretraining is not None  # noqa: S101 - the caller looks
+    objective = config.pretraining.objective
+    arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}
+    return {"objective": {"name": objective.name, **arguments}, "training": asdict(config.pretrain_options())}
 
 
 def _checked(data: Path, out: Path, telling: Telling, *, resume: bool) -> list[Sample]:
