@@ -44,8 +44,10 @@ def parse_rate(value: object) -> float:
 
 def format_duration(seconds: float) -> str:
     """The shortest exact spelling that `parse_duration` reads back: ``500ms``, ``5s``, ``2m``, ``1h``."""
+    if not seconds:
+        return "0s"
     for unit in ("h", "m", "s"):
-        if seconds and (seconds / SECONDS[unit]).is_integer():
+        if (seconds / SECONDS[unit]).is_integer():
             return f"{seconds / SECONDS[unit]:.0f}{unit}"
     milliseconds = f"{seconds * 1000:.6f}".rstrip("0").rstrip(".")
     return f"{milliseconds}ms"

@@ -140,6 +140,7 @@ def startup(
         signals: end the main loop.
     """
     watch, health, metrics = ServiceWatch(), Health(), Metrics()
+    resources.callback(watch.close)
     if configuration.http.listen:
         pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
         logger.info("metrics and health at http://%s", pages.address)
@@ -156,10 +157,10 @@ def startup(
         url = resources.enter_context(EmbeddedServer()).url
         logger.info("embedded server at %s", url)
     publisher = open_publisher(secrets.reveal(url), PublisherOptions(maxlen=configuration.redis.maxlen))
-    publishing = Publishing(journals, publisher)
+    publishing = Publishing(journals, publisher, lambda: health.pulses.beat("publisher"))
     queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-    narrator = Narrator(captioner, plans, journals, live=True, evidence=keeper)
+    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
     daemon = Daemon(
         path=path,
@@ -243,7 +244,7 @@ def shutdown(daemon: Daemon) -> bool:
     daemon.cameras.stop()
     daemon.queue.close()
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
-    if held := daemon.queue.held:
+    if held := daemon.queue.abandon():
         logger.warning("%d pairs were not narrated before the end", held)
     if not narrated:
         logger.warning("a batch is left in the midst of being narrated")

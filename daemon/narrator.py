@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 
 import numpy as np
 
+from daemon.accounts import FAILED, NOTHING_CHANGED, TOLD_ALREADY, Accounts
+from daemon.captioning import Captioning, Manner
 from daemon.evidence import EvidenceKeeper
+from daemon.pair_queue import Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
+from pipeline.distance import l2_rgb
 from pipeline.journal import Journal
+from pipeline.limits import Limits, Verdict, joined
 from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
 from pipeline.stories import Stories
 from pipeline.thresholds import PairThresholds
+
+_SLACK_S = 1.0  # a pair is on its way for longer than what it waits for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +39,7 @@ class Told:
 
 
 class Narrator:
-    """Finds changes, words them, leaves out what only goes on with a story, journals them; for one thread.
+    """Finds changes, words them, leaves out what was told or is too much, journals the rest; for one thread.
 
     Args:
         captioner: writes the sentences.
@@ -40,6 +47,7 @@ class Narrator:
         journals: by camera; a narration is journalled before anybody hears of it.
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is told, before it is journalled; None keeps none.
+        accounts: those of the queue that the pairs come from, where their fates are counted.
     """
 
     def __init__(
@@ -50,78 +58,203 @@ class Narrator:
         *,
         live: bool,
         evidence: EvidenceKeeper | None = None,
+        accounts: Accounts | None = None,
     ) -> None:
+        self.captioning = Captioning(captioner)
+        self.accounts = accounts or Accounts()
         self._captioner, self._journals, self._live = captioner, journals, live
         self._evidence = evidence
         self._plans: dict[str, CameraPlan] = {}
-        self._stories: dict[str, Stories] = {}
-        self._suppressed: Counter[str] = Counter()  # by camera, since its last record
+        self._manners: dict[str, Manner] = {}
         self._settings: dict[str, str] = {}
-        self._changes: dict[str, ChangeOptions] = {}
-        self._device = str(captioner.device) if captioner.device.type != "cpu" else None
+        self._stories: dict[str, Stories] = {}
+        self._limits: dict[str, Limits] = {}
+        self._suppressed: Counter[str] = Counter()  # by camera, since its last record
+        self._groups: dict[str, _Group] = {}
+        self._written: list[Told] = []
         for plan in plans:
             self.add(plan)
 
     def add(self, plan: CameraPlan) -> None:
-        """Take a camera in, or go on with one under another plan; what it told before no longer counts.
+        """Take a camera in, or go on with one under another plan; its stories begin anew, its limits go on.
 
         Raises:
             ConfigurationError: the plan does not fit the captioner; nothing has changed then.
+            JournalError: the journal cannot be written.
         """
-        changes = plan.change_options(self._captioner)
-        self._plans[plan.name], self._changes[plan.name] = plan, changes
-        self._settings[plan.name] = plan.settings_sha256(self._captioner)
+        manner = Manner.of(plan, self._captioner)
+        self._close(plan.name)
+        self._plans[plan.name], self._manners[plan.name] = plan, manner
+        self._settings[plan.name] = plan.settings_sha256(self._captioner, limits=True)
         self._stories[plan.name] = Stories()
+        limits = Limits(plan.limits, plan.describe.zones)
+        if earlier := self._limits.get(plan.name):
+            limits.follow(earlier)
+        self._limits[plan.name] = limits
 
     @property
     def dropped(self) -> Counter[str]:
-        """Sentences of all cameras that only went on with what was told, by reason (`pipeline.stories`)."""
-        return sum((stories.dropped for stories in self._stories.values()), Counter())
+        """Sentences of all cameras that were not told although they were found, by reason.
 
-    def tell(self, pairs: Sequence[FramePair]) -> list[Told]:
+        Those that only went on with what was told (`pipeline.stories`), and those beyond a limit
+        (`pipeline.limits`).
+        """
+        told = [stories.dropped for stories in self._stories.values()]
+        return sum([*told, *(limits.dropped for limits in self._limits.values())], Counter())
+
+    def tell(self, batch: Sequence[Proposed]) -> list[Told]:
         """Narrate a batch of any cameras.
 
         Args:
-            pairs: each camera's pairs in their order.
+            batch: each camera's pairs in their order.
 
         Returns:
             The records that were journalled, each camera's in order; a pair without sentences gives none, and
-            one whose sentences all go on with what was told only counts as suppressed in the next record.
+            one whose sentences all go on with what was told, or are beyond a limit, only counts as suppressed
+            in the next record. With a merge window a record comes later: see `settle`.
 
         Raises:
             JournalError: the journal cannot be written.
         """
-        alike: dict[str, list[FramePair]] = {}
-        for pair in pairs:
-            alike.setdefault(self._settings[pair.after.camera], []).append(pair)
-        return [told for settings, group in alike.items() for told in self._tell_alike(settings, group)]
+        alike: dict[Manner, list[Proposed]] = {}
+        for one in batch:
+            alike.setdefault(self._manners[one.pair.after.camera], []).append(one)
+        looked_at: deque[tuple[Narration | None, FramePair, float]] = deque()
+        for manner, group in alike.items():
+            began = monotonic()
+            narrations = self.captioning.narrate(group, manner)
+            took_ms = 1000 * (monotonic() - began)
+            looked_at += [(n, one.pair, took_ms) for n, one in zip(narrations, group, strict=True)]
+        try:
+            while looked_at:
+                self._make_room(looked_at[0][1])
+                self._follow(*looked_at.popleft())
+        finally:  # what is left where the journal cannot be written
+            for _, pair, _ in looked_at:
+                self.accounts.drop(pair.after.camera, FAILED)
+        return self._given_out()
 
-    def _tell_alike(self, settings: str, pairs: list[FramePair]) -> list[Told]:
-        """Pairs of cameras with equal settings: one batch for the captioner."""
-        began = monotonic()
-        plan = self._plans[pairs[0].after.camera]
-        changes = find_changes(pairs, self._changes[plan.name], self._captioner.salience, self._device)
-        narrations = narrate(changes, self._captioner, plan.describe, settings)
-        took_ms = 1000 * (monotonic() - began)
-        told = []
-        for whole, pair in zip(narrations, pairs, strict=True):
-            narration = self._stories[whole.camera].follow(whole, returned=pair.returned)
-            if not narration.sentences:
-                self._suppressed[whole.camera] += bool(whole.sentences)
-                continue
-            record = self._journals[narration.camera].append(
-                narration,
-                suppressed=self._suppressed.pop(narration.camera, 0),
-                latency_ms=_latency_ms(narration, took_ms) if self._live else None,
+    def settle(self, waiting: Collection[str] = ()) -> list[Told]:
+        """Journal what was held open for a merge and is due; to be called at every turn.
+
+        Args:
+            waiting: cameras whose next pairs are known to be on their way: these are left open.
+        """
+        now = monotonic()
+        for camera, group in list(self._groups.items()):
+            if now >= group.due and camera not in waiting:
+                self._close(camera)
+        return self._given_out()
+
+    def finish(self, camera: str | None = None) -> list[Told]:
+        """Journal what was held open for a merge, of one camera or of all: no more pairs will come."""
+        for name in list(self._groups) if camera is None else [camera]:
+            self._close(name)
+        return self._given_out()
+
+    def _make_room(self, pair: FramePair) -> None:
+        """Journal the record held open where a pair cannot belong to it."""
+        group = self._groups.get(pair.after.camera)
+        if group and not (group.fits(pair) and self._limits[pair.after.camera].open_at(pair.after.time)):
+            self._close(pair.after.camera)
+
+    def _follow(self, whole: Narration | None, pair: FramePair, took_ms: float) -> None:
+        """Decide what becomes of a narration."""
+        camera = pair.after.camera
+        if whole is None:
+            self.accounts.drop(camera, FAILED)
+            return
+        narration = self._stories[camera].follow(whole, returned=pair.returned)
+        if not narration.sentences:
+            self._suppressed[camera] += bool(whole.sentences)
+            reason = TOLD_ALREADY if whole.sentences else whole.abstained or NOTHING_CHANGED
+            self.accounts.suppress(camera, reason)
+            return
+        limits = self._limits[camera]
+        narration, verdict = limits.admit(narration)
+        if verdict is Verdict.MERGED:
+            self._groups[camera].add(narration, pair)
+        elif verdict is Verdict.TOLD:
+            options = self._plans[camera]
+            wait_s = (options.limits.merge_s or 0.0) + options.pairs.max_wait_s + _SLACK_S
+            earlier = self._groups.pop(camera, None)
+            self._groups[camera] = _Group([narration], pair.before, pair, took_ms, monotonic() + wait_s)
+            if earlier:
+                self._write(earlier)
+            if not limits.open_at(narration.after.time):
+                self._write(self._groups.pop(camera))
+        else:
+            self._suppressed[camera] += 1
+            self.accounts.suppress(camera, verdict.value)
+
+    def _close(self, camera: str) -> None:
+        """Take nothing more into the record held open, and journal it."""
+        if group := self._groups.pop(camera, None):
+            self._limits[camera].close()
+            self._write(group)
+
+    def _write(self, group: _Group) -> None:
+        """Journal a record; it is among what is given out next."""
+        narration, pair = group.whole()
+        camera = narration.camera
+        try:
+            record = self._journals[camera].append(
+                replace(narration, settings_sha256=self._settings[camera]),
+                suppressed=self._suppressed[camera],
+                latency_ms=_latency_ms(narration, group.took_ms) if self._live else None,
                 evidence=self._keep(narration, pair),
             )
-            told.append(Told(record, pair))
-        return told
+        except BaseException:
+            self.accounts.drop(camera, FAILED, len(group.parts))
+            raise
+        self._suppressed.pop(camera, None)
+        self.accounts.publish(camera, len(group.parts))
+        self._written.append(Told(record, pair))
+
+    def _given_out(self) -> list[Told]:
+        written, self._written = self._written, []
+        return written
 
     def _keep(self, narration: Narration, pair: FramePair) -> Evidence | None:
         if self._evidence is None:
             return None
         return self._evidence.keep(narration, pair, self._plans[narration.camera].evidence)
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Narrations of a camera that share a record: one, or with a merge window several.
+
+    Attributes:
+        parts: in their order.
+        before: the earliest frame.
+        last: the pair of the last part.
+        took_ms: how long the batch of the first part took.
+        due: monotonic seconds from which nothing more can come that would belong to them.
+    """
+
+    parts: list[Narration]
+    before: Frame
+    last: FramePair
+    took_ms: float
+    due: float
+
+    def fits(self, pair: FramePair) -> bool:
+        """Whether the pictures of a pair are of one size with those before it."""
+        return self.before.image.shape == pair.after.image.shape
+
+    def add(self, narration: Narration, pair: FramePair) -> None:
+        """Take one more."""
+        self.parts.append(narration)
+        self.before, self.last = min(self.before, pair.before, key=lambda frame: frame.time), pair
+
+    def whole(self) -> tuple[Narration, FramePair]:
+        """What is told, and the pair that shows it."""
+        if len(self.parts) == 1:
+            return self.parts[0], self.last
+        after = self.last.after
+        l2 = l2_rgb(self.before.image, after.image)[0]
+        return joined(self.parts, l2), FramePair(self.before, after, l2)
 
 
 def _latency_ms(narration: Narration, batch_ms: float) -> dict[str, float]:

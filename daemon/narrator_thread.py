@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
+from daemon.captioning import Captioning
 from daemon.narrator import Narrator, Told
 from daemon.pair_queue import PairQueue
 from daemon.pulse import Pulses
@@ -64,6 +65,11 @@ class NarratorThread:
         """True while the thread runs."""
         return self._thread.is_alive()
 
+    @property
+    def captioning(self) -> Captioning:
+        """What the captioner did, and what was told without it."""
+        return self._narrator.captioning
+
     def ask(self, change: Callable[[Narrator], None]) -> None:
         """Have `change` called with the narrator between two batches; pairs taken before are told first."""
         self._asked.put(change)
@@ -85,6 +91,7 @@ class NarratorThread:
         try:
             while not self._over():
                 self._turn()
+            self._give_out(self._narrator.finish())
         except BaseException as error:  # noqa: BLE001 - every thread's error reaches main
             self.error = error
         finally:
@@ -103,9 +110,13 @@ class NarratorThread:
         if batch:
             self._pulses.beat(LOOP, BATCH_LIMIT_S)
             began = monotonic()
-            for told in self._narrator.tell(batch):
-                self._told(told)
+            self._give_out(self._narrator.tell(batch))
             self.seconds += monotonic() - began
             self.batches += 1
         while not self._asked.empty():
             self._asked.get()(self._narrator)
+        self._give_out(self._narrator.settle(self._pairs.waiting))
+
+    def _give_out(self, narrated: list[Told]) -> None:
+        for told in narrated:
+            self._told(told)

@@ -4,46 +4,81 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from dataclasses import dataclass
 from time import monotonic
 
+from daemon.accounts import ENDED, NEWER_CAME, REMOVED, Accounts
 from pipeline.pairs import FramePair
 
 _POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposed:
+    """A pair on its way to the narrator.
+
+    Attributes:
+        pair: of any camera.
+        late: it is too late to ask the captioner; the cluster facts must do.
+    """
+
+    pair: FramePair
+    late: bool = False
+
+
 class PairQueue:
     """Holds the newest pairs of all cameras, some of each: a busy one never displaces the others.
+
+    Where pairs of a live camera wait longer than their deadline, the narrator is overloaded. All that wait
+    before the newest are then given out as late at once: the captioner gets the newest pair while it is news,
+    and no change is lost. One after the other, every pair would be told just before its deadline.
 
     Args:
         cameras: their names; pairs are taken from them in turn.
         capacity: pairs held per camera.
+        accounts: where pairs are counted; None makes some.
     """
 
-    def __init__(self, cameras: list[str], capacity: int) -> None:
+    def __init__(self, cameras: list[str], capacity: int, accounts: Accounts | None = None) -> None:
         self.capacity = capacity
-        self.dropped: Counter[str] = Counter()
-        self._pairs: dict[str, deque[FramePair]] = {camera: deque() for camera in cameras}
+        self.accounts = accounts or Accounts(cameras)
+        self._pairs: dict[str, deque[_Waiting]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = False
         self._changed = threading.Condition()
 
-    def put(self, camera: str, pair: FramePair, *, wait: bool) -> bool:
+    @property
+    def dropped(self) -> Counter[str]:
+        """Pairs that nobody looked at, by camera."""
+        accounts = self.accounts.by_camera().items()
+        return Counter({camera: n for camera, account in accounts if (n := account.dropped.total())})
+
+    def put(self, camera: str, pair: FramePair, *, wait: bool, deadline_s: float | None = None) -> bool:
         """Add a pair; where the camera's share is full, wait for room or drop (and count) its oldest pair.
 
+        Args:
+            camera: whose pair it is.
+            pair: the newest of this camera.
+            wait: for room, as footage can.
+            deadline_s: how long the pair may wait for the captioner, by the monotonic clock: the wall clock
+                may step by an hour. None is as long as it takes.
+
         Returns:
-            False where the queue was closed: the thread should end.
+            False where the queue was closed, or the camera removed: the thread should end.
         """
         with self._changed:
             mine = self._pairs[camera]
-            while wait and len(mine) >= self.capacity and not self._closed:
+            self.accounts.propose(camera)
+            while wait and len(mine) >= self.capacity and not self._closed:  # it may be removed meanwhile
                 self._changed.wait(_POLL_S)
-            if self._closed:
+            if self._closed or self._pairs.get(camera) is not mine:
+                self.accounts.drop(camera, ENDED if self._closed else REMOVED)
                 return False
             if len(mine) >= self.capacity:
                 mine.popleft()
-                self.dropped[camera] += 1
-            mine.append(pair)
+                self.accounts.drop(camera, NEWER_CAME)
+            mine.append(_Waiting(pair, None if deadline_s is None else monotonic() + deadline_s))
             self._changed.notify_all()
             return True
 
@@ -62,7 +97,7 @@ class PairQueue:
     def remove(self, camera: str) -> None:
         """Forget a camera that has ended; pairs it still holds are dropped and counted."""
         with self._changed:
-            self.dropped[camera] += len(self._pairs.pop(camera, ()))
+            self.accounts.drop(camera, REMOVED, len(self._pairs.pop(camera, ())))
             self._ended.discard(camera)
             self._changed.notify_all()
 
@@ -72,11 +107,21 @@ class PairQueue:
             self._closed = True
             self._changed.notify_all()
 
-    def take(self, size: int, wait_s: float, limit_s: float = _POLL_S) -> list[FramePair]:
+    def abandon(self) -> int:
+        """Drop all that is held, and count it; how many that were."""
+        with self._changed:
+            held = self._held()
+            for camera, mine in self._pairs.items():
+                self.accounts.drop(camera, ENDED, len(mine))
+                mine.clear()
+            self._changed.notify_all()
+            return held
+
+    def take(self, size: int, wait_s: float, limit_s: float = _POLL_S) -> list[Proposed]:
         """A batch over all cameras, in turn; each camera's pairs in their order.
 
         Args:
-            size: pairs at most.
+            size: pairs at most, not counting late ones, which cost the captioner nothing.
             wait_s: the batch closes so long after it could have had its first pair.
             limit_s: longest wait for that first pair; then the batch is empty.
         """
@@ -87,13 +132,15 @@ class PairQueue:
             until = monotonic() + wait_s
             while self._held() < size and not self._idle() and (left := until - monotonic()) > 0:
                 self._changed.wait(min(left, _POLL_S))
-            batch: list[FramePair] = []
+            now = monotonic()
+            late = self._late(now)
+            batch: list[Proposed] = []
             while len(batch) < size and self._held():
-                batch += self._one_of_each(size - len(batch))
+                batch += self._one_of_each(size - len(batch), now)
             self._changed.notify_all()
-            return batch
+            return late + batch
 
-    def take_whole(self, size: int, limit_s: float = _POLL_S) -> list[FramePair]:
+    def take_whole(self, size: int, limit_s: float = _POLL_S) -> list[Proposed]:
         """A batch of one camera: exactly `size` pairs, or the rest of a camera that has ended.
 
         The batches of a replay are the same whatever the threads' timing, and so are its last digits.
@@ -104,7 +151,7 @@ class PairQueue:
             if camera is None:
                 return []
             mine = self._pairs[camera]
-            batch = [mine.popleft() for _ in range(min(size, len(mine)))]
+            batch = [Proposed(mine.popleft().pair) for _ in range(min(size, len(mine)))]
             self._changed.notify_all()
             return batch
 
@@ -113,6 +160,12 @@ class PairQueue:
         """Pairs waiting."""
         with self._changed:
             return self._held()
+
+    @property
+    def waiting(self) -> set[str]:
+        """Cameras of which pairs wait."""
+        with self._changed:
+            return {camera for camera, mine in self._pairs.items() if mine}
 
     def ended(self, camera: str) -> bool:
         """True where the camera has ended and all its pairs were taken."""
@@ -132,10 +185,30 @@ class PairQueue:
                 return camera
         return None
 
-    def _one_of_each(self, most: int) -> list[FramePair]:
-        batch: list[FramePair] = []
+    def _late(self, now: float) -> list[Proposed]:
+        """Of each camera whose oldest pair is late, all pairs but the newest."""
+        late: list[Proposed] = []
+        for mine in self._pairs.values():
+            if mine and mine[0].late(now):
+                late += [Proposed(mine.popleft().pair, late=True) for _ in range(len(mine) - 1)]
+        return late
+
+    def _one_of_each(self, most: int, now: float) -> list[Proposed]:
+        batch: list[Proposed] = []
         for camera in list(self._pairs):
             if self._pairs[camera] and len(batch) < most:
-                batch.append(self._pairs[camera].popleft())
+                waiting = self._pairs[camera].popleft()
+                batch.append(Proposed(waiting.pair, waiting.late(now)))
                 self._pairs[camera] = self._pairs.pop(camera)  # its turn comes last again
         return batch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A pair, and until when (monotonic seconds) the captioner can be asked."""
+
+    pair: FramePair
+    until: float | None
+
+    def late(self, now: float) -> bool:
+        return self.until is not None and now > self.until

@@ -17,6 +17,7 @@ from daemon.settings import Camera, CameraDefaults, Clusters, Configuration
 from models.captioner import Captioner, DescribeOptions
 from models.places import Zone
 from pipeline.changes import ChangeOptions
+from pipeline.limits import NO_LIMITS, LimitOptions
 from pipeline.pairs import PairOptions
 from pipeline.sources import SourceOptions
 
@@ -32,6 +33,8 @@ class CameraPlan:
         changes: what is set by hand of the options by which changes are found; see `change_options`.
         lower, upper: thresholds in grey levels; None is found by calibration.
         evidence: which pictures are kept of what is told.
+        limits: how much is told at most.
+        deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
     """
 
     name: str
@@ -43,6 +46,8 @@ class CameraPlan:
     changes: Mapping[str, Any] = field(default_factory=dict)
     describe: DescribeOptions = field(default_factory=DescribeOptions)
     evidence: EvidenceOptions = field(default_factory=EvidenceOptions)
+    limits: LimitOptions = NO_LIMITS
+    deadline_s: float | None = None
 
     def change_options(self, captioner: Captioner) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained, but for what is set by hand.
@@ -57,25 +62,33 @@ class CameraPlan:
                 [f"{self.name}: clusters: with captioner {captioner.name}: {error}"]
             ) from None
 
-    def settings_sha256(self, captioner: Captioner) -> str:
+    def settings_sha256(self, captioner: Captioner, *, limits: bool = False) -> str:
         """Hash (hex) of the settings that decide the text, whatever the camera is called.
 
         Args:
             captioner: gives the settings that are not set by hand; its weights do not count.
+            limits: count those too which decide what is held back. A record tells this hash; ids are made
+                of the other one, so that a replay without limits finds each of them again.
         """
         settings = {
             "sample_hz": self.source.sample_hz,
             "analysis_width": self.source.analysis_width,
             "lower": self.lower,
             "upper": self.upper,
-            "pairs": asdict(self.pairs),
+            "pairs": {name: value for name, value in asdict(self.pairs).items() if name != "masks"},
             "changes": asdict(self.change_options(captioner)),
             "describe": asdict(self.describe),
         }
+        if self.source.privacy or self.source.masks:
+            settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
+        if limits and self.limits != NO_LIMITS:
+            settings["limits"] = asdict(self.limits)
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
 
 
-def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | None = None) -> CameraPlan:
+def camera_plan(
+    name: str, url: str, camera: CameraDefaults, start: datetime | None = None, *, limited: bool = False
+) -> CameraPlan:
     """The plan of a camera.
 
     Args:
@@ -83,9 +96,12 @@ def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | N
         url: with its secrets.
         camera: its settings.
         start: aware wall-clock time of the first frame of a file.
+        limited: hold back floods, as a daemon must; else everything is told.
     """
     rtsp, pairs, clusters, narrate = camera.rtsp, camera.pairs, camera.clusters, camera.narrate
     zones = camera.zones if isinstance(camera, Camera) else ()
+    masks = tuple(camera.masks.values()) if isinstance(camera, Camera) else ()
+    privacy = tuple(camera.privacy.values()) if isinstance(camera, Camera) else ()
     return CameraPlan(
         name=name,
         url=url,
@@ -95,12 +111,18 @@ def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | N
             rtsp_transport=rtsp.transport,
             open_timeout_s=rtsp.open_timeout,
             stall_timeout_s=rtsp.stall_timeout,
+            clock_skew_s=rtsp.clock_skew,
+            privacy=privacy,
+            masks=masks,
+            idle_keyframes=rtsp.idle_keyframes,
+            hardware=rtsp.hardware,
         ),
         pairs=PairOptions(
             settle_s=pairs.settle,
             max_wait_s=pairs.max_wait,
             max_gap_s=pairs.max_gap,
             long_gap_s=pairs.long_gap,
+            masks=masks,
         ),
         lower=None if pairs.lower == "auto" else pairs.lower,
         upper=None if pairs.upper == "auto" else pairs.upper,
@@ -114,6 +136,10 @@ def camera_plan(name: str, url: str, camera: CameraDefaults, start: datetime | N
             colours=narrate.colours,
             depth=narrate.depth,
         ),
+        limits=LimitOptions(narrate.merge or None, narrate.cooldown or None, narrate.max_per_hour)
+        if limited
+        else NO_LIMITS,
+        deadline_s=narrate.deadline or None,
     )
 
 
@@ -132,4 +158,4 @@ def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraP
         SecretError: a secret of a URL cannot be had.
     """
     cameras = configuration.cameras.items()
-    return [camera_plan(name, secrets.reveal(camera.url), camera) for name, camera in cameras]
+    return [camera_plan(name, secrets.reveal(camera.url), camera, limited=True) for name, camera in cameras]

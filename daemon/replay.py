@@ -16,7 +16,7 @@ from daemon.embedded import EmbeddedServer
 from daemon.evidence import EvidenceKeeper
 from daemon.ingest import CameraThread, Span
 from daemon.inputs import Footage
-from daemon.narrator import Narrator
+from daemon.narrator import Narrator, Told
 from daemon.output import OutputFolder
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
@@ -25,7 +25,6 @@ from daemon.publishing import Publishing
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
-from pipeline.pairs import FramePair
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
 from pipeline.sources import Source, open_source
@@ -136,7 +135,9 @@ class _Replay:
         }
         self._queue = PairQueue([plan.name for plan in plans], capacity=2 * BATCH)
         keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
-        self._narrator = Narrator(captioner, plans, self._journals, live=False, evidence=keeper)
+        self._narrator = Narrator(
+            captioner, plans, self._journals, live=False, evidence=keeper, accounts=self._queue.accounts
+        )
         url = options.redis_url
         if url == "embedded":
             url = resources.enter_context(EmbeddedServer()).url
@@ -151,21 +152,20 @@ class _Replay:
         while self._shown < len(self._threads):
             self._start_threads()
             batch = self._queue.take_whole(BATCH)
-            if batch:
-                self._tell(batch)
+            self._note(self._narrator.tell(batch))
             self._show_next()
             if self._publishing:
                 self._publishing.raise_crash()
             progress.update(self._threads, self.told)
 
-    def _tell(self, batch: list[FramePair]) -> None:
-        for told in self._narrator.tell(batch):
+    def _note(self, narrated: list[Told]) -> None:
+        for told in narrated:
             # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
             self._waiting[told.record.camera].append(told.record)
             self.told += 1
             if self._output:
                 self._output.add(told)
-        if self._publishing:
+        if self._publishing and narrated:
             self._publishing.wake()
 
     def shutdown(self) -> list[str]:
@@ -175,9 +175,13 @@ class _Replay:
             thread.stop()
         for thread in self._threads:
             thread.join(_PUBLISH_LIMIT_S)
+        self._queue.abandon()
+        self._note(self._narrator.finish())
         for name in self._waiting:
             self._show_all(name)
         problems = [line for thread in self._threads for line in self._problems(thread)]
+        if failed := self._narrator.captioning.failed.total():
+            problems.append(f"{failed} pairs are told by their clusters only: the captioner failed")
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
             reasons = sorted(set(self._publishing.errors.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
@@ -204,7 +208,7 @@ class _Replay:
         ]
         if dropped := self._narrator.dropped:
             reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(dropped.items()))
-            facts.append(("Sentences that only go on with a story, not told", reasons))
+            facts.append(("Sentences found and not told", reasons))
         return (*facts, *(("Not read", problem) for problem in problems))
 
     def _start_threads(self) -> None:
@@ -221,6 +225,8 @@ class _Replay:
         while self._shown < len(self._threads):
             name = self._threads[self._shown].plan.name
             over = self._queue.ended(name)
+            if over:
+                self._note(self._narrator.finish(name))
             self._show_all(name)
             if not over:
                 return

@@ -9,7 +9,18 @@ from typing import Annotated, Any, Literal, Self
 from platformdirs import user_state_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from daemon.values import FrameSize, GreyLevels, Hertz, Listen, PlaceName, Polygon, Seconds, Share, Threshold
+from daemon.values import (
+    FrameSize,
+    GreyLevels,
+    Hertz,
+    Listen,
+    PlaceName,
+    Polygon,
+    Seconds,
+    SecondsOrNone,
+    Share,
+    Threshold,
+)
 
 
 class _Section(BaseModel):
@@ -22,6 +33,16 @@ class Rtsp(_Section):
     transport: Literal["tcp", "udp"] = Field("tcp", description="tcp loses nothing; udp only where tcp fails")
     open_timeout: Seconds = Field(5.0, description="longest wait for the camera to answer")
     stall_timeout: Seconds = Field(10.0, description="longest silence before it is opened again")
+    clock_skew: Seconds = Field(
+        2.0, description="difference between the camera's clock and this machine's that is warned of"
+    )
+    idle_keyframes: bool = Field(
+        False,
+        description="decode only keyframes while nothing moves: cheap, but who crosses between two is missed",
+    )
+    hardware: Annotated[str, Field(pattern=r"^[a-z0-9]+$")] = Field(
+        "none", description="what decodes: none is the processor, auto any device, or one of FFmpeg's: cuda"
+    )
 
 
 class Pairs(_Section):
@@ -89,6 +110,19 @@ class Narrate(_Section):
         description="say near and far in place of bottom and top: for cameras that look ahead, not down",
     )
     beam_size: Annotated[int, Field(ge=1, le=32)] = Field(1, description="1 is greedy decoding")
+    merge: SecondsOrNone = Field(
+        0.0, description="what follows so soon after something told shares its record; 0s: nothing does"
+    )
+    cooldown: SecondsOrNone = Field(
+        20.0, description="a kind of change (type, object, place) is told once within this; 0s: always"
+    )
+    max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
+        60, description="records within any hour at most; null: no limit"
+    )
+    deadline: SecondsOrNone = Field(
+        30.0,
+        description="what waits longer for the captioner is told by what is known without it; 0s: never",
+    )
 
 
 class EvidenceSettings(_Section):
@@ -135,6 +169,14 @@ class Camera(CameraDefaults):
 
     url: Annotated[str, AfterValidator(_url)] = Field(
         description="rtsp:// address, file, glob or folder; secrets as ${env:..}, ${file:..}, ${cred:..}"
+    )
+    masks: dict[str, Polygon] = Field(
+        default_factory=dict,
+        description="areas that are not looked at, by any name: corners [x, y] in shares of the frame",
+    )
+    privacy: dict[str, Polygon] = Field(
+        default_factory=dict,
+        description="areas that are black from the decoder on: nothing of them is compared, kept or shown",
     )
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = Field(
         (), description="what stands in one is told to be there; the first that holds its foot counts"

@@ -23,6 +23,14 @@ Seconds = Annotated[
     PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["5s"]}),
 ]
+SecondsOrNone = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["20s", "0s"]}),
+]
+"""A duration, of which 0s switches off what it is for."""
 Hertz = Annotated[
     float,
     BeforeValidator(parse_rate),

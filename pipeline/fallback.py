@@ -22,6 +22,8 @@ def narrate_facts(
     reason: str,
     options: DescribeOptions | None = None,
     settings_sha256: str = "",
+    *,
+    placed: bool = True,
 ) -> Narration:
     """Say where something has changed, without asking the captioner.
 
@@ -31,6 +33,7 @@ def narrate_facts(
         reason: `LATE` or `FAILED`, which marks the narration.
         options: its zones are places, too.
         settings_sha256: hash (hex) of the settings under which the change was found; enters the id.
+        placed: False where clusters could not be found: something is told to have changed, but not where.
 
     Returns:
         The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
@@ -38,7 +41,7 @@ def narrate_facts(
     told: tuple[Sentence, ...] = ()
     if change.event is not SceneEvent.NONE:
         told = (event_sentence(change.event),)
-    elif change.clusters:
+    elif change.clusters or not placed:
         told = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
     narration = narration_of(change, told, captioner, settings_sha256)
     return replace(narration, fallback=reason)

@@ -77,6 +77,10 @@ class Limits:
         self._records: deque[datetime] = deque()
         self._open: datetime | None = None
 
+    def follow(self, earlier: Limits) -> None:
+        """Go on from what other limits of the same camera remember, whatever their options were."""
+        self._told, self._records = earlier._told, earlier._records
+
     def admit(self, narration: Narration) -> tuple[Narration, Verdict]:
         """Decide about a narration, and remember it where it is told.
 
@@ -114,10 +118,11 @@ class Limits:
         """The record begun last is written: nothing can be merged into it any more."""
         self._open = None
 
-    @property
-    def open(self) -> bool:
-        """Whether the record begun last still takes narrations, as far as the last one's time tells."""
-        return self._open is not None
+    def open_at(self, time: datetime) -> bool:
+        """Whether a narration whose after frame is of this time could still be merged."""
+        if self._open is None or self.options.merge_s is None:
+            return False
+        return 0 <= (time - self._open).total_seconds() <= self.options.merge_s
 
     @property
     def _full(self) -> bool:
@@ -129,10 +134,8 @@ class Limits:
             oldest = now - timedelta(seconds=self.options.cooldown_s)
             self._told = {kind: min(at, now) for kind, at in self._told.items() if at > oldest}
         self._records = deque(min(at, now) for at in self._records if at > now - HOUR)
-        if self._open is not None and self.options.merge_s is not None:
-            since_s = (now - self._open).total_seconds()
-            if not 0 <= since_s <= self.options.merge_s:
-                self._open = None
+        if not self.open_at(now):
+            self._open = None
 
     def _kind(self, narration: Narration, sentence: Sentence) -> _Kind:
         if narration.event is not SceneEvent.NONE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -37,6 +37,16 @@ CaptionerChoice = Annotated[
 ]
 CaptionerFile = Annotated[Path | None, typer.Option("--captioner-file", help="Or a checkpoint of your own.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+EvidenceChoice = Annotated[
+    bool | None,
+    typer.Option(
+        "--evidence/--no-evidence",
+        help="Keep the pictures of what is told in --out; else as the configuration says.",
+    ),
+]
+LimitsChoice = Annotated[
+    bool, typer.Option("--limits", help="Hold back floods, as `run` does; else everything is told.")
+]
 
 _INTERRUPTED = 130
 
@@ -93,19 +103,13 @@ def replay(
     captioner: CaptionerChoice = None,
     captioner_file: CaptionerFile = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
-    evidence: Annotated[
-        bool | None,
-        typer.Option(
-            "--evidence/--no-evidence",
-            help="Keep the pictures of what is told in --out; else as the configuration says.",
-        ),
-    ] = None,
+    evidence: EvidenceChoice = None,
+    limits: LimitsChoice = False,
 ) -> None:
     """Narrate footage that was recorded before."""
     configuration = load_configuration(config) if config else None
-    plan = _plan(
-        configuration, camera, sample=sample, lower=lower, upper=upper, start=start, evidence=evidence
-    )
+    changed = {"sample": sample, "lower": lower, "upper": upper}
+    plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
     from daemon.output import check_output  # noqa: PLC0415
@@ -149,12 +153,11 @@ def demo(
 def _plan(
     configuration: Configuration | None,
     camera: str | None,
+    changed: dict[str, Any],
     *,
-    sample: str | None,
-    lower: float | None,
-    upper: float | None,
     start: str | None,
     evidence: bool | None,
+    limited: bool,
 ) -> CameraPlan:
     """Settings of every file: the configuration's, and what the command line says instead.
 
@@ -165,9 +168,8 @@ def _plan(
         evidence = False
     if configuration:
         defaults = configuration.cameras.get(camera or "", configuration.defaults)
-    changed: dict[str, object] = {"lower": lower, "upper": upper}
     try:
-        changed["sample"] = parse_rate(sample) if sample else None
+        changed = {**changed, "sample": parse_rate(changed["sample"]) if changed["sample"] else None}
         started = parse_time(start) if start else None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -181,7 +183,7 @@ def _plan(
     from daemon.plan import camera_plan  # noqa: PLC0415
 
     given = defaults.model_copy(update={"pairs": pairs, "evidence": pictures})
-    return camera_plan("replay", "", given, started)
+    return camera_plan("replay", "", given, started, limited=limited)
 
 
 def _span(begin: str | None, end: str | None) -> Span:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from daemon.narrator import Narrator
+from daemon.pair_queue import Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
@@ -35,9 +36,9 @@ def frame(t: float, box: bool, camera: str) -> Frame:
     return Frame(camera, time, Clock.FILE, round(t), image[..., 0].copy(), Still(image))
 
 
-def pair(before: float, after: float, boxes: tuple[bool, bool], camera: str = "room") -> FramePair:
+def pair(before: float, after: float, boxes: tuple[bool, bool], camera: str = "room") -> Proposed:
     first, last = frame(before, boxes[0], camera), frame(after, boxes[1], camera)
-    return FramePair(first, last, l2_rgb(first.image, last.image)[0])
+    return Proposed(FramePair(first, last, l2_rgb(first.image, last.image)[0]))
 
 
 def narrator(captioner: Captioner, folder: Path, *, live: bool = False, cameras: str = "room") -> Narrator:
