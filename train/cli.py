@@ -253,7 +253,7 @@ def train(
     which = f"epoch {trained.best_epoch} of {len(trained.curves)}"
     _say(f"{out}: {which} ({why}), {trained.seconds:.1f} s an epoch")
     if as_json:
-        curves = [asdict(point) for point in trained.curves]
+        curves = [point.plain() for point in trained.curves]
         _print_json({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()})
     else:
         Console().print(score_table(out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
