@@ -284,7 +284,7 @@ def _release(daemon: Daemon) -> None:
         return
     daemon.release_due = monotonic() + _RELEASE_EVERY_S
     for name in list(daemon.left):
-        if next(daemon.journals[name].pending(), None) is None:
+        if daemon.journals[name].published.seq >= daemon.journals[name].end.seq:
             daemon.left.discard(name)
             daemon.journals.pop(name).close()
 

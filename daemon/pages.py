@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +21,8 @@ LOOP = "http"
 
 _POLL_S = 0.5
 _CLIENT_LIMIT_S = 10.0
+
+logger = logging.getLogger(__name__)
 
 
 class PagesError(Exception):
@@ -83,8 +87,11 @@ class _Server(ThreadingHTTPServer):
     def service_actions(self) -> None:
         self.health.pulses.beat(LOOP)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the midst of its answer is nobody's error."""
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away in the midst of its answer is nobody's error; anything else is ours."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            logger.error("a page could not be answered: %s: %s", type(error).__name__, error)
 
 
 class _Request(BaseHTTPRequestHandler):

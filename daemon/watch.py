@@ -19,6 +19,11 @@ class ServiceWatch:
         self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
         self._fed_at = self._told_at = float("-inf")
 
+    def close(self) -> None:
+        """Nothing more is told."""
+        if (socket := self._notifier.socket) is not None:
+            socket.close()
+
     def ready(self, status: str) -> None:
         """All is started."""
         self._notifier.notify(f"READY=1\nSTATUS={status}")

@@ -1,0 +1,89 @@
+"""Who hangs: by real progress, not by being alive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.calibration import CalibrationStore
+from daemon.cameras import Cameras
+from daemon.health import Health
+from daemon.narrator import Narrator, Told
+from daemon.narrator_thread import LOOP, NarratorThread
+from daemon.pair_queue import PairQueue
+from daemon.plan import CameraPlan
+from daemon.pulse import Pulses
+from daemon.settings import CaptionerSettings
+from daemon.watch import ServiceWatch
+from models.captioner import Captioner
+from pipeline.journal import Journal
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
+    clock = Clock()
+    pulses = Pulses(clock)
+    pulses.beat("a", 5)
+    pulses.beat("b", 50)
+    clock.now += 6
+    assert pulses.overdue() == {"a": 6}
+    pulses.beat("a", 5)
+    assert pulses.overdue() == {}
+    clock.now += 60
+    pulses.forget("a")
+    assert pulses.ages_s() == {"b": 66}
+
+
+def test_the_watchdog_is_not_fed_while_anything_hangs(notify: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(notify.path))
+    monkeypatch.setenv("WATCHDOG_USEC", "3")
+    watch = ServiceWatch()
+    for _ in range(3):
+        watch.progress("one hangs", healthy=False)
+    notify.wait_for("STATUS=one hangs", 5)
+    assert not any("WATCHDOG" in message for message in notify.heard)
+    watch.progress("fine", healthy=True)
+    notify.wait_for("WATCHDOG=1", 5)
+    watch.close()
+
+
+def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
+    captioner: Captioner, clip: Path, tmp_path: Path
+) -> None:
+    plan, clock = CameraPlan("room", str(clip)), Clock()
+    free, reached = threading.Event(), threading.Event()
+    health = Health(pulses=Pulses(clock))
+    queue = PairQueue([plan.name], capacity=8)
+    cameras = Cameras([plan], queue, CalibrationStore(tmp_path), lambda _, go: go(), lambda _: None)
+
+    def hang(_: Told) -> None:
+        reached.set()
+        free.wait(60)
+
+    with Journal(tmp_path / "journal", plan.name) as journal:
+        narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
+        thread = NarratorThread(narrator, queue, CaptionerSettings(), health.pulses, hang)
+        cameras.start()
+        thread.start()
+        assert reached.wait(60)
+        clock.now += 600
+        assert set(health.stuck()) == {LOOP}
+        queue.close()
+        began = time.monotonic()
+        assert not thread.finish(began + 0.3)
+        assert time.monotonic() - began < 5
+        free.set()
+        assert thread.finish(time.monotonic() + 30)
+        assert not health.stuck()
+    cameras.stop()
+    assert cameras.join(time.monotonic() + 10)

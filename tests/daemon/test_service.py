@@ -1,0 +1,102 @@
+"""The running daemon as its operator meets it: pages, metrics, SIGHUP, no secret anywhere."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from daemon.embedded import EmbeddedServer
+from pipeline.journal import read_journal
+
+
+def free_port() -> int:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return int(unused.getsockname()[1])
+
+
+def page(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except (urllib.error.URLError, ConnectionError):
+        return 0, ""
+
+
+def wait_until(reached: Callable[[], Any], process: Any, limit_s: float = 60) -> Any:
+    until = time.monotonic() + limit_s
+    while not (value := reached()):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < until, "not reached"
+        time.sleep(0.1)
+    return value
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """``(name, *label values)`` to value."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def metrics(port: int) -> dict[tuple[str, ...], float]:
+    return samples(page(port, "/metrics")[1])
+
+
+def test_pages_metrics_and_reload(
+    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    port, config, journals = free_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
+    away = f"rtsp://127.0.0.1:{free_port()}/s"
+    http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
+    process = start(
+        f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
+        server.url,
+        more=http,
+    )
+    wait_until(lambda: page(port, "/readyz")[0] == 200, process)
+    code, text = page(port, "/healthz")
+    assert (code, json.loads(text)["ok"]) == (200, True)
+    assert {"main", "narrator", "publisher", "http"} <= set(json.loads(text)["seconds_since_progress"])
+    wait_until(lambda: metrics(port).get(("narrated_published_total",)) == 2, process)
+    told = metrics(port)
+    assert told["narrated_narrations_total", "porch"] == 2
+    assert told["narrated_frames_total", "porch", "sampled"] == 48
+    assert told["narrated_unpublished", "porch"] == 0
+    fates = sum(v for k, v in told.items() if k[:2] == ("narrated_pairs_total", "porch"))
+    assert told["narrated_pairs_proposed_total", "porch"] == fates > 0
+    assert told["narrated_loops_hanging",] == 0
+    assert page(port, "/")[0] == 404
+
+    # A broken file changes nothing, and says where it is broken.
+    whole = config.read_text()
+    config.write_text(whole.replace("url: 'rtsp", "urk: 'rtsp"))
+    process.send_signal(signal.SIGHUP)
+    wait_until(lambda: metrics(port)["narrated_reloads_total", "refused"] == 1, process)
+    assert set(json.loads(page(port, "/readyz")[1])["cameras"]) == {"porch", "gate", "shed"}
+
+    # One comes, one goes, one changes; the untouched file is not read a second time.
+    config.write_text(
+        whole.replace(f"  shed: {{url: '{away}'}}\n", f"  yard: {{url: {other_clip}}}\n").replace(
+            f"gate: {{url: '{away}'}}", f"gate: {{url: {other_clip}}}"
+        )
+    )
+    process.send_signal(signal.SIGHUP)
+    wait_until(lambda: metrics(port)["narrated_reloads_total", "taken"] == 1, process)
+    process.communicate(timeout=60)  # all footage has ended, so the daemon ends
+    assert process.returncode == 0
+    counts = {path.name: len(list(read_journal(path))) for path in journals.glob("*.jsonl")}
+    assert counts == {"porch.jsonl": 2, "gate.jsonl": 2, "yard.jsonl": 2, "shed.jsonl": 0}
