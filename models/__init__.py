@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -33,19 +34,31 @@ DEFAULT = "grounded"
 DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
 
 
-def _ddla() -> type[Captioner]:
-    from models.ddla import DDLA  # noqa: PLC0415 - a captioner is loaded when it is asked for
+def _in(module: str, name: str) -> Callable[[], type[Captioner]]:
+    """A captioner's class, loaded when it is asked for."""
 
-    return DDLA
+    def load() -> type[Captioner]:
+        captioner: type[Captioner] = getattr(import_module(f"models.{module}"), name)
+        return captioner
 
-
-def _grounded() -> type[Captioner]:
-    from models.grounded import Grounded  # noqa: PLC0415 - a captioner is loaded when it is asked for
-
-    return Grounded
+    return load
 
 
-CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {"grounded": _grounded, "ddla": _ddla}
+CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
+    "grounded": _in("grounded", "Grounded"),
+    "ddla": _in("ddla", "DDLA"),
+    "nn": _in("nearest", "Nearest"),
+    "nn-multi": _in("nearest", "NearestMulti"),
+    "capt": _in("capt", "Capt"),
+    "capt-masked": _in("capt", "CaptMasked"),
+    "capt-multi": _in("capt", "CaptMulti"),
+    "capt-pix-diff": _in("duda_ablations", "CaptPixDiff"),
+    "capt-rep-diff": _in("duda_ablations", "CaptRepDiff"),
+    "capt-att": _in("duda_ablations", "CaptAtt"),
+    "capt-dual-att": _in("duda_ablations", "CaptDualAtt"),
+    "duda": _in("duda", "DUDA"),
+    "spot-it": _in("spot_it", "SpotIt"),
+}
 """Every captioner by its name; call the value for its class."""
 
 

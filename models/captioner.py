@@ -98,6 +98,9 @@ class DescribeOptions:
 FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""
 
+_STORY = 4
+"""Sentences that a story is given room for."""
+
 SAME_PLACE = 0.25
 """Two sentences tell the same place when their boxes share this much of the smaller one."""
 
@@ -203,9 +206,14 @@ class Captioner(nn.Module, ABC):
         return 0.0
 
     @property
+    def restarts(self) -> bool:
+        """Whether one row may tell several sentences, each but the first begun by BOS."""
+        return False
+
+    @property
     def device(self) -> torch.device:
         """Where its weights are."""
-        return next(self.parameters()).device
+        return self.scale_mean.device
 
     def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """The encoder's maps of before and after, the given ones or newly computed."""
@@ -221,6 +229,30 @@ class Captioner(nn.Module, ABC):
         with torch.inference_mode():
             scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
         return scores.cpu().numpy()
+
+    def told_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+        """Which rows of `encode` are worth a sentence.
+
+        Per pair by falling prior, equal ones by falling area: the DDLA paper's multi-sentence setting takes
+        the top T of the prior with T given, and a uniform prior by area. Of whole pairs all rows.
+
+        Returns:
+            int64 ``(M,)``, positions in the state.
+        """
+        if self.whole:
+            return torch.arange(len(state), device=state.pair.device)
+        log_prior, area = state.log_prior.tolist(), pairs.features()[..., 2].tolist()
+        clusters: dict[int, list[tuple[float, float, int]]] = {}
+        for row, (b, k) in enumerate(zip(state.pair.tolist(), state.cluster.tolist(), strict=True)):
+            clusters.setdefault(b, []).append((-log_prior[b][k], -area[b][k], row))
+        told: list[int] = []
+        for ranked in (sorted(each) for each in clusters.values()):
+            if options.sentences is None:
+                least = np.exp(-ranked[0][0]) * options.min_salience
+                told += [row for minus_log_prior, _, row in ranked if np.exp(-minus_log_prior) >= least]
+            else:
+                told += [row for _, _, row in ranked[: options.sentences]]
+        return torch.tensor(told, dtype=torch.int64, device=state.pair.device)
 
     def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
         """Say what changed.
@@ -242,9 +274,9 @@ class Captioner(nn.Module, ABC):
             with torch.inference_mode():
                 pairs = pairs.to(self.device)
                 state = self.encode(pairs)
-                if not self.whole:
-                    state = state.select(_told_rows(state, pairs.features()[..., 2], options))
-                decoded = decode(self.step, state, options.beam_size, options.max_words)
+                state = state.select(self.told_rows(state, pairs, options))
+                most = options.max_words * (_STORY if self.restarts else 1)
+                decoded = decode(self.step, state, options.beam_size, most, restarts=self.restarts)
         finally:
             if was_training:
                 self.train()
@@ -252,7 +284,8 @@ class Captioner(nn.Module, ABC):
         stories = [_Story() for _ in range(len(pairs.valid))]
         for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
             box = tuple(boxes[b][k]) if k >= 0 else None
-            stories[b].add(_sentence(row, self.vocabulary, box, prior[b][k]), options)
+            for each in row.sentences:
+                stories[b].add(_sentence(each, self.vocabulary, box, prior[b][k]), options)
         return [story.sentences for story in stories]
 
 
@@ -273,25 +306,6 @@ class _Story:
         ):
             return
         self.sentences.append(sentence)
-
-
-def _told_rows(state: State, areas: Tensor, options: DescribeOptions) -> Tensor:
-    """Rows of the clusters worth a sentence, per pair by falling prior, equal ones by falling area.
-
-    The paper's multi-sentence setting takes the top T of the prior with T given, and a uniform prior by area.
-    """
-    log_prior, area = state.log_prior.tolist(), areas.tolist()
-    clusters: dict[int, list[tuple[float, float, int]]] = {}
-    for row, (b, k) in enumerate(zip(state.pair.tolist(), state.cluster.tolist(), strict=True)):
-        clusters.setdefault(b, []).append((-log_prior[b][k], -area[b][k], row))
-    told: list[int] = []
-    for ranked in (sorted(each) for each in clusters.values()):
-        if options.sentences is None:
-            least = np.exp(-ranked[0][0]) * options.min_salience
-            told += [row for minus_log_prior, _, row in ranked if np.exp(-minus_log_prior) >= least]
-        else:
-            told += [row for _, _, row in ranked[: options.sentences]]
-    return torch.tensor(told, dtype=torch.int64, device=state.pair.device)
 
 
 def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:

@@ -1,4 +1,4 @@
-"""Frozen convolutions that take their ReLU6 along: one pass over memory instead of three."""
+"""Convolutions, as a rule frozen, that take their ReLU6 along: one pass over memory instead of three."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FUSES = bool(torch._C._has_mkldnn) and hasattr(torch.ops.mkldnn, "_convolution_
 
 
 class Convolution(nn.Module):
-    """A convolution without gradients and, if it has one, the ReLU6 after it.
+    """A convolution and, if it has one, the ReLU6 after it; quick where it learns nothing.
 
     On a CPU most of the time of a small convolution goes into its padded copy and into a second walk through
     the result: together they take longer than the arithmetic.
@@ -35,7 +35,8 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From float ``(N, C, h, w)`` to the convolved maps."""
-        if _FUSES and x.device.type == "cpu" and x.numel():
+        learns = torch.is_grad_enabled() and self.weight.requires_grad  # which the fused one can't
+        if _FUSES and x.device.type == "cpu" and x.numel() and not learns:
             activation, limits = ("hardtanh", [0.0, 6.0]) if self.rectified else ("none", [])
             fused: Tensor = torch.ops.mkldnn._convolution_pointwise(  # noqa: SLF001 - torch's own compiler uses it
                 x, self.weight, self.bias, self.padding, self.stride, self.dilation, self.groups,

@@ -21,23 +21,25 @@ Where the paper is silent, and departures:
 * The next word is predicted from the hidden state and both contexts. Dropout, sizes: see the constructor.
 * Smoothing of the mask before the pyramid: a Gaussian of 2 pixels at 224.
 * Encoder: any of `ENCODERS`; the paper's is ResNet-101.
-* The uniform prior (DDLA-UNIFORM) takes clusters by falling area in both settings; the paper draws the
-  single sentence's cluster at random.
+* The uniform prior (DDLA-UNIFORM) takes clusters by falling area; where exactly one sentence is asked for,
+  its cluster is drawn at random, as in the paper, by a draw that depends on the pair's boxes alone.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+import zlib
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from models.captioner import FEATURES, Captioner, PairBatch
+from models.attending import Attending
+from models.captioner import FEATURES, DescribeOptions, PairBatch
 from models.encoder import GRID, Encoder
 from models.masks import project_masks
 from models.state import State
-from models.vocabulary import BOS, PAD, Vocabulary
+from models.vocabulary import PAD, Vocabulary
 
 MASK_FLOOR = 1e-4
 """Cells with less of the cluster than this are not attended to."""
@@ -56,11 +58,10 @@ def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor
     return torch.logsumexp(log_prior.unsqueeze(1) + log_likelihood, dim=2)
 
 
-class DDLA(Captioner):
+class DDLA(Attending):
     """See the head of this file."""
 
     name = "ddla"
-    coordinates: Tensor | None
 
     def __init__(
         self,
@@ -93,35 +94,21 @@ class DDLA(Captioner):
         Raises:
             ValueError: another prior.
         """
-        super().__init__(vocabulary, encoder)
         if prior not in ("learned", "uniform"):
             raise ValueError(f"prior must be 'learned' or 'uniform', not {prior!r}")
-        self._arguments = {
-            "prior": prior,
-            "features": features,
-            "words": words,
-            "hidden": hidden,
-            "attention": attention,
-            "dropout": dropout,
-            "smoothing": smoothing,
-            "coordinates": coordinates,
-        }
-        self.smoothing = smoothing
-        self.register_buffer("coordinates", _coordinates() if coordinates else None, persistent=False)
-        self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=prior == "learned")
-        self.embed_map = nn.Sequential(nn.Linear(encoder.channels + 2 * coordinates, features), nn.ReLU())
-        self.first = nn.Linear(2 * features, 2 * hidden)
-        self.key = nn.Linear(features, attention)
-        self.query = nn.Linear(hidden, attention, bias=False)
-        self.score = nn.Linear(attention, 1, bias=False)
-        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
-        self.lstm = nn.LSTMCell(words + 2 * features, hidden)
-        self.next_word = nn.Linear(hidden + 2 * features, len(vocabulary))
-        self.dropout = nn.Dropout(dropout)
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return dict(self._arguments)
+        super().__init__(
+            vocabulary,
+            encoder,
+            features=features,
+            words=words,
+            hidden=hidden,
+            attention=attention,
+            dropout=dropout,
+            coordinates=coordinates,
+        )
+        self._arguments |= {"prior": prior, "smoothing": smoothing}
+        self.uniform, self.smoothing = prior == "uniform", smoothing
+        self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=not self.uniform)
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """The paper's w . g(z), see `Captioner`; all 0 for the uniform prior."""
@@ -135,13 +122,8 @@ class DDLA(Captioner):
 
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
-        maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
-        cells = maps.flatten(3).permute(0, 3, 1, 2)
-        if self.coordinates is not None:
-            at = self.coordinates.view(1, GRID * GRID, 1, 2).expand(*cells.shape[:3], 2)
-            cells = torch.cat([cells, at], dim=3)
-        embedded = self.embed_map(cells)  # (B, 196, 2, features)
-        hidden, cell = self.first(embedded.mean(dim=1).flatten(1)).chunk(2, dim=1)
+        embedded = self.embedded(pairs)
+        hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
         flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
@@ -161,10 +143,18 @@ class DDLA(Captioner):
             memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
         )
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`."""
-        seen, state = self._advance(tokens, state)
-        return self.next_word(seen).log_softmax(dim=1), state
+    def told_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+        """See `Captioner`; the uniform prior draws the cluster of a single sentence."""
+        if not self.uniform or options.sentences != 1:
+            return super().told_rows(state, pairs, options)
+        rows: dict[int, list[int]] = {}
+        for row, b in enumerate(state.pair.tolist()):
+            rows.setdefault(b, []).append(row)
+        drawn = [
+            own[zlib.crc32(pairs.boxes[b, : len(own)].cpu().numpy().tobytes()) % len(own)]
+            for b, own in rows.items()
+        ]
+        return torch.tensor(drawn, dtype=torch.int64, device=state.pair.device)
 
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """-log P(S_1 .. S_T | X), equation (1), mean over the pairs that have clusters and sentences."""
@@ -192,7 +182,7 @@ class DDLA(Captioner):
         told = sentences[:, :, 0] != PAD
         row, t = told[state.pair].nonzero(as_tuple=True)
         b, k = state.pair[row], state.cluster[row]
-        log_p = self._forced(state.select(row), sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
+        log_p = self.forced(state.select(row), sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
         likelihood = log_p.new_zeros(*told.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
         return state.log_prior, likelihood
 
@@ -221,39 +211,6 @@ class DDLA(Captioner):
         counted = pairs.valid.any(dim=1).to(sentences.device)
         tokens = int((sentences[counted] != PAD).sum())
         return math.exp(-float(log_p.sum()) / tokens) if tokens else math.nan
-
-    def _forced(self, state: State, sentences: Tensor) -> Tensor:
-        """Log probability of the given sentence ``(N, L)`` in each row, ``(N,)``."""
-        tokens = sentences[:, : int((sentences != PAD).sum(dim=1).max())]
-        said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-        seen = []
-        for position in range(tokens.shape[1]):
-            each, state = self._advance(said[:, position], state)
-            seen.append(each)
-        real = tokens != PAD
-        log_probs = self.next_word(torch.stack(seen, dim=1)[real]).log_softmax(dim=1)
-        told = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
-        log_p: Tensor = told.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), told)
-        return log_p.sum(dim=1)
-
-    def _advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """One word on: what predicts the next word, ``(N, hidden + 2 * features)``, and the new state."""
-        keys, values, log_weights = state.pictures
-        hidden, cell = state.memory
-        matched = torch.tanh(keys + self.query(hidden)[:, None, None, :])
-        # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
-        weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
-        context = (weights.unsqueeze(2) @ values).flatten(1)
-        words = self.dropout(self.embed_word(tokens))
-        hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
-        return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
-
-
-def _coordinates() -> Tensor:
-    """The centre of each cell, x then y, in -1..1, ``(196, 2)``, row by row."""
-    along = (torch.arange(GRID) + 0.5) / GRID * 2 - 1
-    y, x = torch.meshgrid(along, along, indexing="ij")
-    return torch.stack([x, y], dim=-1).flatten(0, 1)
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:

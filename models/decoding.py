@@ -1,13 +1,13 @@
 """From a state to words: greedy and beam search, for every captioner, all rows at once.
 
-Both are deterministic. Neither ever says padding, BOS or UNK; both say at least one word, and after
-`max_words` words they end the sentence, so that its EOS always counts in its probability.
+Both are deterministic. Neither ever says padding or UNK, nor BOS but in stories; both say at least one word,
+and after `max_words` words they end the sentence, so that its EOS always counts in its probability.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,9 @@ from models.vocabulary import BOS, EOS, PAD, UNK
 
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 """From the last tokens ``(N,)`` and the state to log P of the next ``(N, V)``, and the new state."""
+
+SILENT = (PAD, BOS, UNK)
+"""Never said, but that BOS may begin the further sentences of a story."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,37 @@ class Decoded:
     log_prob: float
 
     @property
+    def sentences(self) -> tuple[Decoded, ...]:
+        """Its sentences: itself, but for a story, where BOS begins each further one.
+
+        The sentences of a story share its log probability by their numbers of words.
+        """
+        parts: list[list[int]] = [[]]
+        for token in self.tokens:
+            if token == BOS:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        share = self.log_prob / (len(self.tokens) + 1)
+        return tuple(Decoded(tuple(part), share * (len(part) + 1)) for part in parts)
+
+    @property
     def confidence(self) -> float:
         """Geometric mean of the probabilities of words and EOS, 0..1."""
         return math.exp(self.log_prob / (len(self.tokens) + 1))
 
 
-def decode(step: Step, state: State, beam_size: int = 1, max_words: int = 24) -> list[Decoded]:
+def decode(
+    step: Step, state: State, beam_size: int = 1, max_words: int = 24, *, restarts: bool = False
+) -> list[Decoded]:
     """One sentence per row of the state.
+
+    Args:
+        step: of the captioner.
+        state: N rows.
+        beam_size: 1 is greedy.
+        max_words: of a row, at most.
+        restarts: whether BOS may come after the first word, to begin a further sentence.
 
     Raises:
         ValueError: `beam_size` or `max_words` is less than 1.
@@ -48,10 +75,13 @@ def decode(step: Step, state: State, beam_size: int = 1, max_words: int = 24) ->
         raise ValueError(f"beam_size ({beam_size}) and max_words ({max_words}) must be at least 1")
     if len(state) == 0:
         return []
-    return greedy(step, state, max_words) if beam_size == 1 else beam(step, state, beam_size, max_words)
+    barred = (PAD, UNK) if restarts else SILENT
+    if beam_size == 1:
+        return greedy(step, state, max_words, barred)
+    return beam(step, state, beam_size, max_words, barred)
 
 
-def greedy(step: Step, state: State, max_words: int) -> list[Decoded]:
+def greedy(step: Step, state: State, max_words: int, barred: Sequence[int] = SILENT) -> list[Decoded]:
     """The likeliest word at every step. Rows that are done cost nothing further."""
     tokens: list[list[int]] = [[] for _ in range(len(state))]
     totals = [0.0] * len(state)
@@ -59,7 +89,7 @@ def greedy(step: Step, state: State, max_words: int) -> list[Decoded]:
     words = torch.full((len(state),), BOS, device=state.pair.device)
     for position in range(max_words + 1):
         log_probs, state = step(words, state)
-        best, words = _allowed(log_probs, position, max_words).max(dim=1)
+        best, words = _allowed(log_probs, position, max_words, barred).max(dim=1)
         for row, log_prob, word in zip(rows, best.tolist(), words.tolist(), strict=True):
             totals[row] += log_prob
             if word != EOS:
@@ -73,7 +103,9 @@ def greedy(step: Step, state: State, max_words: int) -> list[Decoded]:
     return [Decoded(tuple(t), total) for t, total in zip(tokens, totals, strict=True)]
 
 
-def beam(step: Step, state: State, beam_size: int, max_words: int) -> list[Decoded]:
+def beam(
+    step: Step, state: State, beam_size: int, max_words: int, barred: Sequence[int] = SILENT
+) -> list[Decoded]:
     """The best of `beam_size` hypotheses per row.
 
     Hypotheses are pruned by their sum of log probabilities and the last choice is by the mean, so that a
@@ -89,7 +121,7 @@ def beam(step: Step, state: State, beam_size: int, max_words: int) -> list[Decod
     done = torch.zeros(n, beam_size, dtype=torch.bool, device=device)
     for position in range(max_words + 1):
         log_probs, state = step(words.flatten(), state)
-        log_probs = _allowed(log_probs, position, max_words).view(n, beam_size, -1)
+        log_probs = _allowed(log_probs, position, max_words, barred).view(n, beam_size, -1)
         log_probs[done] = -math.inf
         log_probs[..., PAD][done] = 0.0
         vocabulary = log_probs.shape[2]
@@ -109,14 +141,14 @@ def beam(step: Step, state: State, beam_size: int, max_words: int) -> list[Decod
     return decoded
 
 
-def _allowed(log_probs: Tensor, position: int, max_words: int) -> Tensor:
+def _allowed(log_probs: Tensor, position: int, max_words: int, barred: Sequence[int]) -> Tensor:
     """A copy with the words that must not come at this position at -inf."""
     if position == max_words:
         allowed = torch.full_like(log_probs, -math.inf)
         allowed[:, EOS] = log_probs[:, EOS]
         return allowed
     allowed = log_probs.clone()
-    allowed[:, [PAD, BOS, UNK]] = -math.inf
+    allowed[:, list(barred)] = -math.inf
     if position == 0:
-        allowed[:, EOS] = -math.inf
+        allowed[:, [BOS, EOS]] = -math.inf
     return allowed

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.captioner import Captioner, DescribeOptions, Sentence
+from models.nearest import Nearest
 from models.vocabulary import PAD, tokenize
 from models.wording import read
 from train.batches import Split
@@ -161,7 +162,12 @@ def single_sentences(captioner: Captioner, split: Split, options: DescribeOption
 
 
 def perplexity(captioner: Captioner, split: Split) -> float:
-    """Exponential of the mean of -log P(S_i | X) per token over a split; NaN where there is no token."""
+    """Exponential of the mean of -log P(S_i | X) per token over a split.
+
+    NaN where there is no token, and of a captioner that is certain of every word.
+    """
+    if isinstance(captioner, Nearest):
+        return math.nan
     total, tokens = 0.0, 0
     captioner.eval()
     with torch.inference_mode():

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from models import save
 from models.captioner import Captioner, PairBatch
+from models.nearest import Nearest
 from train.batches import Split, epoch_batches, prior_features
 from train.evaluate import perplexity, single_sentences
 from train.objectives import Objective, Own, Step
@@ -141,6 +142,8 @@ def train(
         )
     objective = (objective or Own()).to(captioner.device)
     captioner.record = {**(record or {}), **_provenance(captioner, training, validation, options, objective)}
+    if isinstance(captioner, Nearest):
+        return _memorised(captioner, training, validation, options, out)
     mark = fingerprint(captioner)
     learner = _learner(captioner, objective, options)
     state = state_path(out)
@@ -148,7 +151,7 @@ def train(
     with torch.random.fork_rng():
         if resume and state.exists():
             run = restored(state, learner, mark)
-        elif not keep_scaling:
+        elif not keep_scaling and not captioner.whole:
             captioner.fit_scaling(prior_features(training).to(captioner.device))
         started, first = time.monotonic(), len(run.curves)
         while len(run.curves) < options.epochs and not _stale(run, options):
@@ -163,6 +166,21 @@ def train(
     objective.load_state_dict(run.best_objective)
     _save_best(learner, run, out)
     return Trained(tuple(run.curves), run.best_epoch, _stale(run, options), seconds)
+
+
+def _memorised(
+    captioner: Nearest, training: Split, validation: Split, options: TrainOptions, out: Path
+) -> Trained:
+    """Train a captioner that keeps the training pairs: one pass, nothing to lower, no epochs to choose."""
+    started = time.monotonic()
+    words, most = captioner.vocabulary, options.max_words
+    captioner.memorise(
+        epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
+    )
+    cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
+    point = Point(1, 0.0, cider, math.nan)
+    _write(captioner, [point], 1, out)
+    return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
 
 
 def _learner(captioner: Captioner, objective: Objective, options: TrainOptions) -> Learner:
@@ -240,12 +258,19 @@ def _stale(run: Run, options: TrainOptions) -> bool:
 
 
 def _save_best(learner: Learner, run: Run, out: Path) -> None:
-    captioner = learner.captioner
-    curves = [p.plain() for p in run.curves]
-    captioner.record = {**captioner.record, "curves": curves, "best_epoch": run.best_epoch}
+    _write(learner.captioner, run.curves, run.best_epoch, out, learner.objective)
+
+
+def _write(
+    captioner: Captioner, curves: list[Point], best_epoch: int, out: Path, objective: Objective | None = None
+) -> None:
+    """Write the checkpoint, and what the objective leaves beside it."""
+    plain = [p.plain() for p in curves]
+    captioner.record = {**captioner.record, "curves": plain, "best_epoch": best_epoch}
     try:
         save(captioner, out)
-        learner.objective.keep(out)
+        if objective is not None:
+            objective.keep(out)
     except OSError as error:
         raise TrainError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
 

@@ -80,10 +80,10 @@ def make_pairs(encoder: ColourEncoder) -> Callable[..., PairBatch]:
                 boxes[i, j] = torch.tensor([x, y, w, h]) / 224
                 valid[i, j] = True
         maps = (encoder(before), encoder(after)) if with_maps else None
-        pictures = (None, None) if with_maps else (before, after)
         windows, crops = _crops(before, after, boxes, valid)
         return PairBatch(
-            *pictures,
+            before,
+            after,
             masks,
             boxes,
             masks.float().mean((2, 3)),

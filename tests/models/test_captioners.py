@@ -12,12 +12,28 @@ from models import CAPTIONERS, load_captioner, save
 from models.captioner import Box, Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoder import Encoder
 from models.grounded import Grounded
+from models.nearest import Nearest
 from models.vocabulary import BOS, PAD, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
+ATTENDING = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
+POOLED = {"convolved": 16, "visual": 24, "words": 16, "hidden": 32, "dropout": 0.1}
+DUAL = {"attention": 16, "groups": 4, "attention_dropout": 0.1, "visual": 24, "words": 16, "hidden": 32}
+DUAL |= {"dropout": 0.1, "attention_weight": 1e-4}
 SMALL: dict[str, dict[str, Any]] = {
     "grounded": {"width": 32, "embedded": 16, "blocks": 1, "dropout": 0.05},
-    "ddla": {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1},
+    "ddla": ATTENDING,
+    "nn": {"pool": 2},
+    "nn-multi": {},
+    "capt": ATTENDING,
+    "capt-masked": ATTENDING | {"coordinates": True},
+    "capt-multi": ATTENDING,
+    "capt-pix-diff": POOLED,
+    "capt-rep-diff": POOLED,
+    "capt-att": DUAL,
+    "capt-dual-att": DUAL,
+    "duda": DUAL | {"entropy_weight": 1e-2},
+    "spot-it": {"features": 32, "hidden": 48, "dropout": 0.05, "rotation": 2.0, "attention": 8},
 }
 PLACES = [
     [(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)],
@@ -37,10 +53,14 @@ ALL = DescribeOptions(min_salience=0.0, min_confidence=0.0)
 
 
 @pytest.fixture(params=CAPTIONERS)
-def captioner(request: pytest.FixtureRequest, vocabulary: Vocabulary, encoder: Encoder) -> Captioner:
+def captioner(
+    request: pytest.FixtureRequest, vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> Captioner:
     torch.manual_seed(11)
     made = CAPTIONERS[request.param]()(vocabulary, encoder, **SMALL[request.param])
     made.fit_scaling(torch.rand(30, 4))
+    if isinstance(made, Nearest):
+        made.memorise([(make_pairs(PLACES, seed=5), vocabulary.batch(TOLD))])
     if isinstance(made, Grounded):  # an untrained one is sure of nothing: let it see something
         torch.nn.init.constant_(made.perception.answer.bias[:1], 0.0)
     return made.eval()
@@ -69,13 +89,22 @@ def part(pairs: PairBatch, which: slice, clusters: int | None = None) -> PairBat
     kept = torch.zeros_like(pairs.valid)
     kept[which, :clusters] = True
     rows = kept[pairs.valid]
+    assert pairs.before is not None
+    assert pairs.after is not None
     return replace(
         pairs,
+        before=pairs.before[which],
+        after=pairs.after[which],
         maps=(pairs.maps[0][which], pairs.maps[1][which]),
         windows=pairs.windows[rows],
         levels=tuple(level[rows] for level in pairs.levels),
         **cut,
     )
+
+
+def none_of(pairs: PairBatch) -> dict[str, torch.Tensor]:
+    """No clusters at all, not even padding."""
+    return {name: getattr(pairs, name)[:, :0] for name in ("masks", "boxes", "active", "valid")}
 
 
 def test_its_name_is_its_key() -> None:
@@ -86,10 +115,15 @@ def test_its_name_is_its_key() -> None:
 def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
     state = captioner.encode(pairs)
-    assert pairs.valid[state.pair, state.cluster].all()
-    assert set(state.pair.tolist()) == {0, 1, 3}
-    assert state.log_prior.shape == pairs.valid.shape
-    assert not torch.isfinite(state.log_prior[~pairs.valid]).any()
+    if captioner.whole:
+        assert state.pair.tolist() == [0, 1, 2, 3]
+        assert state.cluster.tolist() == [-1] * 4
+        assert torch.equal(state.log_prior, torch.zeros(4, 1))
+    else:
+        assert pairs.valid[state.pair, state.cluster].all()
+        assert set(state.pair.tolist()) == {0, 1, 3}
+        assert state.log_prior.shape == pairs.valid.shape
+        assert not torch.isfinite(state.log_prior[~pairs.valid]).any()
     log_probs, after = captioner.step(torch.full((len(state),), BOS), state)
     assert log_probs.shape == (len(state), len(captioner.vocabulary))
     torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(len(state)))
@@ -103,7 +137,11 @@ def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
 def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
     described = captioner.describe(pairs, ALL)
-    assert [len(told) > 0 for told in described] == [True, True, False, True]
+    if captioner.whole:
+        assert all(len(told) <= 1 or captioner.restarts for told in described)
+    else:
+        assert [len(told) > 0 for told in described] == [True, True, False, True]
+    assert any(described)
     for b, told in enumerate(described):
         assert [s.salience for s in told] == sorted((s.salience for s in told), reverse=True)
         for s in told:
@@ -112,11 +150,14 @@ def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) ->
             assert "<" not in s.text
             assert 0 < s.confidence <= 1
             assert 0 < s.salience <= 1
+            assert s.type != "none"
+            if captioner.whole:
+                assert (s.box, s.salience) == (None, 1.0)
+                continue
             if captioner.crop_size is None:
                 assert s.box in [tuple(box) for box in pairs.boxes[b].tolist()]
             assert s.box is not None
             assert all(0 <= v <= 1 for v in s.box)
-            assert s.type != "none"
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -153,14 +194,26 @@ def test_no_clusters_no_sentences(captioner: Captioner, make_pairs: MakePairs, c
         valid=torch.zeros(2, clusters, dtype=torch.bool),
         windows=torch.zeros(0, 4),
     )
-    assert captioner.describe(pairs) == [[], []]
+    told = [["a car"], []]
+    if captioner.whole:  # it needs none
+        one = replace(pairs, **none_of(pairs))
+        assert rounded(captioner.describe(pairs, ALL)) == rounded(captioner.describe(one, ALL))
+        sentences = captioner.vocabulary.batch(told)
+        assert captioner.log_likelihood(pairs, sentences)[0, 0] < 0
+        torch.testing.assert_close(captioner.loss(pairs, sentences), captioner.loss(one, sentences))
+        told = [[], []]
+    else:
+        assert captioner.describe(pairs) == [[], []]
     captioner.train()
-    loss = captioner.loss(pairs, captioner.vocabulary.batch([["a car"], []]))
-    loss.backward()
+    loss = captioner.loss(pairs, captioner.vocabulary.batch(told))
+    if not isinstance(captioner, Nearest):
+        loss.backward()
     assert float(loss.detach()) == 0
 
 
 def test_gradients_are_finite_beside_empty_pairs(captioner: Captioner, make_pairs: MakePairs) -> None:
+    if isinstance(captioner, Nearest):
+        pytest.skip("it has no weights")
     known = make_pairs(PLACES, sides=SIDES, labels=LABELS)
     assert known.truth is not None
     known.truth.told[0, 0] = torch.tensor([1, 1, 1, 3])
@@ -202,8 +255,8 @@ def test_images_and_their_maps_give_the_same(captioner: Captioner, make_pairs: M
     torch.testing.assert_close(
         captioner.loss(halves, sentences), captioner.loss(pairs, sentences), rtol=1e-2, atol=0
     )
-    with pytest.raises(ValueError, match=r"images or its maps|crops or levels"):
-        captioner.describe(replace(make_pairs(PLACES), maps=None, levels=None))
+    with pytest.raises(ValueError, match=r"images or its maps|crops or levels|looks at pixels"):
+        captioner.describe(replace(make_pairs(PLACES), before=None, after=None, maps=None, levels=None))
 
 
 def test_save_and_load_give_equal_sentences(
@@ -229,6 +282,22 @@ def test_describing_keeps_the_training_mode(captioner: Captioner, make_pairs: Ma
     assert captioner.training
 
 
+def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> None:
+    """Train it until it knows these."""
+    if isinstance(captioner, Grounded):
+        torch.nn.init.constant_(captioner.perception.answer.bias[:1], -2.0)
+    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.01)
+    captioner.train()
+    losses = []
+    for _ in range(150 if captioner.crop_size is None else 300):
+        loss = captioner.loss(pairs, sentences)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.15 * losses[0]
+
+
 def test_four_pairs_can_be_learned_by_heart(captioner: Captioner, make_pairs: MakePairs) -> None:
     places = [[(20 + 30 * i, 30 + 20 * i, 30, 36)] for i in range(4)]  # too small to be told for its size
     told = [
@@ -242,18 +311,10 @@ def test_four_pairs_can_be_learned_by_heart(captioner: Captioner, make_pairs: Ma
     assert pairs.truth is not None
     pairs.truth.side[3] = -1
     sentences = captioner.vocabulary.batch([[t] for t in told])
-    if isinstance(captioner, Grounded):
-        torch.nn.init.constant_(captioner.perception.answer.bias[:1], -2.0)
-    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.01)
-    captioner.train()
-    losses = []
-    for _ in range(150 if captioner.crop_size is None else 300):
-        loss = captioner.loss(pairs, sentences)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.15 * losses[0]
+    if isinstance(captioner, Nearest):
+        captioner.memorise([(pairs, sentences)])
+    else:
+        learnt(captioner, pairs, sentences)
     described = captioner.describe(pairs, DescribeOptions(beam_size=2))
     # In the last pair nothing changed, so nothing is told.
     assert [[(s.type, s.object) for s in each] for each in described] == [

@@ -22,7 +22,7 @@ def shipped(request: pytest.FixtureRequest) -> Captioner:
 
 def test_the_default_is_the_grounded_one() -> None:
     assert (DEFAULT, load_captioner().name) == ("grounded", "grounded")
-    assert set(SHIPPED) == set(CAPTIONERS)
+    assert set(SHIPPED) <= set(CAPTIONERS)
     assert all(load_captioner(path).name == name for name, path in SHIPPED.items())
 
 
