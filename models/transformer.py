@@ -1,0 +1,102 @@
+"""Layers of a pre-norm transformer whose keys and values can be kept.
+
+Vaswani et al., "Attention Is All You Need", NeurIPS 2017, with the layer norm before each part (Xiong et al.
+2020), as IDC-PCL has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+
+class Layer(nn.Module):
+    """Attention and a feed-forward network, each after a layer norm and added to what came in."""
+
+    def __init__(self, size: int, heads: int, inner: int, dropout: float) -> None:
+        """Build with random weights.
+
+        Args:
+            size: of the vectors, a multiple of `heads`.
+            heads: of the attention.
+            inner: size of the feed-forward network.
+            dropout: of attention weights, the inner vectors and what each part adds.
+
+        Raises:
+            ValueError: `size` is no multiple of `heads`.
+        """
+        super().__init__()
+        if size % heads:
+            raise ValueError(f"size ({size}) must be a multiple of heads ({heads})")
+        self.heads, self.share = heads, dropout
+        self.norm, self.inner_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.query = nn.Linear(size, size)
+        self.key_value = nn.Linear(size, 2 * size)
+        self.out = nn.Linear(size, size)
+        self.inner = nn.Sequential(
+            nn.Linear(size, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, size)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def kept(self, x: Tensor) -> Tensor:
+        """Keys and values of ``(N, S, size)``, float ``(N, S, 2 * size)``, for `forward`."""
+        both: Tensor = self.key_value(self.norm(x))
+        return both
+
+    def forward(self, x: Tensor, kept: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """One layer on.
+
+        Args:
+            x: float ``(N, M, size)``.
+            kept: of what is attended to, see `kept`, ``(N, S, 2 * size)``.
+            allowed: bool, broadcast to ``(N, M, S)``: who may attend to what, at least one each; None all.
+
+        Returns:
+            float ``(N, M, size)``.
+        """
+        keys, values = (self._split(part) for part in kept.chunk(2, dim=2))
+        mixed = scaled_dot_product_attention(
+            self._split(self.query(self.norm(x))),
+            keys,
+            values,
+            attn_mask=None if allowed is None else allowed.unsqueeze(1),
+            dropout_p=self.share if self.training else 0.0,
+        )
+        x = x + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
+        return x + self.dropout(self.inner(self.inner_norm(x)))
+
+    def weights(self, x: Tensor, kept: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """How much attention each of M vectors pays to each of S, mean over heads, ``(N, M, S)``."""
+        keys = self._split(kept.chunk(2, dim=2)[0])
+        scores = self._split(self.query(self.norm(x))) @ keys.transpose(2, 3) / math.sqrt(keys.shape[3])
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed.unsqueeze(1), -math.inf)
+        return scores.softmax(dim=3).mean(dim=1)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """Heads apart, ``(N, heads, M, size / heads)``."""
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+
+class Stack(nn.ModuleList):
+    """Layers, one after the other."""
+
+    def __iter__(self) -> Iterator[Layer]:
+        return (layer for layer in super().__iter__() if isinstance(layer, Layer))
+
+    def forward(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Vectors ``(N, M, size)`` after all layers, each attending to all it may."""
+        for layer in self:
+            x = layer(x, layer.kept(x), allowed)
+        return x
+
+
+def sinusoids(positions: Tensor, size: int) -> Tensor:
+    """Position vectors (Vaswani 2017, section 3.5), from int64 ``(...)`` to float32 ``(..., size)``."""
+    rates = torch.exp(torch.arange(0, size, 2, device=positions.device) * (-math.log(10000.0) / size))
+    angles = positions.unsqueeze(-1) * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :size]
