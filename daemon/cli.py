@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,7 +12,7 @@ import typer
 from daemon import __version__
 from daemon.commands import checking, describing, narrating, reading
 from daemon.config import ConfigurationError
-from daemon.secrets import SecretError
+from daemon.secrets import SecretError, hidden
 
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
@@ -71,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except Exception as error:  # noqa: BLE001 - users get a line, not a traceback
         if os.environ.get("NARRATED_DEBUG"):
-            traceback.print_exc()
+            from daemon.log import shown_traceback  # noqa: PLC0415 - loads the decoders
+
+            typer.echo(shown_traceback(error), err=True)
         _complain(_worded(error))
         return FAILED
     return OK
@@ -88,7 +89,7 @@ def _worded(error: Exception) -> str:
 
 
 def _complain(line: str) -> None:
-    typer.echo(f"narrated: {line}", err=True)
+    typer.echo(f"narrated: {hidden(line)}", err=True)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,24 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
 _CREDENTIAL_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
 _SHORTEST_HIDDEN = 4
+_IN_URL = re.compile(
+    r"://[^/\s]*?:([^\s]*)@|[?&](?:pass(?:word|wd)?|pwd|token|key|secret)=([^&\s]+)", re.IGNORECASE
+)
+_seen: set[str] = set()
 
 
 class SecretError(ValueError):
     """A secret cannot be had; the message names it and says what to do, and never holds its value."""
+
+
+def hidden(text: str) -> str:
+    """The text with every secret that this process has put in anywhere replaced by ``***``."""
+    return _without(_seen, text)
 
 
 class Secrets:
@@ -45,14 +54,16 @@ class Secrets:
             self._seen.update({value, encoded, *value.split(":", 1)[1:]})
             return encoded if in_url else value
 
-        return _PLACEHOLDER.sub(put_in, text)
+        whole = _PLACEHOLDER.sub(put_in, text)
+        if in_url:
+            found = [part for groups in _IN_URL.findall(whole) for part in groups if part]
+            self._seen.update(found, map(unquote, found))
+        _seen.update(self._seen)
+        return whole
 
     def hide(self, text: str) -> str:
         """The text with every secret that was ever put in replaced by ``***``."""
-        for secret in sorted(self._seen, key=len, reverse=True):
-            if len(secret) >= _SHORTEST_HIDDEN:
-                text = text.replace(secret, "***")
-        return text
+        return _without(self._seen, text)
 
     def _value(self, kind: str, name: str, placeholder: str) -> str:
         if kind == "env":
@@ -75,6 +86,13 @@ class Secrets:
         if not value:
             raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
         return value
+
+
+def _without(secrets: set[str], text: str) -> str:
+    for secret in sorted(secrets.copy(), key=len, reverse=True):
+        if len(secret) >= _SHORTEST_HIDDEN:
+            text = text.replace(secret, "***")
+    return text
 
 
 def _first_line(path: Path) -> str:
