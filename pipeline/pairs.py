@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame, Luma
+from pipeline.sources import Frame, Image, Luma, Polygon, check_polygons, covered
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 MAX_BETWEEN = 40
@@ -53,6 +53,7 @@ class FramePair:
             two stills, and for a pair of the long baseline, which tells of slow change only.
         returned: True where the scene was as before again soon after `after` (somebody crossed): what came
             has gone, what went is back, and no pair will tell it.
+        masks: areas that are not looked at, as polygons in shares of the frame.
     """
 
     before: Frame
@@ -61,6 +62,7 @@ class FramePair:
     beyond_upper: bool = False
     between: tuple[Between, ...] = ()
     returned: bool = False
+    masks: tuple[Polygon, ...] = ()
 
 
 def small_plane(luma: Luma) -> Luma:
@@ -86,9 +88,11 @@ class PairOptions:
         max_gap_s: age at which the reference is renewed while nothing happens.
         long_gap_s: age at which the long baseline is compared with the quiet scene, and renewed.
         block: side of a screening block in analysis pixels; the thresholds belong to it.
+        masks: areas of the frame, as polygons, that count for nothing. What is screened has them black
+            already (`pipeline.sources.SourceOptions`); L2 distance and changes of a pair leave them out.
 
     Raises:
-        ValueError: an option is not positive.
+        ValueError: an option is not positive, or a mask no area of the frame.
     """
 
     settle_s: float = 0.75
@@ -96,10 +100,12 @@ class PairOptions:
     max_gap_s: float = 60.0
     long_gap_s: float = 300.0
     block: int = SCREENING_BLOCK
+    masks: tuple[Polygon, ...] = ()
 
     def __post_init__(self) -> None:
+        check_polygons("masks", self.masks)
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
+            if field.name != "masks" and not getattr(self, field.name) > 0:
                 raise ValueError(f"{field.name} = {getattr(self, field.name)}: it must be positive")
 
 
@@ -280,6 +286,13 @@ class _Watch:
         """The pair; none where the resolution changed and only the luma planes are of one size."""
         if before.image.shape != after.image.shape:
             return []
-        l2 = l2_rgb(before.image, after.image)[0]
+        l2 = l2_rgb(self._unmasked(before.image), self._unmasked(after.image))[0]
         between = self._strip.within(before, after)
-        return [FramePair(before, after, l2, beyond, between, returned)]
+        return [FramePair(before, after, l2, beyond, between, returned, self._options.masks)]
+
+    def _unmasked(self, image: Image) -> Image:
+        if not self._options.masks:
+            return image
+        image = image.copy()
+        image[covered(self._options.masks, (image.shape[0], image.shape[1]))] = 0
+        return image

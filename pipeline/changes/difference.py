@@ -12,6 +12,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment import Shift, alignment_shift, shifted
+from pipeline.sources import Polygon, covered
+
+Masks = tuple[Polygon, ...]
 
 _GRID = 4000  # pixels from which the light is matched: enough for two numbers a channel
 _EVERY = 8  # of these, every eighth judges a first guess
@@ -113,8 +116,13 @@ def difference_mask(
     return difference(before, after, options).mask
 
 
-def difference(before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions) -> Difference:
-    """Align a pair, match its light, smooth and threshold it; arguments and errors of `difference_mask`."""
+def difference(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions, masks: Masks = ()
+) -> Difference:
+    """Align a pair, match its light, smooth and threshold it; arguments and errors of `difference_mask`.
+
+    No pixel that one of `masks` touches, polygons in shares of the frame, is active.
+    """
     small, onto = resized(before, options.size), resized(after, options.size)
     shift = alignment_shift(small, onto, options.max_shift and options.max_shift + 1)
     if max(map(abs, shift)) > options.max_shift:
@@ -132,7 +140,16 @@ def difference(before: NDArray[np.uint8], after: NDArray[np.uint8], options: Cha
     mask[:, width + min(dx, 0) :] = False
     mask[: max(dy, 0)] = False
     mask[height + min(dy, 0) :] = False
+    if masks:
+        mask &= ~_masked(masks, options, shift)
     return Difference(shift, moved, onto, mask)
+
+
+def _masked(masks: Masks, options: ChangeOptions, shift: Shift) -> NDArray[np.bool_]:
+    """Pixels that either frame's masks touch, before's where they come to lie, with what blur spreads."""
+    onto = covered(masks, options.size, options.blur // 2)
+    moved = np.roll(onto, shift[::-1], axis=(0, 1))
+    return onto | moved
 
 
 def resized(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:

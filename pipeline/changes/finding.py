@@ -52,7 +52,7 @@ def find_changes(
     """Changes of frame pairs, which may be of different cameras and sizes; a batch equals its singles.
 
     Args:
-        pairs: any number of frame pairs.
+        pairs: any number of frame pairs; what their masks touch is in no cluster.
         options: how changes are found; None for the defaults.
         rank: gives clusters their salience; None ranks by the area of the box, the paper's heuristic.
         device: a GPU's torch device (``"cuda"``) clusters the batch on it; None and ``"cpu"`` cluster with
@@ -71,7 +71,7 @@ def find_changes(
         for pair in pairs
     ]
     told = [pair for pair, event in zip(pairs, events, strict=True) if event in _COMPARED]
-    differences = [difference(pair.before.image, pair.after.image, options) for pair in told]
+    differences = [difference(p.before.image, p.after.image, options, p.masks) for p in told]
     found = iter(_clustered(differences, options, rank, device))
     changes = []
     for pair, event in zip(pairs, events, strict=True):

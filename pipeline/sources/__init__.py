@@ -1,6 +1,6 @@
 """Frames from video files, folders of stills and RTSP cameras."""
 
-from pipeline.sources.areas import Polygon, covered
+from pipeline.sources.areas import Polygon, check_polygons, covered
 from pipeline.sources.frame import (
     ANALYSIS_WIDTH,
     Clock,
@@ -31,6 +31,7 @@ __all__ = [
     "SourceError",
     "SourceOptions",
     "SourceReport",
+    "check_polygons",
     "covered",
     "open_source",
     "read_still",

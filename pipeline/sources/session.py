@@ -12,6 +12,7 @@ from fractions import Fraction
 from time import monotonic
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.container.input import InputContainer
 from av.error import FFmpegError, HTTPForbiddenError, HTTPNotFoundError, HTTPUnauthorizedError
 from av.packet import Packet
@@ -85,9 +86,9 @@ class Sessions:
         began = monotonic()
         self._connection.connecting()
         try:
-            container = self._opened()
+            container = open_camera(self._url, self._options, self._hardware.acceleration())
         except (FFmpegError, OSError, ValueError) as error:
-            return self._why_not_opened(error, monotonic() - began)
+            return why_not_opened(error, monotonic() - began, self._options)
         with closing(container):
             self._tally.reconnections = self._count
             self._count += 1
@@ -98,39 +99,6 @@ class Sessions:
                 return self._read(container)
             except SourceError as error:
                 return str(error)
-
-    def _opened(self) -> InputContainer:
-        options = self._options
-        return av.open(
-            self._url,
-            mode="r",
-            options={
-                "rtsp_transport": options.rtsp_transport,
-                # Sound that goes on while the picture is dead would hide the stall.
-                "allowed_media_types": "video",
-                "fflags": "nobuffer",
-                "flags": "low_delay",
-                "analyzeduration": "500000",
-                "probesize": "500000",
-                "max_delay": "500000",
-            },
-            timeout=(options.open_timeout_s, options.stall_timeout_s),
-            hwaccel=self._hardware.acceleration(),
-        )
-
-    def _why_not_opened(self, error: Exception, waited_s: float) -> str:
-        # By elapsed time: libav reports a silent host as invalid data, not as a time-out.
-        if waited_s >= _TIMED_OUT * self._options.open_timeout_s:
-            return f"no answer within {self._options.open_timeout_s:g} s: check the address and the network"
-        if isinstance(error, HTTPUnauthorizedError):
-            return "the camera refuses the user name or the password (401): check the credentials"
-        if isinstance(error, HTTPForbiddenError):
-            return "this user may not see the stream (403): check the rights of the user in the camera"
-        if isinstance(error, HTTPNotFoundError):
-            return "the camera has no such stream (404): check the path of the URL"
-        if isinstance(error, ConnectionRefusedError):
-            return "the connection is refused: check the port, and that the camera's RTSP is switched on"
-        return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"
 
     def _read(self, container: InputContainer) -> str:
         stream = video_stream(container, self._options.threads)
@@ -178,3 +146,53 @@ class Sessions:
             return
         self._tally.clock = clock
         self._put(Frame(self._camera, time, clock, frame.pts or 0, luma, picture))
+
+
+def open_camera(url: str, options: SourceOptions, hwaccel: HWAccel | None = None) -> InputContainer:
+    """A connection to a camera; it must be closed.
+
+    Args:
+        url: with its credentials.
+        options: transport and time-outs.
+        hwaccel: decodes in hardware; None in software.
+
+    Raises:
+        FFmpegError, OSError, ValueError: it cannot be opened; `why_not_opened` says why.
+    """
+    return av.open(
+        url,
+        mode="r",
+        options={
+            "rtsp_transport": options.rtsp_transport,
+            # Sound that goes on while the picture is dead would hide the stall.
+            "allowed_media_types": "video",
+            "fflags": "nobuffer",
+            "flags": "low_delay",
+            "analyzeduration": "500000",
+            "probesize": "500000",
+            "max_delay": "500000",
+        },
+        timeout=(options.open_timeout_s, options.stall_timeout_s),
+        hwaccel=hwaccel,
+    )
+
+
+def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) -> str:
+    """What an error of `open_camera` means, and what to do, without secrets.
+
+    Args:
+        error: it.
+        waited_s: how long opening took: libav reports a silent host as invalid data, not as a time-out.
+        options: those it was opened with.
+    """
+    if waited_s >= _TIMED_OUT * options.open_timeout_s:
+        return f"no answer within {options.open_timeout_s:g} s: check the address and the network"
+    if isinstance(error, HTTPUnauthorizedError):
+        return "the camera refuses the user name or the password (401): check the credentials"
+    if isinstance(error, HTTPForbiddenError):
+        return "this user may not see the stream (403): check the rights of the user in the camera"
+    if isinstance(error, HTTPNotFoundError):
+        return "the camera has no such stream (404): check the path of the URL"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection is refused: check the port, and that the camera's RTSP is switched on"
+    return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"

@@ -190,7 +190,7 @@ def test_editors_know_the_short_name_of_a_captioner() -> None:
             6,
             'did you mean "sample"?',
         ),
-        ("version: 1\ncameras:\n  door:\n    url: x\n    masks: {}\n", 5, "unknown key"),
+        ("version: 1\ncameras:\n  door:\n    url: x\n    mask: {}\n", 5, "unknown key"),
         ("version: 1\ndefaults:\n  rtsp: {stall_timeout: 5}\ncameras:\n  a: {url: x}\n", 3, "5s, 500ms"),
         ("version: 1\ndefaults:\n  pairs: {sample: 2}\ncameras:\n  a: {url: x}\n", 3, "2/s or 30/m"),
         ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {lower: low}\n", 5, "auto, or a number"),
