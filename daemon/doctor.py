@@ -175,7 +175,7 @@ def _redis(configuration: Configuration | None) -> str | None:
 
     publisher = open_publisher(Secrets().reveal(url))
     try:
-        publisher.newest("doctor")
+        publisher.entry("doctor", "1-1")
     finally:
         publisher.close()
     return f"{redacted(url)} answers"

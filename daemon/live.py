@@ -27,6 +27,7 @@ from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan, camera_plans
 from daemon.publishing import Publishing
 from daemon.reload import read_again, refuse
+from daemon.retention import Retention, retention_options
 from daemon.secrets import Secrets
 from daemon.settings import Configuration
 from daemon.signals import Signals
@@ -34,7 +35,7 @@ from daemon.watch import ServiceWatch
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError
+from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.publisher import NO_SERVER, PublisherOptions, open_publisher
 from pipeline.record import RecordError
 
@@ -46,6 +47,12 @@ GRACE_S = 4.5
 
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
+
+SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
+"""A journal goes on in another file then; whole files are what retention deletes."""
+
+HELD = 10_000
+"""Narrations per camera that wait in memory for a disk that is full or read-only."""
 
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
@@ -76,6 +83,7 @@ class Daemon:
     queue: PairQueue
     narrating: NarratorThread
     publishing: Publishing
+    retention: Retention
     signals: Signals
     watch: ServiceWatch
     health: Health
@@ -156,10 +164,12 @@ def startup(
     if url == "embedded":
         url = resources.enter_context(EmbeddedServer()).url
         logger.info("embedded server at %s", url)
-    publisher = open_publisher(secrets.reveal(url), PublisherOptions(maxlen=configuration.redis.maxlen))
+    options = PublisherOptions(maxlen=configuration.redis.maxlen)
+    publisher = open_publisher(lambda: secrets.reveal(url), options)
     publishing = Publishing(journals, publisher, lambda: health.pulses.beat("publisher"))
     queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
+    retention = Retention(retention_options(configuration), journals, keeper.store)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
     daemon = Daemon(
@@ -171,6 +181,7 @@ def startup(
         queue=queue,
         narrating=narrating,
         publishing=publishing,
+        retention=retention,
         signals=signals,
         watch=watch,
         health=health,
@@ -183,6 +194,7 @@ def startup(
     metrics.watch(daemon)
     signals.watching()
     publishing.start()
+    retention.start()
     narrating.start()
     daemon.cameras.start()
     health.phase = Phase.OPENING
@@ -242,6 +254,7 @@ def shutdown(daemon: Daemon) -> bool:
     began = daemon.signals.stopped_at
     until = monotonic() + FINISH_S if began is None else began + GRACE_S
     daemon.cameras.stop()
+    daemon.retention.stop()
     daemon.queue.close()
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
     if held := daemon.queue.abandon():
@@ -275,7 +288,7 @@ def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
 
 
 def _journal(configuration: Configuration, camera: str) -> Journal:
-    return Journal(configuration.state / "journal", camera)
+    return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
 
 
 def _release(daemon: Daemon) -> None:

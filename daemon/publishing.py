@@ -4,37 +4,49 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.publisher import Publisher, PublisherError, StreamConflictError, drain
+from pipeline.publisher import Delivery, Publisher, PublisherError
 
-_RETRY_S = 10.0
+RENEW_S = 10.0
+"""How often a lease is renewed, a lost stream is looked for, and a server that refuses is asked again."""
+
+_SETTLE_S = 1.0
 _POLL_S = 0.05
+_TURN = 4096
+"""Records of one camera after which it is the next one's turn: leases must not run out meanwhile."""
 
 logger = logging.getLogger(__name__)
 
 
 class Publishing:
-    """Publishes what the journals hold, camera after camera.
+    """Publishes what the journals hold, camera after camera, and has them write what they had to hold.
 
-    A server that is away is waited for; one that refuses is asked again every ten seconds; a stream that
-    another writer has written to is left alone. The journal holds the narrations in any case.
+    A server that is away is waited for; one that refuses, and a stream that another writer has, are asked
+    again every ten seconds. The journal holds the narrations in any case.
 
     Args:
-        journals: by camera.
+        journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
+        beat: called whenever the thread has got on: the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
+        published: records, over all cameras.
     """
 
-    def __init__(self, journals: Mapping[str, Journal], publisher: Publisher) -> None:
+    def __init__(
+        self,
+        journals: Mapping[str, Journal],
+        publisher: Publisher,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
         self.errors: dict[str, str] = {}
         self.published = 0
-        self._journals, self._publisher = journals, publisher
-        self._given_up: set[str] = set()
+        self._journals, self._publisher, self._beat = journals, publisher, beat
+        self._deliveries: dict[str, _Turn] = {}
         self._more, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._crash: BaseException | None = None
@@ -78,42 +90,80 @@ class Publishing:
             self._publisher.close()
         return not self._pending(but=set())
 
-    def _pending(self, but: set[str]) -> bool:
-        """True where a journal, other than those of the cameras `but`, holds what is not published."""
-        return any(
-            next(journal.pending(), None) is not None
-            for camera, journal in list(self._journals.items())
-            if camera not in but
-        )
-
     def raise_crash(self) -> None:
         """Raise what ended the thread, if it was not asked to end."""
         if self._crash is not None:
             raise self._crash
 
+    def _pending(self, but: set[str]) -> bool:
+        """True where a journal, other than those of the cameras `but`, holds what is not published."""
+        return any(
+            _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
+        )
+
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                self._more.wait(_RETRY_S)
+                self._more.wait(_SETTLE_S)
                 self._more.clear()
-                for camera, journal in list(self._journals.items()):  # a reload adds and removes
+                self._beat()
+                journals = dict(self._journals)  # a reload adds and removes
+                for camera in set(self._deliveries) - set(journals):
+                    self._deliveries.pop(camera).release()
+                    self.errors.pop(camera, None)
+                for camera, journal in journals.items():
                     self._drain(camera, journal)
+            for turn in self._deliveries.values():
+                turn.release()
         except Exception as error:  # noqa: BLE001 - every thread's error reaches main
             self._crash = error
 
     def _drain(self, camera: str, journal: Journal) -> None:
-        if camera in self._given_up or self._stop.is_set():
+        turn = self._deliveries.get(camera)
+        if turn is None or turn.journal is not journal:
+            turn = self._deliveries[camera] = _Turn(
+                journal, Delivery(journal, self._publisher, beat=self._beat)
+            )
+        if journal.trouble:
+            journal.settle()
+        now = monotonic()
+        due = now - turn.asked_at >= RENEW_S
+        if self._stop.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
             return
+        turn.asked_at = now
         try:
-            self.published += drain(journal, self._publisher, self._stop)
-            self.errors.pop(camera, None)
-        except StreamConflictError as error:
-            self._given_up.add(camera)
-            self._tell(camera, f"{error}; this camera is journalled only")
+            count = turn.delivery.drain(self._stop, limit=_TURN)
         except (PublisherError, JournalError) as error:
             self._tell(camera, str(error))
+            return
+        self.published += count
+        if self.errors.pop(camera, None):
+            logger.warning("camera %s is published again", camera)
+        if count >= _TURN:
+            self._more.set()
 
     def _tell(self, camera: str, reason: str) -> None:
         if self.errors.get(camera) != reason:
             self.errors[camera] = reason
             logger.error("camera %s is not published: %s", camera, reason)
+
+
+class _Turn:
+    """One camera's delivery, and when the server was last asked."""
+
+    def __init__(self, journal: Journal, delivery: Delivery) -> None:
+        self.journal, self.delivery = journal, delivery
+        self.asked_at = float("-inf")
+
+    def release(self) -> None:
+        """Give up the lease while the server answers; else it runs out by itself."""
+        if self.delivery.away:
+            return
+        try:
+            self.delivery.release()
+        except PublisherError as error:
+            logger.info("camera %s: the lease runs out by itself: %s", self.journal.camera, error)
+
+
+def _unpublished(journal: Journal) -> bool:
+    return journal.end.seq > journal.published.seq

@@ -19,6 +19,7 @@ from daemon.values import (
     Seconds,
     SecondsOrNone,
     Share,
+    Size,
     Threshold,
 )
 
@@ -192,6 +193,16 @@ class RedisSettings(_Section):
     maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
 
 
+class RetentionSettings(_Section):
+    """How much is kept; what is not published never goes."""
+
+    age: Seconds | None = Field(
+        90 * 86400.0, description="journal segments written longer ago go, and the pictures they name"
+    )
+    size: Size | None = Field(None, description="journals and pictures of all cameras together; null: any")
+    free: Size | None = Field(10**9, description="what must stay free on the disk; null: nothing")
+
+
 class HttpSettings(_Section):
     """Where metrics and health are served."""
 
@@ -247,6 +258,7 @@ class Configuration(_Section):
     )
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()
+    retention: RetentionSettings = RetentionSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]

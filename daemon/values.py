@@ -15,6 +15,7 @@ from daemon.durations import (
     parse_duration,
     parse_rate,
 )
+from daemon.sizes import SIZE_PATTERN, format_size, parse_size
 
 Seconds = Annotated[
     float,
@@ -74,6 +75,13 @@ Listen = Annotated[
     BeforeValidator(_listen),
     PlainSerializer(_shown_listen),
     WithJsonSchema({"type": "string", "examples": ["127.0.0.1:9464"]}),
+]
+Size = Annotated[
+    int,
+    Field(gt=0),
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size),
+    WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN, "examples": ["10GB"]}),
 ]
 Side = Annotated[int, Field(ge=32, le=2048)]
 FrameSize = Annotated[tuple[Side, Side], BeforeValidator(_size)]

@@ -49,6 +49,9 @@ class Delivery:
         publisher: where to.
         options: see `DeliveryOptions`.
         beat: called whenever the server was asked, whatever it answered.
+
+    Attributes:
+        away: True while the server cannot be reached or takes no writes.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Delivery:
         beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
+        self.away = False
         self._writer = Writer(journal.camera, journal.writer)
         self._behind = journal.published.stream_id
         self._said = journal.published.seq  # the channel has heard of the records up to here
@@ -92,12 +96,14 @@ class Delivery:
             try:
                 self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
             except ServerAwayError as error:
+                self.away = True
                 self._beat()
                 stop.wait(away.pause_s(error))
                 continue
             except StreamMovedError as moved:
                 self._find(moved.last_id)
                 continue
+            self.away = False
             self._beat()
             away.over()
             if not batch.lines:

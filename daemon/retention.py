@@ -1,0 +1,188 @@
+"""What goes when: the oldest segments of the journals, and the pictures that only they name."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.settings import Configuration
+from pipeline.evidence import EvidenceStore, references
+from pipeline.journal import Journal, JournalError
+
+_EVERY_S = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOptions:
+    """How much is kept; None is no limit.
+
+    Attributes:
+        age_s: segments that were written last longer ago go.
+        size: bytes of journals and evidence together; beyond them the oldest segments go.
+        free: bytes that must stay free on the disk; below them the oldest segments go.
+    """
+
+    age_s: float | None = None
+    size: int | None = None
+    free: int | None = None
+
+
+def retention_options(configuration: Configuration) -> RetentionOptions:
+    """What the configuration says."""
+    settings = configuration.retention
+    return RetentionOptions(settings.age, settings.size, settings.free)
+
+
+class Retention:
+    """Deletes what is older, or more, than may be kept; in a thread of its own.
+
+    Nothing goes that is not published, and never the segment that is being written. Where that keeps more
+    than may be kept, it is counted and told.
+
+    Args:
+        options: see there.
+        journals: by camera; cameras may come and go while this runs.
+        evidence: the pictures; None where there are none.
+
+    Attributes:
+        segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
+        pictures, picture_bytes: what was deleted of evidence.
+        unpublished: cameras of which more would go if it were published.
+        runs: how often this looked.
+    """
+
+    def __init__(
+        self, options: RetentionOptions, journals: Mapping[str, Journal], evidence: EvidenceStore | None
+    ) -> None:
+        self.segments: Counter[tuple[str, str]] = Counter()
+        self.bytes: Counter[tuple[str, str]] = Counter()
+        self.pictures = self.picture_bytes = self.runs = 0
+        self.unpublished: frozenset[str] = frozenset()
+        self._options, self._journals, self._evidence = options, journals, evidence
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+
+    def start(self) -> None:
+        """Look now and then every minute."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, if it is not in the midst of deleting; that ends with the process."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(0.5)
+
+    def look(self) -> None:
+        """Delete what may go now.
+
+        Raises:
+            JournalError: a segment cannot be deleted.
+            OSError: the folders cannot be read or written.
+        """
+        kept: set[str] = set()
+        if self._options.age_s is not None:
+            self._delete_old(time.time() - self._options.age_s, kept)
+        for reason, too_much in (("size", self._too_large), ("free", self._too_full)):
+            while too_much() and not self._stop.is_set():
+                camera = self._oldest(kept)
+                if camera is None:
+                    break
+                if self._delete(camera, reason, kept):
+                    self._sweep()
+        if kept - self.unpublished:
+            logger.warning(
+                "more is kept than retention allows, for it is not published: %s", ", ".join(sorted(kept))
+            )
+        self.unpublished = frozenset(kept)
+        self.runs += 1
+
+    def _delete_old(self, before: float, kept: set[str]) -> None:
+        deleted = False
+        for camera in list(self._journals):
+            while camera not in kept and (written := self._written(camera)) is not None and written < before:
+                deleted |= self._delete(camera, "age", kept)
+        if deleted:
+            self._sweep()
+
+    def _oldest(self, but: set[str]) -> str | None:
+        """The camera whose oldest closed segment is the oldest of all."""
+        found = {camera: self._written(camera) for camera in list(self._journals) if camera not in but}
+        times = {camera: written for camera, written in found.items() if written is not None}
+        return min(times, key=times.__getitem__) if times else None
+
+    def _written(self, camera: str) -> float | None:
+        """When the camera's oldest closed segment was written last; footage may be much older."""
+        journal = self._journals.get(camera)
+        closed = journal.closed() if journal else []
+        try:
+            return closed[0].path.stat().st_mtime if closed else None
+        except FileNotFoundError:
+            return None
+
+    def _delete(self, camera: str, reason: str, kept: set[str]) -> bool:
+        journal = self._journals.get(camera)
+        closed = journal.closed() if journal else []
+        size = closed[0].size if closed else 0
+        if journal is None or not journal.delete_oldest():
+            kept.add(camera)
+            return False
+        self.segments[camera, reason] += 1
+        self.bytes[camera, reason] += size
+        logger.info("camera %s: a journal segment of %d bytes was deleted (%s)", camera, size, reason)
+        return True
+
+    def _sweep(self) -> None:
+        """Remove pictures that no journal names any more."""
+        journals = list(self._journals.values())
+        if self._evidence is None or any(journal.held for journal in journals):
+            return  # what is held in memory names pictures too
+        folders = {journal.folder for journal in journals}
+        named = {digest for folder in folders for digest in _named(folder)}
+        swept = self._evidence.sweep(named)
+        self.pictures += swept.files
+        self.picture_bytes += swept.bytes
+
+    def _too_large(self) -> bool:
+        if self._options.size is None:
+            return False
+        evidence = self._evidence.size().bytes if self._evidence else 0
+        return sum(journal.size for journal in list(self._journals.values())) + evidence > self._options.size
+
+    def _too_full(self) -> bool:
+        journal = next(iter(list(self._journals.values())), None)
+        if self._options.free is None or journal is None:
+            return False
+        return shutil.disk_usage(journal.folder).free < self._options.free
+
+    def _run(self) -> None:
+        told = ""
+        while not self._stop.is_set():
+            try:
+                self.look()
+                told = ""
+            except (JournalError, OSError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    logger.error("retention: %s", told)  # noqa: TRY400 - no bug of ours: its trace tells nothing
+            self._stop.wait(_EVERY_S)
+
+
+def _named(folder: Path) -> Iterator[str]:
+    """Digests of the pictures that the journals of a folder name, also those of cameras removed since."""
+    for path in folder.glob("*.jsonl"):
+        try:
+            with path.open("rb") as lines:
+                for line in lines:
+                    yield from references(line)
+        except FileNotFoundError:
+            # Renamed or deleted meanwhile; what is not counted here must not be swept.
+            yield from _named(folder)
+            return
