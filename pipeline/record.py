@@ -8,7 +8,6 @@ times have six decimals, so the same narration always gives the same bytes.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,10 +28,6 @@ _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
 _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
 _CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_PLAIN_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-_OTHER_IN_RFC8785 = re.compile(
-    rb"[:,\[]-?[0-9][0-9.]*(?:[eE]|(?<=\.0)[,}\]]|(?<=\.0000))|[:,\[]-0"
-)  # begins with one class of bytes: alternatives there took twenty times as long
 _HASH_MEMBER = re.compile(rb'"hash":"([0-9a-f]{64})",')
 
 
@@ -319,24 +314,6 @@ def hash_holds(line: bytes) -> bool:
         return False
     stated: bytes = found[0]
     return hashlib.sha256(_HASH_MEMBER.sub(b"", line)).hexdigest().encode() == stated
-
-
-def is_canonical(line: bytes) -> bool:
-    """True where `line` is canonical JSON (RFC 8785).
-
-    The encoder written in C gives the same bytes as RFC 8785 but for some spellings of numbers (our keys are
-    ASCII), and takes a sixth of the time; whatever could be such a number is decided by `rfc8785`.
-    Numbers beyond 2**53 - 1 are not distinguished; no field of a record may hold one.
-    """
-    try:
-        value = json.loads(line)
-        if line[:1] != b"{" or _OTHER_IN_RFC8785.search(line):
-            canonical: bytes = rfc8785.dumps(value)
-        else:
-            canonical = _PLAIN_JSON.encode(value).encode()
-    except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
-        return False
-    return canonical == line
 
 
 def json_schema() -> dict[str, Any]:

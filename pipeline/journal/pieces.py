@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline.canonical import is_canonical
 from pipeline.evidence import evidence_fault
 from pipeline.record import (
     ChainEnd,
@@ -17,7 +18,6 @@ from pipeline.record import (
     Record,
     RecordError,
     hash_holds,
-    is_canonical,
     parse_stream_id,
     read_record,
 )
@@ -103,8 +103,10 @@ def check(piece: Piece) -> Findings:
                 file.seek(piece.start - 1)
                 file.readline()
             proven: set[str] = set()
-            while file.tell() < piece.stop and (raw := file.readline()):
+            place = file.tell()
+            while place < piece.stop and (raw := file.readline()):
                 _add(findings, checked_record(raw), piece, proven)
+                place += len(raw)
     except RecordError as error:
         findings.fault = str(error)
     except OSError as error:

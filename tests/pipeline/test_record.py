@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.captioner import Sentence
+from pipeline.canonical import is_canonical
 from pipeline.changes import SceneEvent
 from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import (
@@ -19,7 +20,6 @@ from pipeline.record import (
     build_record,
     check_camera,
     hash_holds,
-    is_canonical,
     json_schema,
     next_stream_id,
     read_record,
