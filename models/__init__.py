@@ -58,6 +58,7 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
     "capt-dual-att": _in("duda_ablations", "CaptDualAtt"),
     "duda": _in("duda", "DUDA"),
     "spot-it": _in("spot_it", "SpotIt"),
+    "idc-pcl": _in("idc_pcl", "IDCPCL"),
 }
 """Every captioner by its name; call the value for its class."""
 

@@ -34,6 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "capt-dual-att": DUAL,
     "duda": DUAL | {"entropy_weight": 1e-2},
     "spot-it": {"features": 32, "hidden": 48, "dropout": 0.05, "rotation": 2.0, "attention": 8},
+    "idc-pcl": {"size": 24, "inner": 32, "heads": 2, "layers": 1, "dropout": 0.02},
 }
 PLACES = [
     [(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)],
