@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.distance import l2_rgb
-from pipeline.journal import Journal
+from pipeline.journal import Journal, JournalError
 from pipeline.limits import Limits, Verdict, joined
 from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair, candidate_pairs
@@ -26,6 +27,8 @@ from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
 from pipeline.stories import Stories
 from pipeline.thresholds import PairThresholds
+
+logger = logging.getLogger(__name__)
 
 _SLACK_S = 1.0  # a pair is on its way for longer than what it waits for
 
@@ -114,7 +117,7 @@ class Narrator:
             in the next record. With a merge window a record comes later: see `settle`.
 
         Raises:
-            JournalError: the journal cannot be written.
+            JournalError: the journal cannot be written; of a daemon the pairs are dropped then.
         """
         alike: dict[Manner, list[Proposed]] = {}
         for one in batch:
@@ -129,7 +132,7 @@ class Narrator:
             while looked_at:
                 self._make_room(looked_at[0][1])
                 self._follow(*looked_at.popleft())
-        finally:  # what is left where the journal cannot be written
+        finally:  # what is left of a replay whose journal cannot be written
             for _, pair, _ in looked_at:
                 self.accounts.drop(pair.after.camera, FAILED)
         return self._given_out()
@@ -204,9 +207,14 @@ class Narrator:
                 latency_ms=_latency_ms(narration, group.took_ms) if self._live else None,
                 evidence=self._keep(narration, pair),
             )
-        except BaseException:
+        except JournalError as error:
             self.accounts.drop(camera, FAILED, len(group.parts))
-            raise
+            self._suppressed[camera] += len(group.parts)
+            if not self._live:
+                raise
+            # A daemon goes on: the journal has held lines back for as long as it could, and may be well soon.
+            logger.error("%s: not told, neither written nor held: %s", camera, error)  # noqa: TRY400 - no bug
+            return
         self._suppressed.pop(camera, None)
         self.accounts.publish(camera, len(group.parts))
         self._written.append(Told(record, pair))

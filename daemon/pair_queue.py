@@ -68,11 +68,11 @@ class PairQueue:
             False where the queue was closed, or the camera removed: the thread should end.
         """
         with self._changed:
-            mine = self._pairs[camera]
+            mine = self._pairs.get(camera)
             self.accounts.propose(camera)
-            while wait and len(mine) >= self.capacity and not self._closed:  # it may be removed meanwhile
+            while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
                 self._changed.wait(_POLL_S)
-            if self._closed or self._pairs.get(camera) is not mine:
+            if mine is None or not self._takes(camera, mine):
                 self.accounts.drop(camera, ENDED if self._closed else REMOVED)
                 return False
             if len(mine) >= self.capacity:
@@ -171,6 +171,10 @@ class PairQueue:
         """True where the camera has ended and all its pairs were taken."""
         with self._changed:
             return camera in self._ended and not self._pairs[camera]
+
+    def _takes(self, camera: str, mine: deque[_Waiting]) -> bool:
+        """Neither closed, nor was the camera removed meanwhile."""
+        return not self._closed and self._pairs.get(camera) is mine
 
     def _held(self) -> int:
         return sum(map(len, self._pairs.values()))

@@ -101,10 +101,10 @@ class Limits:
         if not merged and self._full:
             self.dropped[Verdict.CAPPED] += len(narration.sentences)
             return narration, Verdict.CAPPED
-        self.dropped[Verdict.COOLDOWN] += len(narration.sentences) - len(kept)
         if self.options.cooldown_s is not None:
             self._told.update((self._kind(narration, sentence), now) for sentence in kept)
         if len(kept) < len(narration.sentences):
+            self.dropped[Verdict.COOLDOWN] += len(narration.sentences) - len(kept)
             narration = replace(narration, sentences=kept)
         if merged:
             return narration, Verdict.MERGED

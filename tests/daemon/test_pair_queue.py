@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from daemon.accounts import ENDED, NEWER_CAME, REMOVED, Account
 from daemon.pair_queue import PairQueue, Proposed
 
 
@@ -104,3 +106,92 @@ def test_closing_frees_who_waits() -> None:
     thread.join(5)
     assert answers == [False]
     assert queue.held == 1
+
+
+def late(batch: Sequence[Proposed]) -> list[Any]:
+    return [one.pair for one in batch if one.late]
+
+
+def test_where_pairs_wait_too_long_the_captioner_gets_the_newest() -> None:
+    queue = PairQueue(["slow", "calm"], capacity=8)
+    for number in range(5):
+        queue.put("slow", ("slow", number), wait=False, deadline_s=0.05)  # type: ignore[arg-type]
+    time.sleep(0.1)
+    queue.put("slow", ("slow", 5), wait=False, deadline_s=60)  # type: ignore[arg-type]
+    queue.put("calm", ("calm", 0), wait=False, deadline_s=60)  # type: ignore[arg-type]
+    batch = queue.take(2, 0.0)
+    assert late(batch) == [("slow", number) for number in range(5)]
+    assert sorted(plain(batch)[5:]) == [("calm", 0), ("slow", 5)]
+    assert queue.held == 0
+
+
+def test_the_newest_is_late_too_where_it_has_waited_too_long() -> None:
+    queue = PairQueue(["a"], capacity=8)
+    queue.put("a", ("a", 0), wait=False, deadline_s=0.01)  # type: ignore[arg-type]
+    time.sleep(0.05)
+    assert late(queue.take(8, 0.0)) == [("a", 0)]
+
+
+def test_nothing_is_late_without_a_deadline() -> None:
+    queue = PairQueue(["a"], capacity=8)
+    pairs(queue, "a", 0, 1)
+    time.sleep(0.05)
+    assert late(queue.take(8, 0.0)) == []
+
+
+def test_a_camera_that_is_removed_lets_its_thread_go_and_its_pairs_are_counted() -> None:
+    queue = PairQueue(["a", "b"], capacity=1)
+    pairs(queue, "a", 0)
+    answers: list[bool] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(queue.put("a", ("a", 1), wait=True))  # type: ignore[arg-type]
+    )
+    thread.start()
+    while queue.accounts.of("a").proposed < 2:
+        time.sleep(0.01)
+    queue.remove("a")
+    thread.join(30)
+    assert answers == [False]
+    assert queue.accounts.of("a") == Account(proposed=2, dropped=Counter({REMOVED: 2}))
+
+
+def test_what_nobody_took_before_the_end_is_counted() -> None:
+    queue = PairQueue(["a", "b"], capacity=4)
+    pairs(queue, "a", *range(6))
+    queue.close()
+    assert not queue.put("b", ("b", 0), wait=False)  # type: ignore[arg-type]
+    assert queue.abandon() == 4
+    assert queue.accounts.of("a").dropped == {NEWER_CAME: 2, ENDED: 4}
+    assert queue.accounts.of("b").dropped == {ENDED: 1}
+    assert queue.dropped == {"a": 6, "b": 1}
+
+
+def test_accounts_balance_at_any_moment() -> None:
+    cameras = ["a", "b", "c"]
+    queue = PairQueue(cameras, capacity=2)
+    accounts = queue.accounts
+    over = threading.Event()
+
+    def feed(camera: str) -> None:
+        for number in range(300):
+            queue.put(camera, (camera, number), wait=camera == "c")  # type: ignore[arg-type]
+        queue.end(camera)
+
+    def settle() -> None:
+        while not over.is_set():
+            for camera, number in plain(queue.take(5, 0.0, 0.01)):
+                accounts.publish(camera) if number % 2 else accounts.suppress(camera, "cooldown")
+
+    threads = [threading.Thread(target=feed, args=[camera]) for camera in cameras]
+    narrator = threading.Thread(target=settle)
+    for thread in (*threads, narrator):
+        thread.start()
+    while not all(map(queue.ended, cameras)):
+        assert all(account.balanced for account in accounts.by_camera().values())
+    over.set()
+    for thread in (*threads, narrator):
+        thread.join(30)
+    for camera in cameras:
+        account = accounts.of(camera)
+        assert (account.proposed, account.waiting, account.balanced) == (300, 0, True)
+    assert not accounts.of("c").dropped
