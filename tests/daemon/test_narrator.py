@@ -6,13 +6,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from daemon.narrator import Narrator
-from daemon.pair_queue import Proposed
+from daemon import narrator as module
+from daemon.accounts import ALONE, FAILED, MERGED, NOTHING_CHANGED, TOLD_ALREADY
+from daemon.narrator import Narrator, Told
+from daemon.pair_queue import PairQueue, Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
-from pipeline.journal import Journal, verify
+from pipeline.journal import Journal, JournalError, read_journal, verify
+from pipeline.limits import LimitOptions
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
@@ -77,3 +81,137 @@ def test_live_and_replay_tell_the_same_however_pairs_are_batched(
         (t.record.id, t.record.text, t.record.suppressed) for t in whole
     ]
     assert len(whole) == 4
+
+
+def limited(
+    captioner: Captioner, folder: Path, *, live: bool = False, **limits: float
+) -> tuple[PairQueue, Narrator]:
+    options = LimitOptions(**{"cooldown_s": None, "max_per_hour": None, **limits})  # type: ignore[arg-type]
+    queue = PairQueue(["room"], capacity=100)
+    journals = {"room": Journal(folder, "room", fsync=False)}
+    plan = CameraPlan("room", "room.mp4", limits=options)
+    return queue, Narrator(captioner, [plan], journals, live=live, accounts=queue.accounts)
+
+
+def told_of(queue: PairQueue, telling: Narrator, *pairs: Proposed) -> list[Told]:
+    """Puts pairs into the queue and narrates them; nothing is lost on the way."""
+    for each in pairs:
+        queue.put("room", each.pair, wait=False)
+    told = telling.tell(queue.take(len(pairs), 0.0))
+    assert queue.accounts.of("room").balanced
+    return told
+
+
+# A box that comes and goes all the time, so slowly that no story holds it together.
+FLOOD = [pair(60 * k, 60 * k + 4, GO if k % 2 else COME) for k in range(12)]
+
+
+def test_a_flood_is_capped_and_the_next_record_says_how_much_was_held_back(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    queue, telling = limited(captioner, tmp_path, max_per_hour=4)
+    told = told_of(queue, telling, *FLOOD)
+    assert [t.record.suppressed for t in told] == [0, 0, 0, 0]
+    (next_hour,) = told_of(queue, telling, pair(3600, 3604, COME))
+    assert next_hour.record.suppressed == 8
+    account = queue.accounts.of("room")
+    assert (account.proposed, account.waiting) == (13, 0)
+    assert (account.published, account.suppressed) == ({ALONE: 5}, {"hourly cap": 8})
+
+
+def test_a_cooldown_holds_back_what_is_of_one_kind(captioner: Captioner, tmp_path: Path) -> None:
+    queue, telling = limited(captioner, tmp_path, cooldown_s=300)
+    told = told_of(queue, telling, *FLOOD)
+    assert [(t.record.after.moment - START).total_seconds() for t in told] == [4, 64, 364, 424]
+    assert [t.record.suppressed for t in told] == [0, 0, 4, 0]
+    assert telling.dropped == {"cooldown": 8}
+
+
+def test_every_pair_has_one_fate(captioner: Captioner, tmp_path: Path) -> None:
+    queue, telling = limited(captioner, tmp_path, cooldown_s=30)
+    still = pair(70, 74, (False, False))
+    told_of(queue, telling, pair(0, 4, COME), pair(4, 8, COME), pair(60, 64, GO), still, pair(80, 84, GO))
+    account = queue.accounts.of("room")
+    assert account.published == {ALONE: 2}
+    assert account.suppressed == {TOLD_ALREADY: 1, NOTHING_CHANGED: 1, "cooldown": 1}
+    assert not account.dropped
+
+
+def test_what_follows_soon_is_one_record_from_its_first_frame_to_its_last(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    queue, telling = limited(captioner, tmp_path, merge_s=61)
+    told = told_of(queue, telling, *FLOOD[:5])
+    assert queue.accounts.of("room").waiting == 1  # the last one is held open
+    told += telling.finish()
+    assert [t.record.text for t in told] == [
+        "A box has appeared. The box is gone.",
+        "A box has appeared. The box is gone.",
+        "A box has appeared.",
+    ]
+    first = told[0]
+    assert (first.record.before.pts, first.record.after.pts) == (0, 64)
+    assert (first.pair.before.pts, first.pair.after.pts) == (0, 64)
+    assert queue.accounts.of("room").published == {ALONE: 3, MERGED: 2}
+    assert [r.seq for r in read_journal(tmp_path / "room.jsonl")] == [1, 2, 3]
+    assert verify([tmp_path]).ok
+
+
+def test_merged_or_limited_live_and_replay_tell_the_same(captioner: Captioner, tmp_path: Path) -> None:
+    limits = {"merge_s": 61.0, "cooldown_s": 150.0, "max_per_hour": 3}
+    queue, telling = limited(captioner, tmp_path / "replay", **limits)
+    whole = told_of(queue, telling, *FLOOD) + telling.finish()
+    queue, telling = limited(captioner, tmp_path / "live", live=True, **limits)
+    single = [t for each in FLOOD for t in (*told_of(queue, telling, each), *telling.settle())]
+    single += telling.finish()
+    members = [
+        [t.record.model_dump(exclude={"latency_ms", "prev", "hash"}) for t in told]
+        for told in (whole, single)
+    ]
+    assert members[0] == members[1]
+    assert len(whole) == 3
+
+
+def test_a_record_held_open_is_journalled_when_nothing_can_follow(
+    captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, telling = limited(captioner, tmp_path, live=True, merge_s=2)
+    assert told_of(queue, telling, pair(0, 4, COME)) == []
+    assert telling.settle() == []
+    monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
+    assert telling.settle(waiting={"room"}) == []  # its next pair is on its way
+    assert [t.record.text for t in telling.settle()] == ["A box has appeared."]
+    assert queue.accounts.of("room").waiting == 0
+
+
+def test_another_plan_does_not_forget_what_was_told(captioner: Captioner, tmp_path: Path) -> None:
+    queue, telling = limited(captioner, tmp_path, max_per_hour=1)
+    assert len(told_of(queue, telling, pair(0, 4, COME))) == 1
+    telling.add(CameraPlan("room", "room.mp4", limits=LimitOptions(cooldown_s=None, max_per_hour=2)))
+    assert len(told_of(queue, telling, *FLOOD[1:4])) == 1
+
+
+def test_late_pairs_are_marked_in_the_record(captioner: Captioner, tmp_path: Path) -> None:
+    telling = narrator(captioner, tmp_path)
+    late, timely = (Proposed(pair(t, t + 4, COME).pair, late=t == 0) for t in (0, 60))
+    told = telling.tell([late, timely])
+    assert [(t.record.text, t.record.fallback) for t in told] == [
+        ("Something has changed in the middle.", "late"),
+        ("A box has appeared.", None),
+    ]
+
+
+@pytest.mark.logs_errors
+def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    for live in (False, True):
+        queue, telling = limited(captioner, tmp_path / f"{live}", live=live)
+        telling._journals["room"].close()
+        if live:
+            assert told_of(queue, telling, *FLOOD[:3]) == []
+        else:
+            with pytest.raises(JournalError):
+                told_of(queue, telling, *FLOOD[:3])
+        account = queue.accounts.of("room")
+        assert (account.waiting, account.dropped, account.balanced) == (0, {FAILED: 3}, True)
