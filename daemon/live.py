@@ -31,6 +31,7 @@ from daemon.retention import Retention, retention_options
 from daemon.secrets import Secrets
 from daemon.settings import Configuration
 from daemon.signals import Signals
+from daemon.signing import JournalSigning, open_signing
 from daemon.watch import ServiceWatch
 from models import load_captioner
 from models.captioner import Captioner
@@ -84,6 +85,7 @@ class Daemon:
     narrating: NarratorThread
     publishing: Publishing
     retention: Retention
+    signing: JournalSigning
     signals: Signals
     watch: ServiceWatch
     health: Health
@@ -170,6 +172,7 @@ def startup(
     queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     retention = Retention(retention_options(configuration), journals, keeper.store)
+    signing = open_signing(configuration, secrets, journals)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
     daemon = Daemon(
@@ -182,6 +185,7 @@ def startup(
         narrating=narrating,
         publishing=publishing,
         retention=retention,
+        signing=signing,
         signals=signals,
         watch=watch,
         health=health,
@@ -195,6 +199,7 @@ def startup(
     signals.watching()
     publishing.start()
     retention.start()
+    signing.start()
     narrating.start()
     daemon.cameras.start()
     health.phase = Phase.OPENING
@@ -264,6 +269,7 @@ def shutdown(daemon: Daemon) -> bool:
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
+    daemon.signing.finish()
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
     return joined and narrated and not daemon.publishing.alive

@@ -203,6 +203,23 @@ class RetentionSettings(_Section):
     free: Size | None = Field(10**9, description="what must stay free on the disk; null: nothing")
 
 
+def _placeholder(text: str) -> str:
+    if not (text.startswith("${") and text.endswith("}")):
+        raise ValueError(
+            "write ${cred:NAME}, ${file:PATH} or ${env:NAME}: a key does not belong into this file"
+        )
+    return text
+
+
+class SigningSettings(_Section):
+    """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
+
+    key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
+        None, description="where the private key is, which `narrated keys` makes; absent: nothing is signed"
+    )
+    every: Seconds = Field(600.0, description="how often what was told since is signed; also at the end")
+
+
 class HttpSettings(_Section):
     """Where metrics and health are served."""
 
@@ -259,6 +276,7 @@ class Configuration(_Section):
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
+    signing: SigningSettings = SigningSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]

@@ -39,11 +39,19 @@ def check_config(
     secrets = Secrets()
     problems = []
     named = [(f"cameras.{name}.url", camera.url) for name, camera in configuration.cameras.items()]
-    for key, text in [*named, ("redis.url", configuration.redis.url or "")]:
+    named += [("redis.url", configuration.redis.url or ""), ("signing.key", configuration.signing.key or "")]
+    for key, text in named:
         try:
             secrets.reveal(text)
         except SecretError as error:
             problems.append(f"{config}: {key}: {error}")
+    if not problems and configuration.signing.key:
+        from pipeline.signing import SigningError, SigningKey  # noqa: PLC0415
+
+        try:
+            SigningKey(secrets.reveal(configuration.signing.key))
+        except SigningError as error:
+            problems.append(f"{config}: signing.key: {error}")
     if problems:
         raise ConfigurationError(problems)
     if json:
