@@ -149,10 +149,11 @@ class EfficientNetLite0(Encoder):
 
 
 class ResNet101Map(Encoder):
-    """The paper's encoder: the last block's 2048 channels, pooled adaptively to 14x14."""
+    """The DDLA paper's encoder: the last stage's 2048 channels, brought to 14x14."""
 
     name = "resnet101"
     channels = 2048
+    stages = 4
     mean: Tensor
     std: Tensor
 
@@ -175,10 +176,20 @@ class ResNet101Map(Encoder):
 
     def features(self, images: Tensor) -> Tensor:
         """The map, 2048 channels."""
-        return adaptive_avg_pool2d(self.trunk((images - self.mean) / self.std), (GRID, GRID))
+        return adaptive_avg_pool2d(self.trunk((images - self.mean) / self.std, self.stages), (GRID, GRID))
 
 
-ENCODERS: dict[str, type[Encoder]] = {"efficientnet_lite0": EfficientNetLite0, "resnet101": ResNet101Map}
+class ResNet101Stage3(ResNet101Map):
+    """DUDA's encoder: the third stage's 1024 channels, which are 14x14 at 224."""
+
+    name = "resnet101_stage3"
+    channels = 1024
+    stages = 3
+
+
+ENCODERS: dict[str, type[Encoder]] = {
+    encoder.name: encoder for encoder in (EfficientNetLite0, ResNet101Map, ResNet101Stage3)
+}
 """Every encoder by its name; each takes ``weights: Path | None``."""
 
 

@@ -55,10 +55,10 @@ class ResNet101(nn.Module):
             stage += [Bottleneck(channels, width, 1) for _ in range(blocks - 1)]
             self.add_module(f"layer{number}", nn.Sequential(*stage))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The last stage's map."""
+    def forward(self, x: Tensor, stages: int = len(STAGES)) -> Tensor:
+        """The map of the last stage, or of the given number of them: 256 x 2^(stages - 1) channels."""
         x = self.maxpool(torch.relu(self.bn1(self.conv1(x))))
-        for number in range(1, len(STAGES) + 1):
+        for number in range(1, stages + 1):
             x = self.get_submodule(f"layer{number}")(x)
         return x
 

@@ -13,8 +13,9 @@ Where the paper is silent, and departures:
   inside it keep the statistics of their pre-training. It sees 127.5 + D / 2, so that no difference is grey.
 * Each image is squeezed to half its width, so that D has the size that the encoder takes.
 * `halves`: v comes from the mean of the CNN's map over each half of D by itself. The paper, it seems, takes
-  one mean over all of it. Then which image came first is lost again, signed or not: to swap A and B is to swap
-  the halves of D, and the mean over a convolution's map hardly sees that. False does as the paper does.
+  one mean over all of it. Then which image came first is lost again, signed or not: to swap A and B is to
+  swap the halves of D, and the mean over a convolution's map hardly sees that (with EfficientNet-Lite0 a swap
+  moves it by a tenth of what the change itself does, by a fifth with halves). False does as the paper does.
 * Word vectors have the size of v, since both enter the same network.
 * Dropout of word vectors and of what the next word is predicted from.
 * A batch of one pair is normalised by the running statistics, its own are none.

@@ -69,7 +69,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
         "none",
         (
             r"no (?:\w+ )?(?:change|difference)s?",
-            r"nothing (?:\w+ ){0,2}(?:changed|changes|moved|moves|happened|different|new)",
+            r"nothing (?:\w+ ){0,2}(?:changed|changes|moved|moves|happened|modified|different|new)",
             r"(?:is|are|looks?|remains?|seems?|stays?) (?!not )(?:\w+ )?(?:the same|identical)$",
             r"unchanged",
             r"(?:has not|have not|did not|hasn't|haven't|didn't) (?:changed?|moved?)",

@@ -20,6 +20,9 @@ from train.features import Features, Progress, sample_features
 from train.samples import Sample, load_samples
 from train.truth import truth_of
 
+DISTRACTORS = frozenset({"distractor", "light", "nuisance", "shift", "view"})
+"""Kinds of samples (`Sample.kind`) in which nothing changed that is worth telling."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
@@ -118,14 +121,16 @@ def epoch_batches(
         chosen = [split.annotations[i] for i in order[start : start + size]]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
         pairs = split.features.batch([position for position, _ in chosen], whole=split.whole)
-        truth = truth_of([(split.samples[position], sentences) for position, sentences in chosen])
-        changed = torch.tensor([_tells_change(sentences) for _, sentences in chosen])
-        yield replace(pairs, truth=truth, changed=changed), tokens
+        told = [(split.samples[position], sentences) for position, sentences in chosen]
+        changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in told])
+        yield replace(pairs, truth=truth_of(told), changed=changed), tokens
 
 
-def _tells_change(sentences: Sequence[str]) -> bool:
-    """Whether any sentence of an annotation tells a change; of a distractor none does."""
-    return any(read(sentence).type != "none" for sentence in sentences)
+def _tells_change(sample: Sample, sentences: Sequence[str]) -> bool:
+    """Whether a pair is no distractor: by how it was made or else by what is said of it."""
+    if sample.kind in DISTRACTORS:
+        return False
+    return bool(sample.changes) or any(read(sentence).type != "none" for sentence in sentences)
 
 
 def prior_features(split: Split) -> Tensor:

@@ -114,6 +114,22 @@ def test_the_uniform_prior_is_uniform_fixed_and_ordered_by_area(
 
 
 @torch.no_grad()
+def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    captioner = DDLA(vocabulary, encoder, prior="uniform", features=12, words=10, hidden=16, attention=8)
+    places = [[(6 * i, 30, 40, 50), (120, 140, 30, 3 * i + 1), (150, 20, 60, 40)] for i in range(30)]
+    pairs = make_pairs(places)
+    one = DescribeOptions(sentences=1)
+    rows = captioner.told_rows(captioner.encode(pairs), pairs, one)
+    assert (rows // 3).tolist() == list(range(30)), "one row of each pair"
+    drawn = (rows % 3).bincount(minlength=3)
+    assert drawn.min() >= 4, "each cluster now and then"
+    alone = make_pairs(places[7:8])
+    assert captioner.told_rows(captioner.encode(alone), alone, one).tolist() == [rows[7] % 3]
+
+
+@torch.no_grad()
 def test_alignment_is_the_best_cluster(ddla: DDLA, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
     told = [[*TOLD[0]], TOLD[1][:1]]
