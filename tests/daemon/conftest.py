@@ -118,6 +118,13 @@ def other_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def busy_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """92 s; a box comes and goes on the left, three times in 80 s."""
+    visits = [(begin, begin + 4, LEFT) for begin in (4, 44, 84)]
+    return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", visits, seconds=92, rate=2)
+
+
+@pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer() as running:
         yield running
@@ -213,3 +220,11 @@ def start(tmp_path: Path, checkpoint: Path) -> Iterator[Callable[..., subprocess
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=10)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return int(unused.getsockname()[1])
