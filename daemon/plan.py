@@ -136,6 +136,11 @@ def camera_plan(
             colours=narrate.colours,
             depth=narrate.depth,
         ),
+        evidence=EvidenceOptions(
+            camera.evidence.keep,
+            "webp" if camera.evidence.format == "webp" else "jpg",
+            camera.evidence.quality,
+        ),
         limits=LimitOptions(narrate.merge or None, narrate.cooldown or None, narrate.max_per_hour)
         if limited
         else NO_LIMITS,

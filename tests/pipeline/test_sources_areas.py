@@ -1,0 +1,140 @@
+"""Privacy areas and masks: which pixels they cover, and that nothing of them is handed out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.changes import ChangeOptions, find_changes
+from pipeline.pairs import PairOptions, candidate_pairs
+from pipeline.sources import Clock, Frame, SourceOptions, covered, open_source, read_still
+from pipeline.thresholds import PairThresholds
+
+EVERY = SourceOptions(sample_hz=1000)
+LEFT_HALF = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
+TRIANGLE = ((0.1, 0.1), (0.6, 0.2), (0.3, 0.9))
+shares = st.floats(0, 1, width=32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(shares, shares), min_size=3, max_size=3), st.integers(4, 40), st.integers(4, 40))
+def test_every_pixel_that_a_triangle_touches_is_covered(corners, height, width):
+    mask = covered((tuple(corners),), (height, width))
+    weights = np.random.default_rng(0).dirichlet((0.5, 0.5, 0.5), 2000)
+    x, y = (weights @ np.array(corners)).T.clip(0, 1 - 1e-9)
+    assert mask[(y * height).astype(int), (x * width).astype(int)].all()
+
+
+def test_what_is_far_from_an_area_is_not_covered():
+    mask = covered((LEFT_HALF,), (100, 200))
+    assert mask[:, :100].all()
+    assert not mask[:, 104:].any()
+    assert covered((TRIANGLE, LEFT_HALF), (100, 200)).sum() >= mask.sum()
+    assert not covered((), (10, 10)).any()
+
+
+@pytest.mark.parametrize(
+    "area", [((0.1, 0.1), (0.2, 0.2)), ((0.1, 0.1), (0.2, 1.2), (0.3, 0.1)), ((-0.1, 0), (0, 1), (1, 1))]
+)
+@pytest.mark.parametrize("kind", ["privacy", "masks"])
+def test_an_area_that_is_none_is_refused(kind, area):
+    with pytest.raises(ValueError, match=rf"{kind}: (an area has|the corner)"):
+        SourceOptions(**{kind: (area,)})
+
+
+def black(frame, polygon):
+    """Whether all of a polygon is black in both the plane and the picture of a frame, and the rest is not."""
+    plane, image = frame.luma, frame.image
+    assert plane.mean() > 10
+    assert image.mean() > 10
+    return (
+        not plane[covered((polygon,), plane.shape)].any()
+        and not image[covered((polygon,), image.shape[:2])].any()
+    )
+
+
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv444p", "yuv420p10le"])
+def test_a_privacy_area_is_black_in_video(make_clip, pix_fmt):
+    path = make_clip(stamps=range(12), pix_fmt=pix_fmt)
+    with open_source(str(path), replace(EVERY, privacy=(TRIANGLE,))) as source:
+        frames = list(source)
+    assert all(black(frame, TRIANGLE) for frame in frames)
+    with open_source(str(path), EVERY) as source:
+        seen = list(source)
+    assert not any(black(frame, TRIANGLE) for frame in seen)
+    # Frames are predicted from one another: what is blackened is a copy, not the decoder's picture.
+    outside = ~covered((TRIANGLE,), frames[-1].image.shape[:2], 6)
+    assert np.array_equal(frames[-1].image[outside], seen[-1].image[outside])
+
+
+def test_a_privacy_area_is_black_in_pictures_that_are_rgb_already(make_clip):
+    path = make_clip("clip.mkv", stamps=range(4), codec="ffv1", pix_fmt="bgr0")
+    with open_source(str(path), replace(EVERY, privacy=(LEFT_HALF,))) as source:
+        assert all(black(frame, LEFT_HALF) for frame in source)
+
+
+def test_a_privacy_area_is_black_in_stills(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((60, 80, 3), 200, np.uint8))
+    options = SourceOptions(analysis_width=40, privacy=(LEFT_HALF,))
+    assert black(read_still(tmp_path / "a.png", options), LEFT_HALF)
+    with open_source(str(tmp_path), options) as source:
+        assert black(next(iter(source)), LEFT_HALF)
+
+
+def test_a_mask_is_black_where_frames_are_screened_and_visible_in_the_picture(make_clip):
+    with open_source(str(make_clip()), replace(EVERY, masks=(LEFT_HALF,))) as source:
+        frame = next(iter(source))
+    assert not frame.luma[:, : frame.luma.shape[1] // 2].any()
+    assert frame.image[:, :100].mean() > 50
+
+
+class _Still:
+    def __init__(self, image):
+        self._image = image
+
+    def rgb(self):
+        return self._image
+
+
+def frames_of(*images):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return [
+        Frame("yard", start + timedelta(seconds=5 * i), Clock.FILE, i, image[..., 1].copy(), _Still(image))
+        for i, image in enumerate(images)
+    ]
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (3, -2), (-2, 1)])
+def test_no_pixel_of_a_mask_is_in_a_cluster_and_none_counts(shift):
+    rng = np.random.default_rng(1)
+    ground = rng.integers(40, 90, (15, 20, 3), np.uint8).repeat(16, axis=0).repeat(16, axis=1)
+    before = ground.copy()
+    after = np.roll(ground, shift, axis=(1, 0))  # the camera shook
+    after[60:200, 40:158] = 250  # most of it in the mask
+    after[100:150, 220:280] = 250
+    for box in ((60, 200, 40, 158), (100, 150, 220, 280)):
+        assert not np.array_equal(
+            before[box[0] : box[1], box[2] : box[3]], after[box[0] : box[1], box[2] : box[3]]
+        )
+    mask = ((0.1, 0.2), (0.5, 0.2), (0.5, 0.9), (0.1, 0.9))
+    options = ChangeOptions(size=(240, 320), eps=3, min_samples=5)
+    outcome = {}
+    for masks in ((), (mask,)):
+        pair = next(candidate_pairs(frames_of(before, after), PairThresholds(), PairOptions(masks=masks)))
+        outcome[masks] = pair.l2, find_changes([pair], options)[0].clusters
+    inside = covered((mask,), options.size)
+    l2, clusters = outcome[(mask,)]
+    assert clusters
+    assert not any((cluster.mask & inside).any() for cluster in clusters)
+    assert any((cluster.mask & inside).any() for cluster in outcome[()][1])
+    assert l2 < outcome[()][0]
+    hidden = before.copy()
+    hidden[covered((mask,), options.size)] = 7
+    pair = next(candidate_pairs(frames_of(hidden, after), PairThresholds(), PairOptions(masks=(mask,))))
+    assert pair.l2 == l2
