@@ -211,3 +211,21 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
     assert "\x1b" not in out
     assert b"A box has appeared" not in shown
     assert b"told" in shown
+
+
+def test_replay_tells_everything_unless_limits_are_asked_for(
+    narrated: Run, busy_clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ncameras: {room: {url: x, narrate: {cooldown: 1m}}}\n")
+    arguments = ["replay", busy_clip, "-c", config, "--camera", "room", "--captioner-file", checkpoint]
+    arguments += ["--json", "--no-evidence"]
+    every = [read_record(line) for line in narrated(*arguments).out.splitlines()]
+    assert [record.suppressed for record in every] == [0] * 6
+    done = narrated(*arguments, "--limits", "--out", tmp_path / "out")
+    limited = [read_record(line) for line in done.out.splitlines()]
+    assert [record.id for record in limited] == [every[k].id for k in (0, 1, 4, 5)]
+    assert [record.suppressed for record in limited] == [0, 0, 2, 0]
+    assert limited[0].config_sha256 != every[0].config_sha256
+    assert "cooldown 2" in (tmp_path / "out" / "report.html").read_text()
+    assert narrated(*arguments, "--limits").out == done.out
