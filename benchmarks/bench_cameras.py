@@ -1,0 +1,264 @@
+"""What live cameras cost: share of a core, memory, time to READY, and how late a narration comes.
+
+    python benchmarks/bench_cameras.py [--cameras 1,4,8] [--seconds 60] [--clip FILE]
+
+Real footage is coded anew as 1920x1080, 15 frames a second, 2 Mbit/s, a keyframe every two seconds, and
+played by an RTSP server on the loopback interface (Debian's GstRtspServer). The peers are Motion, with
+detection on and nothing written, and the floor: PyAV decoding every frame of the same streams in as many
+threads. Each is measured after a minute of warming up (`--settle`). Lateness is from the camera's clock
+(RTCP, the after frame) to the arrival of its record at a subscriber of the Redis stream: the acknowledged
+XADD lies before it, the captioner's time within it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import av
+import redis
+import yaml
+
+from daemon.embedded import EmbeddedServer
+
+CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
+SERVER = Path(__file__).with_name("file_server.py")
+SYSTEM_PYTHON = "/usr/bin/python3"
+RATE, WIDTH, HEIGHT, CODED_S, PLAYED_S = 15, 1920, 1080, 40, 900
+TICKS = os.sysconf("SC_CLK_TCK")
+FLOOR = """
+import av, sys, threading
+def read(url):
+    with av.open(url, options={"rtsp_transport": "tcp"}) as container:
+        container.streams.video[0].codec_context.thread_count = 1
+        for _ in container.decode(video=0): pass
+for url in sys.argv[1:]: threading.Thread(target=read, args=(url,)).start()
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Share of a core per camera, and resident memory in MB of the whole."""
+
+    name: str
+    cores: float
+    memory_mb: float
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cameras", default="1,4,8")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--settle", type=float, default=60)
+    parser.add_argument("--clip", type=Path, default=CLIP)
+    chosen = parser.parse_args()
+    if not chosen.clip.exists():
+        sys.exit(f"{chosen.clip} is not there: give --clip FILE")
+    with tempfile.TemporaryDirectory() as scratch:
+        film = coded(chosen.clip, Path(scratch) / "film.mp4")
+        print("| cameras | what | % of a core per camera | ratio to decoding | MB |\n|---|---|---|---|---|")
+        late: dict[int, list[float]] = {}
+        ready: dict[int, float] = {}
+        for number in map(int, chosen.cameras.split(",")):
+            with served(film, number) as urls:
+                folder = Path(scratch) / str(number)
+                folder.mkdir()
+                floor = decoding(urls, chosen)
+                rows = [floor, *motion(urls, folder, chosen)]
+                for idle in (False, True):
+                    cost, lateness, ready_s = narrated(urls, folder / f"idle-{idle}", chosen, idle=idle)
+                    rows.append(cost)
+                    if not idle:
+                        late[number], ready[number] = lateness, ready_s
+                for row in rows:
+                    ratio = row.cores / floor.cores
+                    print(
+                        f"| {number} | {row.name} | {100 * row.cores / number:.1f} | {ratio:.2f} "
+                        f"| {row.memory_mb:.0f} |",
+                        flush=True,
+                    )
+    print("\n| cameras | start to READY | narrations | camera's clock to subscriber p50 | p95 | p99 |")
+    print("|---|---|---|---|---|---|")
+    for number, each in late.items():
+        shown = " | ".join(f"{q:.2f} s" for q in quantiles(each)) if each else "- | - | -"
+        print(f"| {number} | {ready[number]:.1f} s | {len(each)} | {shown} |")
+
+
+def coded(clip: Path, film: Path) -> Path:
+    """The clip as a camera would send it, over and over, as MP4."""
+    pictures = []
+    with av.open(str(clip)) as source:
+        for frame in source.decode(video=0):
+            pictures.append(frame.reformat(WIDTH, HEIGHT, "yuv420p"))
+            if len(pictures) == CODED_S * RATE:
+                break
+    with av.open(str(film), "w") as out:
+        options = {"preset": "veryfast", "g": str(2 * RATE), "bf": "0", "maxrate": "2M", "bufsize": "2M"}
+        stream = out.add_stream("libx264", rate=RATE, options=options)
+        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 2_000_000
+        packets = []
+        for index, picture in enumerate(pictures):
+            picture.pts, picture.time_base = index, stream.codec_context.time_base
+            packets += [bytes(p) for p in stream.encode(picture)]
+        packets += [bytes(p) for p in stream.encode(None)]
+        for index in range(PLAYED_S * RATE):
+            packet = av.Packet(packets[index % len(packets)])
+            packet.pts = packet.dts = index
+            packet.time_base, packet.stream = stream.codec_context.time_base, stream
+            packet.is_keyframe = index % len(packets) % (2 * RATE) == 0
+            out.mux(packet)
+    return film
+
+
+@contextmanager
+def served(film: Path, number: int) -> Iterator[list[str]]:
+    """The film as so many cameras."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [SYSTEM_PYTHON, str(SERVER), str(port), *[str(film)] * number]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            if not server.stdout or server.stdout.readline().strip() != "ready":
+                sys.exit("GstRtspServer does not start: see .ci/run for Debian's packages")
+            yield [f"rtsp://127.0.0.1:{port}/{k}" for k in range(1, number + 1)]
+        finally:
+            server.kill()
+
+
+def decoding(urls: Sequence[str], chosen: argparse.Namespace) -> Cost:
+    """The floor."""
+    with running([sys.executable, "-c", FLOOR, *urls]) as process:
+        return Cost("PyAV, decode only", *measured(process, chosen))
+
+
+def motion(urls: Sequence[str], folder: Path, chosen: argparse.Namespace) -> list[Cost]:
+    """Motion, where it is installed."""
+    program = shutil.which("motion")
+    if program is None:
+        return []
+    common = "daemon off\nwebcontrol_port 0\nstream_port 0\nlog_level 4\n"
+    for number, url in enumerate(urls, start=1):
+        (folder / f"{number}.conf").write_text(
+            f"camera_id {number}\nnetcam_url {url}\nwidth {WIDTH}\nheight {HEIGHT}\nframerate {RATE}\n"
+            f"movie_output off\npicture_output off\ntarget_dir {folder}\nstream_port 0\n"
+        )
+        common += f"camera {folder / f'{number}.conf'}\n"
+    (folder / "motion.conf").write_text(common)
+    with running([program, "-n", "-c", str(folder / "motion.conf")]) as process:
+        return [Cost("Motion", *measured(process, chosen))]
+
+
+def narrated(
+    urls: Sequence[str], folder: Path, chosen: argparse.Namespace, *, idle: bool
+) -> tuple[Cost, list[float], float]:
+    """`narrated run`; what it costs, how late its narrations came, and seconds from its start to READY."""
+    folder.mkdir()
+    with EmbeddedServer() as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        notices.bind(str(folder / "notify"))
+        notices.settimeout(120)
+        settings = {
+            "version": 1,
+            "state": str(folder / "state"),
+            "redis": {"url": server.url},
+            "defaults": {"rtsp": {"idle_keyframes": idle}},
+            "cameras": {f"camera_{k}": {"url": url} for k, url in enumerate(urls, start=1)},
+        }
+        (folder / "narrated.yaml").write_text(yaml.safe_dump(settings))
+        command = [
+            str(Path(sys.executable).with_name("narrated")),
+            "run",
+            "-c",
+            str(folder / "narrated.yaml"),
+        ]
+        began = time.monotonic()
+        environment = {**os.environ, "NOTIFY_SOCKET": str(folder / "notify")}
+        with running(command, environment) as process:
+            while b"READY=1" not in notices.recv(4096):
+                pass
+            ready_s = time.monotonic() - began
+            late: list[float] = []
+            stop = threading.Event()
+            listener = threading.Thread(target=listen, args=(server.url, len(urls), late, stop))
+            listener.start()
+            cost = Cost("narrated, keyframes while idle" if idle else "narrated", *measured(process, chosen))
+            stop.set()
+            listener.join()
+        return cost, late, ready_s
+
+
+def listen(url: str, cameras: int, late: list[float], stop: threading.Event) -> None:
+    """Note how long after its capture each narration arrives."""
+    client = redis.Redis.from_url(url, decode_responses=True)
+    newest = {f"narrated:{{camera_{k}}}:changes": "$" for k in range(1, cameras + 1)}
+    while not stop.is_set():
+        for key, entries in client.xread(newest, block=200) or []:  # type: ignore[union-attr]
+            now = datetime.now(UTC)
+            for name, fields in entries:
+                newest[key] = name
+                record = json.loads(fields["json"])
+                late.append((now - datetime.fromisoformat(record["after"]["time"])).total_seconds())
+
+
+@contextmanager
+def running(
+    command: Sequence[str], environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program, silent, ended at the end."""
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def measured(process: subprocess.Popen[bytes], chosen: argparse.Namespace) -> tuple[float, float]:
+    """Cores used over `--seconds` after `--settle` seconds, and resident memory in MB at the end."""
+    time.sleep(chosen.settle)
+    before, began = cpu_s(process.pid), time.monotonic()
+    time.sleep(chosen.seconds)
+    used = (cpu_s(process.pid) - before) / (time.monotonic() - began)
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return used, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def quantiles(values: Sequence[float]) -> list[float]:
+    """Median, 95th and 99th percentile."""
+    if len(values) == 1:
+        return [values[0]] * 3
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return [cuts[49], cuts[94], cuts[98]]
+
+
+if __name__ == "__main__":
+    main()
