@@ -28,6 +28,7 @@ _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
 _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
 _CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_SEGMENT = re.compile(r"\.[0-9]{12}$")
 _HASH_MEMBER = re.compile(rb'"hash":"([0-9a-f]{64})",')
 
 
@@ -46,6 +47,8 @@ def check_camera(name: str) -> str:
             f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
             "the first a letter, a digit or _ (it becomes a file name and a Redis key)"
         )
+    if _SEGMENT.search(name):
+        raise RecordError(f"the camera name {name!r} cannot be used: files of full journal segments end so")
     return name
 
 

@@ -377,13 +377,15 @@ class Journal:
                         yield raw, segment, offset
             with self._lock:
                 if segment >= self._file.first:
-                    held = list(self._held) if offset == self._file.size else []
+                    held = list(self._held) if offset >= self._file.size else []
+                    end = self._file.size
                     break
                 segment = min(each.first for each in self._file.segments if each.first > segment)
                 offset = 0
         for raw in held:
-            offset += len(raw)
-            yield raw, segment, offset
+            end += len(raw)
+            if end > offset:
+                yield raw, segment, end
 
     def _whole(self, segment: int) -> int:
         """Bytes of whole lines in a segment."""
