@@ -20,6 +20,10 @@ PLACED = frozenset({"schema", "seq", "stream_id", "prev", "hash"})
 TIMED = frozenset({"latency_ms"})
 """Members that differ from run to run."""
 
+CONFIGURED = frozenset({"config_sha256"})
+"""Told once for a camera: where ids are equal, what decides the text is equal, and only limits differ."""
+
+_APART = PLACED | TIMED | CONFIGURED
 _STAMPS = frozenset({"id", "clock"})
 _SHOWN = 120
 
@@ -65,6 +69,7 @@ class _Place:
     offset: int
     told: bytes
     id: str
+    config: str
     frames: tuple[str, str]
 
     def read(self) -> Record:
@@ -97,6 +102,7 @@ def compare(journal: Path, other: Path) -> Comparison:
     for camera in shared:
         found = list(_differences(mine[camera], theirs[camera], (journal, other)))
         same[camera] = sum(reason is None for _, reason in found)
+        differences += _configured(camera, mine[camera], theirs[camera], other)
         differences += [Difference(camera, place.id, reason) for place, reason in found if reason is not None]
     return Comparison(same, tuple(differences), tuple(sorted(mine.keys() ^ theirs.keys())))
 
@@ -125,11 +131,29 @@ def _differences(
             yield place, f"only in {names[1]}: {_short(place.read().text)}"
 
 
+def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Path) -> list[Difference]:
+    """Whether the two held back by the same limits."""
+    configs = {place.id: place.config for place in theirs}
+    others = [place for place in mine if configs.get(place.id, place.config) != place.config]
+    if not others:
+        return []
+    first = others[0]
+    return [
+        Difference(
+            camera,
+            "",
+            f"other limits on what is told (replay with --limits?): config_sha256 is {first.config}, "
+            f"in {name} {configs[first.id]}; {len(others)} records",
+        )
+    ]
+
+
 def _reason(mine: Record, theirs: Record, name: Path) -> str | None:
     """What differs in two records that belong together."""
     ours, others = _told(mine), _told(theirs)
     if mine.id != theirs.id:
         ours, others = _timeless(ours), _timeless(others)
+        ours["config_sha256"], others["config_sha256"] = mine.config_sha256, theirs.config_sha256
     if not (mine.evidence and theirs.evidence):
         ours.pop("evidence", None)
         others.pop("evidence", None)
@@ -142,7 +166,7 @@ def _reason(mine: Record, theirs: Record, name: Path) -> str | None:
 
 def _told(record: Record) -> dict[str, Any]:
     members = record.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {key: value for key, value in members.items() if key not in PLACED | TIMED}
+    return {key: value for key, value in members.items() if key not in _APART}
 
 
 def _timeless(members: dict[str, Any]) -> dict[str, Any]:
@@ -171,6 +195,7 @@ def _index(path: Path) -> dict[str, list[_Place]]:
                             offset,
                             hashlib.sha256(rfc8785.dumps(_told(record))).digest(),
                             record.id,
+                            record.config_sha256,
                             (record.before.sha256, record.after.sha256),
                         )
                         found.setdefault(record.camera, []).append(place)

@@ -318,6 +318,14 @@ class TestComparing:
         (difference,) = compare(*self.both(tmp_path, chain(live), chain(later))).differences
         assert "config_sha256" in difference.reason
 
+    def test_other_limits_are_told_once(self, tmp_path: Path) -> None:
+        limited = [replace(narration(s), settings_sha256="e" * 64) for s in range(3)]
+        comparison = compare(*self.both(tmp_path, chain(map(narration, range(3))), chain(limited)))
+        assert comparison.same == {"yard": 3}
+        (difference,) = comparison.differences
+        assert "--limits" in difference.reason
+        assert "3 records" in difference.reason
+
     def test_pictures_count_where_both_have_them(self, tmp_path: Path) -> None:
         one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
         plain = chain([narration()])
