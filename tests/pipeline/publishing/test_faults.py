@@ -276,12 +276,12 @@ def test_a_wrong_password_is_told_and_a_right_one_works(
 
 
 def test_away_for_long(any_server, journal, narration, background, on_stream, caplog):
-    """Ten minutes, a hundred times as fast: pauses of 50 ms for 5 s, and an away time of 6 s for 600 s."""
-    with background(journal, any_server.url, timeout_s=1, longest_wait_s=0.05) as running:
+    """Ten minutes, two hundred times as fast: pauses of 25 ms for 5 s, and 3 s away for 600 s."""
+    with background(journal, any_server.url, timeout_s=1, longest_wait_s=0.025) as running:
         journal.append(narration(0))
         until(settled(journal))
         any_server.stop(signal.SIGKILL)
-        end, second = time.monotonic() + 6, 0
+        end, second = time.monotonic() + 3, 0
         while time.monotonic() < end:
             second += 1
             journal.append(narration(second))

@@ -1,0 +1,77 @@
+"""A writer that is killed again and again while it journals and publishes; run as a process without torch.
+
+Arguments: folder of the journal, URL of the server, times to be killed, seed. Each life appends and publishes
+in two threads, in small segments, until SIGKILL comes at a moment drawn by chance. Prints how many lives
+there were and how many records the last one found.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from plain_narration import narration
+
+from pipeline.journal import Journal, SegmentLimits
+from pipeline.publisher import Delivery, PublisherOptions, open_publisher
+from pipeline.publisher.stream import RedisPublisher  # once, or every life would spend most of itself on it
+
+LIMITS = SegmentLimits(bytes=20_000)
+
+
+def live(folder: Path, url: str, alive: int) -> None:
+    """Append and publish until the process is killed."""
+    stop, more = threading.Event(), threading.Event()
+    with Journal(folder, "yard", fsync=False, limits=LIMITS) as journal:
+        delivery = Delivery(journal, RedisPublisher(lambda: url, PublisherOptions()))
+
+        def publish() -> None:
+            while True:
+                delivery.drain(stop)
+                more.wait(0.001)
+                more.clear()
+
+        threading.Thread(target=publish, daemon=True).start()
+        os.write(alive, b"+")
+        while True:
+            journal.append(narration(journal.end.seq))
+            more.set()
+            if journal.end.seq % 7 == 0:
+                time.sleep(0.0005)
+
+
+def main() -> None:
+    """Live and die."""
+    folder, url, times, chance = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), random.Random(sys.argv[4])
+    for _ in range(times):
+        reading, alive = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            try:
+                live(folder, url, alive)
+            finally:
+                os._exit(9)  # only where something went wrong; the trace stands above
+        os.close(alive)
+        # Half of the deaths come in the midst of opening, which is when a torn line is cut off.
+        if chance.random() < 0.5:
+            os.read(reading, 1)
+        time.sleep(chance.uniform(0, 0.012))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        os.close(reading)
+        if not os.WIFSIGNALED(status):
+            sys.exit("a life ended by itself")
+    with Journal(folder, "yard", limits=LIMITS) as journal:
+        delivery = Delivery(journal, open_publisher(url))
+        delivery.drain(threading.Event())
+        sys.stdout.write(f"{times} {journal.end.seq}\n")
+
+
+if __name__ == "__main__":
+    main()

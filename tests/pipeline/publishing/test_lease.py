@@ -1,0 +1,110 @@
+"""One writer per stream: the second waits, says so, and takes over where the first is gone."""
+
+import threading
+import time
+
+import pytest
+
+from pipeline.journal import Journal
+from pipeline.publisher import NO_ENTRY, LeaseHeldError, Writer, lease_key
+
+LEASE = lease_key("yard")
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A second journal of the same camera name, as on another machine."""
+    with Journal(tmp_path / "other", "yard", fsync=False) as opened:
+        yield opened
+
+
+def test_a_second_writer_waits_and_says_who_writes(
+    server, client, journal, other, narration, deliver, on_stream
+):
+    stop = threading.Event()
+    first, second = deliver(journal, server.url), deliver(other, server.url)
+    record = journal.append(narration(0))
+    first.drain(stop)
+    other.append(narration(1))
+    with pytest.raises(LeaseHeldError, match=r"is written by another daemon \(.+\); stop that one"):
+        second.drain(stop)
+    assert on_stream(server) == [record]
+    assert client.get(LEASE).partition("@")[0] == journal.writer != other.writer
+    first.release()
+    assert client.get(LEASE) is None
+    assert second.drain(stop) == 1
+    assert [each.id for each in on_stream(server)] == ["yard-0", "yard-1"]
+
+
+def test_a_lease_runs_out(server, client, journal, other, narration, deliver):
+    stop = threading.Event()
+    first, second = (deliver(each, server.url, lease_s=0.3) for each in (journal, other))
+    journal.append(narration(0))
+    first.drain(stop)
+    assert 0 < client.pttl(LEASE) <= 300
+    other.append(narration(1))
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            assert second.drain(stop) == 1
+            break
+        except LeaseHeldError:
+            time.sleep(0.05)
+    with pytest.raises(LeaseHeldError):
+        first.drain(stop)
+
+
+def test_asking_with_nothing_to_publish_renews_it(server, client, journal, narration, deliver):
+    stop, delivery = threading.Event(), deliver(journal, server.url)
+    journal.append(narration(0))
+    delivery.drain(stop)
+    client.pexpire(LEASE, 500)
+    assert delivery.drain(stop) == 0
+    assert client.pttl(LEASE) > 1000
+
+
+def test_the_next_run_on_the_same_journal_need_not_wait(any_server, tmp_path, narration, deliver, on_stream):
+    """After SIGKILL the lease still stands."""
+    for second in range(3):
+        with Journal(tmp_path, "yard", fsync=False) as journal:
+            journal.append(narration(second))
+            assert deliver(journal, any_server.url).drain(threading.Event()) == 1
+    assert len(on_stream(any_server)) == 3
+
+
+def test_only_the_holder_gives_it_up(any_server, client, journal, narration, publish_to):
+    publisher = publish_to(any_server.url)
+    mine, theirs = Writer("yard", "0" * 32), Writer("yard", "1" * 32)
+    publisher.publish(mine, [], NO_ENTRY)
+    publisher.release(theirs)
+    assert client.exists(LEASE)
+    publisher.release(mine)
+    publisher.release(mine)
+    assert not client.exists(LEASE)
+
+
+def test_two_writers_at_once_never_mix(any_server, journal, other, narration, deliver, on_stream):
+    """Both publish as fast as they can while leases run out within milliseconds."""
+    stop, failures = threading.Event(), []
+
+    def write(each, offset):
+        delivery = deliver(each, any_server.url, lease_s=0.005, batch=5)
+        for second in range(60):
+            each.append(narration(offset + second))
+            try:
+                delivery.drain(stop)
+            except Exception as error:  # noqa: BLE001 - what it may be is asserted below
+                failures.append(type(error).__name__)
+            time.sleep(0.002)
+
+    threads = [threading.Thread(target=write, args=a) for a in ((journal, 0), (other, 0.5))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(failures) <= {"LeaseHeldError", "StreamConflictError"}
+    for each in (journal, other):  # of each journal the stream holds a part, whole and in order
+        mine = [record.seq for record in each]
+        on_it = [r.seq for r in on_stream(any_server) if r in list(each)]
+        assert on_it == [seq for seq in mine if seq in on_it]
+        assert len(on_it) == len(set(on_it))
