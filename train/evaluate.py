@@ -84,8 +84,8 @@ class Evaluation:
         alignment: None where no sample knows its boxes or the captioner aligns nothing.
         trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
         human: one annotator's first sentence against the others', on the pairs that have several annotators.
-        without_clusters: pairs in which nothing differs; nothing is said about them,
-            but by a captioner that sees pairs as a whole.
+        without_clusters: pairs in which nothing differs; nothing is said about them. 0 for a
+            captioner that sees pairs as a whole.
     """
 
     single: TextScores
@@ -130,9 +130,6 @@ def evaluate(
         split: at least one pair.
         training: sentences of the training pairs, for the trivial rows.
         options: how words are sought, and how many sentences are told when the number is its own choice.
-
-    Raises:
-        MissingScorersError: pycocoevalcap is not installed.
     """
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options)
@@ -150,7 +147,7 @@ def evaluate(
         alignment=_alignment(captioner, split),
         trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
         human=_human(split.samples),
-        without_clusters=int((split.features.counts == 0).sum()),
+        without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
     )
 
 
