@@ -29,7 +29,6 @@ from train.evaluate import described
 from train.loop import TrainError, TrainOptions, train
 from train.recipe import TEST_FOOTAGE, ComposeOptions
 from train.runs import QUIET, Telling, trained_changes
-from train.scores import text_scores
 from train.verdicts import judge
 
 LAST_PART = 0.25
@@ -136,11 +135,10 @@ def adapt(options: AdaptOptions, *, command: str = "", telling: Telling = QUIET)
 
     Raises:
         TrainError: not a grounded captioner, too little movement in the footage, or it cannot be written.
-        CheckpointError, FootageError, TeacherError, SampleError, FeatureError, MissingScorersError: see
+        CheckpointError, FootageError, TeacherError, SampleError, FeatureError: see
             their modules.
     """
     captioner = _grounded(options)
-    text_scores(["a"], [["a"]])  # missing scorers must be told now, not after the first epoch
     with tempfile.TemporaryDirectory(prefix="narrated-adapt-") as scratch:
         folder = Path(scratch) / "pairs"
         report = compose(_compose_options(options, captioner, folder), telling.count)

@@ -21,10 +21,10 @@ from train.config import ConfigError, load_config
 from train.dataset_commands import generate
 from train.features import FeatureError
 from train.loop import TrainError
+from train.metrics.authority import MissingScorersError
 from train.runs import evaluate_on_folder, train_on_folder
 from train.samples import SampleError, load_samples
 from train.scenes import FootageError
-from train.scores import MissingScorersError
 from train.tables import score_table, statistics_table, truth_lines
 from train.teacher import TeacherError
 from train.terminal import progress_counts, training_progress

@@ -20,7 +20,6 @@ from train.config import TrainConfig, build_captioner, build_encoder, build_obje
 from train.evaluate import Evaluation, evaluate
 from train.loop import OnBatch, Point, Trained, TrainError, state_path, train
 from train.samples import Sample, load_samples
-from train.scores import text_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def train_on_folder(
         telling: who is told how far it is.
 
     Raises:
-        SampleError, FeatureError, ConfigError, TrainError, MissingScorersError: see their modules.
+        SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
     options, changes = config.train_options(), config.change_options()
     training_samples = _checked(data, out, telling, resume=resume)
@@ -168,7 +167,6 @@ def _checked(data: Path, out: Path, telling: Telling, *, resume: bool) -> list[S
         telling.note(
             f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
         )
-    text_scores(["a"], [["a"]])
     samples = load_samples(data, "train")
     load_samples(data, "val")
     try:
@@ -201,10 +199,9 @@ def evaluate_on_folder(
     """Measure a checkpoint on one split of a folder of samples, with the change options it was trained with.
 
     Raises:
-        SampleError, FeatureError, CheckpointError, MissingScorersError: see their modules.
+        SampleError, FeatureError, CheckpointError: see their modules.
     """
     captioner = load_captioner(checkpoint, device)
-    text_scores(["a"], [["a"]])
     changes = trained_changes(captioner)
     progress = partial(telling.features, split)
     loaded = load_split(

@@ -1,8 +1,8 @@
-"""Text scores during training: BLEU, ROUGE-L and CIDEr-D on tokenised text, and the trivial rows beside them.
+"""Text scores during training: BLEU, ROUGE-L and CIDEr-D, and the trivial rows beside them.
 
-The scorers are pycocoevalcap's own pure-Python ones. Sentences are split by the project's tokeniser instead
-of the PTB one, which starts a Java process: a few thousandths away from the published scale, far quicker.
-CIDEr there is CIDEr-D; it depends on the set of references, so that scores of subsets do not compare.
+They are counted in Python on the PTB tokens of the field's scorer, and agree with it to 1e-4 (see
+`train.metrics`). CIDEr is CIDEr-D; it depends on the set of references, so that scores of subsets do not
+compare.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from models.vocabulary import tokenize
+from train.metrics.overlap import References
+from train.metrics.tokens import ptb_tokens
 
 CONSTANT = "there is a person walking in the parking lot"
 """The constant sentence that scores like published DDLA on Spot-the-diff."""
 
 CANDIDATES = 20
 CANDIDATE_PAIRS = 300
-
-
-class MissingScorersError(RuntimeError):
-    """The extra with the scorers is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,6 @@ def text_scores(predicted: Sequence[str], references: Sequence[Sequence[str]]) -
 
     Raises:
         ValueError: the numbers of pairs differ, or a pair has no reference.
-        MissingScorersError: pycocoevalcap is not installed.
     """
     if len(predicted) != len(references):
         raise ValueError(
@@ -70,23 +67,17 @@ def text_scores(predicted: Sequence[str], references: Sequence[Sequence[str]]) -
         )
     if any(not r for r in references):
         raise ValueError("every scored pair needs at least one reference sentence")
-    try:
-        from pycocoevalcap.bleu.bleu import Bleu  # noqa: PLC0415 - only the extra `train` has it
-        from pycocoevalcap.cider.cider import Cider  # noqa: PLC0415
-        from pycocoevalcap.rouge.rouge import Rouge  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingScorersError(
-            "scores need pycocoevalcap: pip install 'narrated[train]' (in a checkout: pip install '.[train]')"
-        ) from error
-    gold = {i: [_spaced(text) for text in texts] for i, texts in enumerate(references)}
-    said = {i: [_spaced(text)] for i, text in enumerate(predicted)}
-    if not any(text for texts in gold.values() for text in texts):
+    if not references:
+        return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0)
+    gold = [[ptb_tokens(text) for text in texts] for texts in references]
+    return _scored(References(gold), predicted)
+
+
+def _scored(references: References, predicted: Sequence[str]) -> TextScores:
+    if not references.words:
         return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, len(predicted))
-    bleu, _ = Bleu(4).compute_score(gold, said, verbose=0)
-    rouge, _ = Rouge().compute_score(gold, said)
-    cider, _ = Cider().compute_score(gold, said)
-    b1, b2, b3, b4 = (float(b) for b in bleu)
-    return TextScores((b1, b2, b3, b4), float(rouge), float(cider), len(predicted))
+    scores = references.score([ptb_tokens(text) for text in predicted])
+    return TextScores(scores.bleu, scores.rouge_l, scores.cider, len(predicted))
 
 
 def trivial_rows(
@@ -127,7 +118,8 @@ def best_constant(training: Sequence[Sequence[str]], seed: int = 0) -> str:
     frequent = sorted(counts, key=lambda s: (-counts[s], s))[:CANDIDATES]
     if len(pairs) > CANDIDATE_PAIRS:
         pairs = random.Random(seed).sample(pairs, CANDIDATE_PAIRS)  # noqa: S311 - no secret
-    return max(frequent, key=lambda s: (text_scores([s] * len(pairs), pairs).cider, s))
+    gold = References([[ptb_tokens(s) for s in p] for p in pairs])
+    return max(frequent, key=lambda s: (_scored(gold, [s] * len(pairs)).cider, s))
 
 
 def length_ratio(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -140,7 +132,3 @@ def length_ratio(predicted: Sequence[str], references: Sequence[Sequence[str]]) 
     said = sum(len(tokenize(text)) for text in predicted)
     gold = sum(sum(len(tokenize(t)) for t in texts) / len(texts) for texts in references if texts)
     return said / gold if gold else 0.0
-
-
-def _spaced(text: str) -> str:
-    return " ".join(tokenize(text))

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from train.scores import (
     CONSTANT,
-    MissingScorersError,
     best_constant,
     length_ratio,
     text_scores,
@@ -32,7 +30,7 @@ def test_the_references_themselves_score_full() -> None:
 
 def test_case_and_punctuation_do_not_count() -> None:
     plain = text_scores(["the man is gone", "a", "b"], REFERENCES)
-    assert text_scores(["The man is gone.", "A!", "b ,"], REFERENCES) == plain
+    assert text_scores(["The man is gone.", "A !", "b ,"], REFERENCES) == plain
 
 
 def test_bleu_by_hand() -> None:
@@ -52,12 +50,6 @@ def test_what_cannot_be_scored_is_an_error() -> None:
         text_scores(["a", "b"], REFERENCES)
     with pytest.raises(ValueError, match="at least one reference"):
         text_scores(["a"], [[]])
-
-
-def test_missing_scorers_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu.bleu", None)
-    with pytest.raises(MissingScorersError, match=r"pip install 'narrated\[train\]'"):
-        text_scores(["a"], [["a"]])
 
 
 def test_the_trivial_rows() -> None:
@@ -82,7 +74,7 @@ def test_length_ratio() -> None:
 
 
 def test_the_constant_on_the_official_test_split(bench: Path) -> None:
-    """The field's scorer, with its PTB tokens, gives the constant BLEU-4 .083, ROUGE-L .274, CIDEr .297."""
+    """The field's scorer gives the constant BLEU-4 .083, ROUGE-L .274, CIDEr .297 on its PTB tokens."""
     folder = bench.parent / "data" / "spot-the-diff"
     if not folder.is_dir():
         pytest.skip("no Spot-the-diff annotations beside the checkout")
@@ -91,6 +83,6 @@ def test_the_constant_on_the_official_test_split(bench: Path) -> None:
         merged.setdefault(entry["img_id"], []).extend(entry["sentences"])
     references = list(merged.values())
     scores = text_scores([CONSTANT] * len(references), references)
-    assert scores.bleu[3] == pytest.approx(0.083, abs=0.006)
-    assert scores.rouge_l == pytest.approx(0.274, abs=0.006)
-    assert scores.cider == pytest.approx(0.297, abs=0.02)
+    assert scores.bleu[3] == pytest.approx(0.083, abs=0.0005)
+    assert scores.rouge_l == pytest.approx(0.274, abs=0.0005)
+    assert scores.cider == pytest.approx(0.297, abs=0.0005)
