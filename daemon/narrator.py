@@ -19,8 +19,8 @@ from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.distance import l2_rgb
-from pipeline.journal import Journal, JournalError
-from pipeline.limits import Limits, Verdict, joined
+from pipeline.journal import Journal, JournalError, read_latest
+from pipeline.limits import NO_LIMITS, Limits, Verdict, joined
 from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
@@ -30,6 +30,7 @@ from pipeline.thresholds import PairThresholds
 
 logger = logging.getLogger(__name__)
 
+_RECALLED = 60  # records of an earlier process that count for a cooldown, where no hourly cap needs more
 _SLACK_S = 1.0  # a pair is on its way for longer than what it waits for
 
 
@@ -93,6 +94,10 @@ class Narrator:
         limits = Limits(plan.limits, plan.describe.zones)
         if earlier := self._limits.get(plan.name):
             limits.follow(earlier)
+        elif self._live and plan.limits != NO_LIMITS:
+            for record in read_latest(self._journals[plan.name].path, plan.limits.max_per_hour or _RECALLED):
+                if record.clock != "file":  # footage that is read again is of the same time
+                    limits.remember(record.after.moment, record.event, record.sentences)
         self._limits[plan.name] = limits
 
     @property

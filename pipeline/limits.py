@@ -15,12 +15,13 @@ what was told in the future counts as told now, so that no limit lasts longer th
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Protocol
 
-from models.captioner import Sentence
+from models.captioner import Box
 from models.places import Zone, place_bin, zone_of
 from pipeline.changes import SceneEvent
 from pipeline.narration import Narration, narration_id
@@ -28,7 +29,24 @@ from pipeline.stories import family_of
 
 HOUR = timedelta(hours=1)
 
+_EVENTS = {event.value for event in SceneEvent if event is not SceneEvent.NONE}
+
 _Kind = tuple[str, str, str]
+
+
+class Said(Protocol):
+    """What the limits look at in a sentence, be it a captioner's or a record's."""
+
+    @property
+    def type(self) -> str: ...  # noqa: D102 - see the classes
+    @property
+    def object(self) -> str: ...  # noqa: D102
+    @property
+    def box(self) -> Box | None: ...  # noqa: D102
+    @property
+    def before(self) -> Box | None: ...  # noqa: D102
+    @property
+    def after(self) -> Box | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +99,17 @@ class Limits:
         """Go on from what other limits of the same camera remember, whatever their options were."""
         self._told, self._records = earlier._told, earlier._records
 
+    def remember(self, time: datetime, event: str, sentences: Iterable[Said]) -> None:
+        """Take note of a record that an earlier process wrote, so that a restart is no way around a limit.
+
+        Args:
+            time: of its after frame.
+            event: its scene event, or another word where there is none.
+            sentences: what it tells.
+        """
+        self._records.append(time)
+        self._told.update((self._kind(event, sentence), time) for sentence in sentences)
+
     def admit(self, narration: Narration) -> tuple[Narration, Verdict]:
         """Decide about a narration, and remember it where it is told.
 
@@ -93,7 +122,8 @@ class Limits:
         """
         now = narration.after.time
         self._advance(now)
-        kept = tuple(s for s in narration.sentences if self._kind(narration, s) not in self._told)
+        event = narration.event.value
+        kept = tuple(s for s in narration.sentences if self._kind(event, s) not in self._told)
         if not kept:
             self.dropped[Verdict.COOLDOWN] += len(narration.sentences)
             return narration, Verdict.COOLDOWN
@@ -101,15 +131,13 @@ class Limits:
         if not merged and self._full:
             self.dropped[Verdict.CAPPED] += len(narration.sentences)
             return narration, Verdict.CAPPED
-        if self.options.cooldown_s is not None:
-            self._told.update((self._kind(narration, sentence), now) for sentence in kept)
+        self._told.update((self._kind(event, sentence), now) for sentence in kept)
         if len(kept) < len(narration.sentences):
             self.dropped[Verdict.COOLDOWN] += len(narration.sentences) - len(kept)
             narration = replace(narration, sentences=kept)
         if merged:
             return narration, Verdict.MERGED
-        if self.options.max_per_hour is not None:
-            self._records.append(now)
+        self._records.append(now)
         mergeable = self.options.merge_s is not None and narration.event is SceneEvent.NONE
         self._open = now if mergeable else None
         return narration, Verdict.TOLD
@@ -130,16 +158,15 @@ class Limits:
 
     def _advance(self, now: datetime) -> None:
         """Forget what is over."""
-        if self.options.cooldown_s is not None:
-            oldest = now - timedelta(seconds=self.options.cooldown_s)
-            self._told = {kind: min(at, now) for kind, at in self._told.items() if at > oldest}
+        oldest = now - timedelta(seconds=self.options.cooldown_s or 0.0)
+        self._told = {kind: min(at, now) for kind, at in self._told.items() if at > oldest}
         self._records = deque(min(at, now) for at in self._records if at > now - HOUR)
         if not self.open_at(now):
             self._open = None
 
-    def _kind(self, narration: Narration, sentence: Sentence) -> _Kind:
-        if narration.event is not SceneEvent.NONE:
-            return narration.event.value, "scene", ""
+    def _kind(self, event: str, sentence: Said) -> _Kind:
+        if event in _EVENTS:
+            return event, "scene", ""
         box = sentence.after or sentence.before or sentence.box
         if box is None:
             return sentence.type, family_of(sentence.object), ""

@@ -3,7 +3,7 @@
 from pipeline.journal.comparing import Comparison, Difference, compare
 from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
-from pipeline.journal.reading import Backlog, read_camera, read_journal
+from pipeline.journal.reading import Backlog, read_camera, read_journal, read_latest
 from pipeline.journal.segment_writer import SegmentLimits
 from pipeline.journal.segments import Segment, Start
 from pipeline.journal.verification import Problem, Signed, Verification, VerifyOptions, verify
@@ -26,5 +26,6 @@ __all__ = [
     "compare",
     "read_camera",
     "read_journal",
+    "read_latest",
     "verify",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -11,6 +13,8 @@ from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
 from pipeline.journal.segments import Segment, closed_segments, line_end, line_start
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, read_record
+
+_LONGEST_LINE = 4096  # bytes; longer ones are rare
 
 Line = tuple[bytes, int, int]
 """A line with its end, the segment (number of its first record) and the byte at which it ends there."""
@@ -69,6 +73,24 @@ def read_camera(folder: Path, camera: str) -> Iterator[Record]:
     for segment in closed_segments(folder, camera):
         yield from read_journal(segment.path)
     yield from read_journal(folder / f"{camera}.jsonl")
+
+
+def read_latest(path: Path, count: int) -> list[Record]:
+    """The last records of a journal's newest file, at most so many, oldest first.
+
+    What cannot be read is left out: this is for what should be known, not for what must be.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(-min(path.stat().st_size, count * _LONGEST_LINE), os.SEEK_END)
+            lines = file.read().splitlines()[-count:]
+    except OSError:
+        return []
+    records = []
+    for line in lines:
+        with suppress(RecordError):  # the first one may have lost its beginning
+            records.append(read_record(line))
+    return records
 
 
 def read_line(raw: bytes, path: Path) -> Record:

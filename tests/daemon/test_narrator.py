@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -189,6 +190,21 @@ def test_another_plan_does_not_forget_what_was_told(captioner: Captioner, tmp_pa
     assert len(told_of(queue, telling, pair(0, 4, COME))) == 1
     telling.add(CameraPlan("room", "room.mp4", limits=LimitOptions(cooldown_s=None, max_per_hour=2)))
     assert len(told_of(queue, telling, *FLOOD[1:4])) == 1
+
+
+def test_a_restart_is_no_way_around_a_limit(captioner: Captioner, tmp_path: Path) -> None:
+    options = LimitOptions(cooldown_s=150, max_per_hour=3)
+    stories = []
+    for clock in (Clock.RTCP, Clock.FILE):
+        told = []
+        for each in FLOOD:  # a process for each pair
+            frames = (replace(frame, clock=clock) for frame in (each.pair.before, each.pair.after))
+            with Journal(tmp_path / clock, "room", fsync=False) as journal:
+                plan = CameraPlan("room", "rtsp://10.0.0.5/", limits=options)
+                telling = Narrator(captioner, [plan], {"room": journal}, live=True)
+                told += telling.tell([Proposed(FramePair(*frames, 9.0))])
+        stories.append([(t.record.after.moment - START).total_seconds() for t in told])
+    assert stories == [[4, 64, 244], [4 + 60 * k for k in range(12)]]  # footage may be read again
 
 
 def test_late_pairs_are_marked_in_the_record(captioner: Captioner, tmp_path: Path) -> None:
