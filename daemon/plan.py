@@ -98,31 +98,18 @@ def camera_plan(
         start: aware wall-clock time of the first frame of a file.
         limited: hold back floods, as a daemon must; else everything is told.
     """
-    rtsp, pairs, clusters, narrate = camera.rtsp, camera.pairs, camera.clusters, camera.narrate
+    pairs, clusters, narrate = camera.pairs, camera.clusters, camera.narrate
     zones = camera.zones if isinstance(camera, Camera) else ()
-    masks = tuple(camera.masks.values()) if isinstance(camera, Camera) else ()
-    privacy = tuple(camera.privacy.values()) if isinstance(camera, Camera) else ()
     return CameraPlan(
         name=name,
         url=url,
-        source=SourceOptions(
-            sample_hz=pairs.sample,
-            start=start,
-            rtsp_transport=rtsp.transport,
-            open_timeout_s=rtsp.open_timeout,
-            stall_timeout_s=rtsp.stall_timeout,
-            clock_skew_s=rtsp.clock_skew,
-            privacy=privacy,
-            masks=masks,
-            idle_keyframes=rtsp.idle_keyframes,
-            hardware=rtsp.hardware,
-        ),
+        source=_source_options(camera, start),
         pairs=PairOptions(
             settle_s=pairs.settle,
             max_wait_s=pairs.max_wait,
             max_gap_s=pairs.max_gap,
             long_gap_s=pairs.long_gap,
-            masks=masks,
+            masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else (),
         ),
         lower=None if pairs.lower == "auto" else pairs.lower,
         upper=None if pairs.upper == "auto" else pairs.upper,
@@ -145,6 +132,22 @@ def camera_plan(
         if limited
         else NO_LIMITS,
         deadline_s=narrate.deadline or None,
+    )
+
+
+def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOptions:
+    rtsp, own = camera.rtsp, camera if isinstance(camera, Camera) else None
+    return SourceOptions(
+        sample_hz=camera.pairs.sample,
+        start=start,
+        rtsp_transport=rtsp.transport,
+        open_timeout_s=rtsp.open_timeout,
+        stall_timeout_s=rtsp.stall_timeout,
+        clock_skew_s=rtsp.clock_skew,
+        privacy=tuple(own.privacy.values()) if own else (),
+        masks=tuple(own.masks.values()) if own else (),
+        idle_keyframes=rtsp.idle_keyframes,
+        hardware=rtsp.hardware,
     )
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import shutil
 import signal
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 import pytest
+
+from pipeline.sources import Frame, Source
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -120,6 +126,52 @@ class RtspServer:
                     with contextlib.suppress(BrokenPipeError):
                         pipe.close()
             self.process = None
+
+
+@pytest.fixture
+def rtsp_relay() -> Iterator[Callable[..., Any]]:
+    """Puts a relay with faults (`rtsp_relay.py`) in front of a server; closes it after the test."""
+    spec = importlib.util.spec_from_file_location("rtsp_relay", Path(__file__).with_name("rtsp_relay.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with contextlib.ExitStack() as relays:
+        yield lambda server, seed=1: relays.enter_context(module.RtspRelay(server.port, seed))
+
+
+class Watch:
+    """Iterates a source in a thread, as the daemon does; the list of frames grows as they come."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.frames: list[Frame] = []
+        self.thread = threading.Thread(target=self._collect, daemon=True)
+        self.thread.start()
+
+    def _collect(self) -> None:
+        for frame in self.source:
+            self.frames.append(frame)
+
+    def until(self, condition: Callable[[], object], limit_s: float = 30.0) -> None:
+        """Waits for a condition; its limit is for machines that are busy with something else."""
+        end = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < end, f"not within {limit_s} s; {self.source.report}"
+            time.sleep(0.02)
+
+    def more(self, count: int) -> list[Frame]:
+        """The next frames."""
+        have = len(self.frames)
+        self.until(lambda: len(self.frames) >= have + count)
+        return self.frames[have:]
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[[Source], Watch]]:
+    """Watches sources, and closes them after the test."""
+    with contextlib.ExitStack() as sources:
+        yield lambda source: Watch(sources.enter_context(source))
 
 
 @pytest.fixture

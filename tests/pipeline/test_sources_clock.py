@@ -1,0 +1,153 @@
+"""When a frame was taken: the camera's clock while it is sane, else this machine's."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+
+from pipeline.sources import Clock, SourceOptions, open_source
+from pipeline.sources.clock import SANE, TRUST_PACKETS, CaptureClock, ReceiveClock
+from pipeline.sources.rtsp import RtspSource
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+TICK = Fraction(1, 90_000)
+EVERY = SourceOptions(sample_hz=15, open_timeout_s=5.0)
+
+
+class Camera:
+    """Packets at 15 a second, some way after they were taken, by a clock that may be wrong."""
+
+    def __init__(self, alarm_s=2.0, behind_s=0.0, delay_s=0.05):
+        self.clock = CaptureClock("yard", alarm_s)
+        self.behind_s, self.delay_s, self.number, self.stamp = behind_s, delay_s, 0, 0
+        self.times = []
+
+    def send(self, count=1, *, told=True, delay_s=None):
+        """Packets and their frames; the times that were given, None for frames left out."""
+        given = []
+        for _ in range(count):
+            taken = NOW + timedelta(seconds=self.number / 15)
+            received = taken + timedelta(seconds=self.delay_s if delay_s is None else delay_s)
+            if told:
+                clock_us = round((taken.timestamp() - self.behind_s) * 1_000_000)
+                self.clock.note_capture(clock_us, self.stamp, TICK, received)
+            given.append(self.clock.time_of(self.stamp, TICK, received))
+            self.number, self.stamp = self.number + 1, self.stamp + 6000
+        self.times += [time for time in given if time]
+        return given
+
+
+def test_receive_time_until_the_camera_has_told_its_own_for_a_while():
+    camera = Camera()
+    camera.send(30, told=False)
+    assert camera.clock.clock is Clock.RECEIVE
+    assert camera.clock.skew_s is None
+    camera.send(TRUST_PACKETS + 2)
+    assert camera.clock.clock is Clock.RTCP
+    assert camera.clock.skew_s == pytest.approx(-0.05, abs=0.001)
+    assert camera.times[-1] == pytest.approx(NOW + timedelta(seconds=46 / 15), abs=timedelta(milliseconds=1))
+    assert camera.times == sorted(set(camera.times))
+
+
+@pytest.mark.parametrize("behind_s", [3.0, -3.0])
+def test_a_sane_skew_is_used_told_and_alarmed_once(behind_s, caplog):
+    camera = Camera(behind_s=behind_s)
+    camera.send(200)
+    assert camera.clock.clock is Clock.RTCP
+    assert camera.clock.skew_s == pytest.approx(-behind_s - 0.05, abs=0.001)
+    assert camera.times == sorted(set(camera.times))
+    assert len(camera.times) > 130  # left out for no longer than the clocks are apart
+    assert [r.levelno for r in caplog.records] == [logging.WARNING]
+    assert f"yard: the camera's clock is {abs(behind_s + 0.05):.1f} s " in caplog.text
+    camera.behind_s = 0.0
+    camera.send(100)
+    camera.behind_s = behind_s
+    camera.send(100)
+    assert len(caplog.records) == 2  # once each time
+
+
+@pytest.mark.parametrize("behind_s", [3600.0, -3600.0, 6.0, 4e9, -1e12])
+def test_a_clock_that_is_far_off_is_not_believed(behind_s):
+    camera = Camera(behind_s=behind_s)
+    assert None not in camera.send(100)
+    assert camera.clock.clock is Clock.RECEIVE
+
+
+def test_a_jam_in_the_network_is_no_skew(caplog):
+    camera = Camera()
+    camera.send(60)
+    for late_s in (4.0, 3.0, 2.0, 1.0):
+        camera.send(4, delay_s=late_s)
+    assert camera.clock.clock is Clock.RTCP
+    assert camera.clock.skew_s == pytest.approx(-0.05, abs=0.001)
+    assert caplog.records == []
+
+
+def test_a_camera_whose_clock_runs_back_is_given_up_until_it_is_steady():
+    camera = Camera()
+    camera.send(60)
+    camera.behind_s = 1.5
+    assert camera.send(1) == [camera.times[-1]]
+    assert camera.clock.clock is Clock.RECEIVE
+    camera.send(60)
+    assert camera.clock.clock is Clock.RTCP
+    assert camera.times == sorted(set(camera.times))
+
+
+def test_a_new_connection_starts_with_receive_time():
+    camera = Camera()
+    camera.send(60)
+    camera.clock.connected()
+    camera.stamp = 0
+    camera.send(1, told=False)
+    assert camera.clock.clock is Clock.RECEIVE
+
+
+def test_receive_times_rise_and_follow_a_clock_that_is_set():
+    wall, steady = NOW, 0.0
+    clock = ReceiveClock(lambda: wall, lambda: steady)
+    times = [clock.now() for _ in range(100)]
+    assert times == sorted(set(times))
+    for hours in (1, -1):
+        steady += 1
+        wall += timedelta(hours=hours, seconds=1)
+        assert clock.now() == wall
+    steady += 1
+    wall += timedelta(seconds=1.5)  # drift and small steps are not followed
+    assert clock.now() == wall - timedelta(seconds=0.5)
+
+
+def test_the_cameras_own_clock_is_used_until_it_goes_wrong(rtsp_server, rtsp_relay, watch, caplog):
+    relay = rtsp_relay(rtsp_server())
+    source = open_source(relay.url(), EVERY, "yard")
+    camera = watch(source)
+    camera.until(lambda: source.report.clock is Clock.RTCP)
+    assert {frame.clock for frame in camera.frames[:5]} == {Clock.RECEIVE}
+    frame = camera.more(2)[1]
+    assert frame.clock is Clock.RTCP
+    assert abs(frame.time - datetime.now(UTC)) < SANE
+    assert -SANE.total_seconds() < source.report.skew_s < 0.5
+    steps = {b.time - a.time for a, b in zip(camera.frames[-6:], camera.frames[-5:], strict=False)}
+    assert all(abs(step.total_seconds() * 15 % 1 - 0.5) > 0.45 for step in steps)  # whole frame intervals
+    assert "clock" not in caplog.text
+    relay.clock_shift_s = 3600.0
+    camera.until(lambda: source.report.clock is Clock.RECEIVE)
+    camera.until(lambda: source.report.skew_s > 3500)
+    assert abs(camera.more(1)[0].time - datetime.now(UTC)) < SANE
+    assert caplog.text.count("s ahead; times of receipt are used") == 1
+
+
+def test_this_machines_clock_is_set_by_an_hour(rtsp_server, watch):
+    set_by = timedelta(0)
+    clock = ReceiveClock(lambda: datetime.now(UTC) + set_by)
+    source = RtspSource(rtsp_server().url(), EVERY, "yard", clock)
+    camera = watch(source)
+    camera.more(5)
+    for hours in (1, 0, -1):
+        set_by = timedelta(hours=hours)
+        camera.more(4)
+        assert abs(camera.more(1)[0].time - datetime.now(UTC) - set_by) < timedelta(seconds=30)
+    assert source.report.errors == ()

@@ -1,0 +1,193 @@
+"""What cameras and networks do wrong, against a real server and a relay that loses and forges packets."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import av
+import pytest
+
+from pipeline.sources import CameraState, SourceOptions, open_source
+from pipeline.sources.state import Connection
+
+QUICK = SourceOptions(sample_hz=15, open_timeout_s=3.0, stall_timeout_s=2.0)
+
+
+def fresh(frames):
+    """Whether frames are in the order of their time, and none is from another time than now."""
+    times = [frame.time for frame in frames]
+    return times == sorted(set(times)) and all(
+        abs(datetime.now(UTC) - moment) < timedelta(seconds=40) for moment in times
+    )
+
+
+def test_states_from_connecting_over_stalled_and_backing_off_to_streaming(rtsp_server, watch):
+    server = rtsp_server()
+    source = open_source(server.url(), QUICK, "yard")
+    assert source.state is CameraState.CONNECTING
+    camera = watch(source)
+    camera.until(lambda: source.state is CameraState.STREAMING)
+    began = source.since
+    camera.more(3)
+    assert source.report.since == began
+    server.freeze()
+    camera.until(lambda: source.state is CameraState.STALLED)
+    assert source.report.errors == ()  # it is shown before the connection is given up
+    assert began < source.since < datetime.now(UTC)
+    camera.until(lambda: source.state is CameraState.BACKING_OFF)
+    assert "silent for 2 s" in source.report.errors[0]
+    camera.until(lambda: source.state is CameraState.CONNECTING)
+    server.thaw()
+    camera.until(lambda: source.state is CameraState.STREAMING)
+    assert fresh(camera.more(3))
+
+
+def test_a_black_hole_is_given_up_after_the_time_out(watch):
+    with socket.socket() as hole, socket.socket() as filler:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(0)
+        filler.connect(
+            hole.getsockname()
+        )  # its queue is full: the kernel drops who knocks, without an answer
+        url = f"rtsp://127.0.0.1:{hole.getsockname()[1]}/a"
+        source = open_source(url, SourceOptions(open_timeout_s=1.0))
+        camera = watch(source)
+        camera.until(lambda: source.report.errors)
+        assert "no answer within 1 s" in source.report.errors[0]
+        camera.until(lambda: len(source.report.errors) > 1)
+
+
+def test_one_failing_camera_of_eight_delays_no_other(rtsp_server, watch):
+    server = rtsp_server()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        failing = watch(
+            open_source(f"rtsp://127.0.0.1:{silent.getsockname()[1]}/a", SourceOptions(open_timeout_s=30))
+        )
+        others = [watch(open_source(server.url(), QUICK, f"camera{i}")) for i in range(7)]
+        for camera in others:
+            camera.until(lambda camera=camera: len(camera.frames) >= 10)
+        assert failing.source.state is CameraState.CONNECTING
+        assert failing.source.report.errors == ()
+        assert all(camera.source.report.reconnections == 0 for camera in others)
+
+
+def test_another_resolution_and_rate_in_mid_stream(rtsp_server, watch):
+    server = rtsp_server()
+    source = open_source(server.url(), QUICK)
+    camera = watch(source)
+    camera.more(3)
+    server.tell("caps 640 360 15")
+    camera.until(lambda: camera.frames[-1].image.shape == (360, 640, 3))
+    assert camera.frames[-1].luma.shape == (270, 480)
+    server.tell("caps 640 360 5")
+    slow = camera.more(8)[3:]
+    gaps = [(b.time - a.time).total_seconds() for a, b in pairwise(slow)]
+    assert max(gaps) > 0.15  # 0.2 s, from the time stamps
+    assert source.report.reconnections == 0
+    assert source.report.errors == ()
+    assert {frame.image.shape for frame in camera.frames} == {(240, 320, 3), (360, 640, 3)}
+    assert fresh(camera.frames)
+
+
+def test_another_codec_in_mid_stream(rtsp_server, watch):
+    server = rtsp_server()
+    source = open_source(server.url(), QUICK)
+    camera = watch(source)
+    camera.more(3)
+    server.tell("codec h265")
+    camera.until(lambda: source.report.reconnections)
+    assert fresh(camera.more(3))
+    assert camera.frames[-1].image.shape == (240, 320, 3)
+
+
+def test_time_stamps_that_jump(rtsp_server, rtsp_relay, watch):
+    relay = rtsp_relay(rtsp_server())
+    source = open_source(relay.url(), QUICK)
+    camera = watch(source)
+    camera.more(3)
+    for seconds in (30, -30, -4000):
+        relay.stamp_shift += seconds * 90_000
+        camera.more(8)
+    assert fresh(camera.frames)
+    assert source.report.reconnections == 0
+    assert source.report.errors == ()
+
+
+@pytest.mark.parametrize("path", ["bframes", "h265"])
+def test_frames_that_are_reordered_and_other_codecs(rtsp_server, watch, path):
+    camera = watch(open_source(rtsp_server().url(path), QUICK))
+    frames = camera.more(20)
+    assert fresh(frames)
+    stamps = [frame.pts for frame in frames]
+    assert stamps == sorted(set(stamps))
+
+
+class Clean:
+    """Everything that a server sends, without loss: a hash of every picture."""
+
+    def __init__(self, url):
+        self.hashes = set()
+        self._stopped = threading.Event()
+        self._container = av.open(url, options={"rtsp_transport": "tcp"}, timeout=10.0)
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self):
+        for frame in self._container.decode(video=0):
+            self.hashes.add(picture_hash(frame.to_ndarray(format="rgb24")))
+            if self._stopped.is_set():
+                break
+
+    def close(self):
+        self._stopped.set()
+        self._thread.join()
+        self._container.close()
+
+
+def picture_hash(image):
+    return hashlib.sha256(image.tobytes()).digest()
+
+
+@pytest.mark.parametrize(("loss", "lost"), [(0.01, 1), (0.1, 6)])
+def test_no_smeared_frame_is_handed_out_when_packets_are_lost(rtsp_server, rtsp_relay, watch, loss, lost):
+    server = rtsp_server()
+    relay = rtsp_relay(server, seed=2302)  # its losses come early
+    clean = Clean(server.url())
+    source = open_source(relay.url(), QUICK)
+    try:
+        camera = watch(source)
+        camera.more(2)
+        relay.loss = loss
+        camera.until(lambda: relay.lost >= lost and source.report.corrupt, 60)
+        relay.loss = 0.0
+        camera.more(5)
+        source.close()
+        camera.thread.join(5)
+        handed_out = {picture_hash(frame.image) for frame in camera.frames}
+        camera.until(lambda: handed_out <= clean.hashes)  # the other connection may be behind this one
+    finally:
+        clean.close()
+    assert source.report.reconnections == 0
+
+
+def test_a_stream_without_sound_pictures_is_stalled():
+    connection = Connection(stall_timeout_s=0.2)
+    connection.packet()
+    connection.picture()
+    assert connection.now[0] is CameraState.STREAMING
+    time.sleep(0.15)
+    assert connection.now[0] is CameraState.STALLED  # silent for more than half of the time-out
+    time.sleep(0.15)
+    connection.packet()
+    assert connection.now[0] is CameraState.STALLED  # packets come, pictures do not
+    assert connection.pictureless_s > 0.2
+    connection.packet()
+    connection.picture()
+    assert connection.now[0] is CameraState.STREAMING
+    connection.backing_off()
+    assert connection.streamed_s == 0
