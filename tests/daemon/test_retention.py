@@ -1,0 +1,180 @@
+"""What retention deletes, and what it never does."""
+
+import os
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from daemon.retention import Retention, RetentionOptions
+from daemon.sizes import format_size, parse_size
+from models.captioner import Sentence
+from pipeline.changes import SceneEvent
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal, SegmentLimits, verify
+from pipeline.narration import FrameStamp, ModelStamp, Narration
+from pipeline.record import Evidence
+from pipeline.sources import Clock
+
+DAY = 86400
+
+
+def narration(second, camera):
+    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
+    return Narration(
+        id=f"{camera}-{second:g}",
+        camera=camera,
+        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
+        after=FrameStamp(after, 1, "b" * 64),
+        clock=Clock.FILE,
+        event=SceneEvent.NONE,
+        sentences=(Sentence("A car has appeared.", "appeared", "car", None, 0.7, 0.8),),
+        l2=12.3,
+        model=ModelStamp("ddla", "c" * 64),
+        settings_sha256="d" * 64,
+    )
+
+
+@pytest.fixture
+def store(tmp_path):
+    return EvidenceStore(tmp_path / "evidence", fsync=False)
+
+
+@pytest.fixture
+def cameras(tmp_path, store):
+    """Two cameras, four days each, each segment written a day after the one before."""
+    opened = {}
+    for camera in ("yard", "lot"):
+        journal = Journal(tmp_path / "journal", camera, fsync=False, limits=SegmentLimits(daily=True), hold=9)
+        for day in range(4):
+            for hour in range(3):
+                pictures = [
+                    store.put(bytes([day]) * 1000 + bytes([side]) + camera.encode(), "webp")
+                    for side in range(2)
+                ]
+                journal.append(
+                    narration(day * DAY + hour * 3600, camera),
+                    evidence=Evidence(before=pictures[0], after=pictures[1]),
+                )
+        for age, segment in enumerate(reversed(journal.closed()), 1):
+            written = time.time() - age * DAY
+            os.utime(segment.path, (written, written))
+        opened[camera] = journal
+    store.sweep(Everything(), unsettled_s=0)  # the pictures count as old
+    yield opened
+    for journal in opened.values():
+        journal.close()
+
+
+class Everything:
+    def __contains__(self, _):
+        return True
+
+
+class Impatient(EvidenceStore):
+    """Sweeps what was put just now; else a picture stays for an hour."""
+
+    def sweep(self, kept, *, unsettled_s=0.0):
+        return super().sweep(kept, unsettled_s=unsettled_s)
+
+
+def publish(journal):
+    *_, (_, position) = journal.pending()
+    journal.acknowledge(position)
+
+
+def days(journal):
+    return sorted({record.after.moment.day for record in journal})
+
+
+def retention(cameras, store, **options):
+    return Retention(RetentionOptions(**options), cameras, Impatient(store.folder, fsync=False))
+
+
+def test_what_is_too_old_goes_with_its_pictures(cameras, store, tmp_path):
+    for journal in cameras.values():
+        publish(journal)
+    before = store.size()
+    looking = retention(cameras, store, age_s=2.5 * DAY)
+    looking.look()
+    looking.look()
+    assert [days(journal) for journal in cameras.values()] == [[2, 3, 4], [2, 3, 4]]
+    assert dict(looking.segments) == {("yard", "age"): 1, ("lot", "age"): 1}
+    assert looking.bytes["yard", "age"] > 1000
+    assert store.size().files == before.files - 4 == before.files - looking.pictures
+    assert looking.picture_bytes > 4000
+    verification = verify([tmp_path / "journal"])
+    assert verification.ok, verification.problems
+    for journal in cameras.values():
+        assert journal.append(replace(narration(9 * DAY, journal.camera))).seq == 13
+
+
+def test_what_is_not_published_never_goes(cameras, store, caplog):
+    publish(cameras["lot"])
+    looking = retention(cameras, store, age_s=0, size=1, free=10**18)
+    looking.look()
+    assert days(cameras["yard"]) == [1, 2, 3, 4]
+    assert days(cameras["lot"]) == [4]
+    assert looking.unpublished >= {"yard"}
+    assert "not published" in caplog.text
+    publish(cameras["yard"])
+    looking.look()
+    assert days(cameras["yard"]) == [4]
+
+
+def test_beyond_a_size_the_oldest_of_all_cameras_go_first(cameras, store):
+    for journal in cameras.values():
+        publish(journal)
+    whole = sum(journal.size for journal in cameras.values()) + store.size().bytes
+    looking = retention(cameras, store, size=int(whole * 0.8))
+    looking.look()
+    assert sorted(map(len, map(days, cameras.values()))) == [3, 3]
+    assert looking.segments.total() == 2
+    assert {reason for _, reason in looking.segments} == {"size"}
+    looking.look()
+    assert looking.segments.total() == 2
+
+
+def test_where_the_disk_fills_up_all_but_the_current_segments_may_go(cameras, store):
+    for journal in cameras.values():
+        publish(journal)
+    looking = retention(cameras, store, free=10**18)
+    looking.look()
+    assert [days(journal) for journal in cameras.values()] == [[4], [4]]
+    assert looking.segments["lot", "free"] == 3
+    assert store.size().files == 4
+
+
+def test_without_limits_nothing_goes(cameras, store):
+    looking = retention(cameras, store)
+    looking.look()
+    assert looking.segments.total() == looking.pictures == 0
+    assert len(days(cameras["yard"])) == 4
+
+
+def test_it_looks_at_once_in_its_own_thread(cameras, store):
+    for journal in cameras.values():
+        publish(journal)
+    looking = retention(cameras, store, age_s=0.5 * DAY)
+    looking.start()
+    until = time.monotonic() + 30
+    while not looking.runs:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    looking.stop()
+    assert days(cameras["yard"]) == [4]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500MB", 500_000_000), ("1.5GB", 1_500_000_000), ("7B", 7), ("2TB", 2 * 10**12)]
+)
+def test_sizes_carry_their_unit(text, size):
+    assert parse_size(text) == size
+    assert parse_size(format_size(size)) == size
+
+
+@pytest.mark.parametrize("text", ["500", "GB", "-1GB", "1 GB", "1gb", ""])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(ValueError, match="such as 500MB"):
+        parse_size(text)
