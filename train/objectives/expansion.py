@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +36,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from models.encoder import Encoder
 from models.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
-from models.vocabulary import Vocabulary, tokenize
+from models.vocabulary import Vocabulary
 from train.features import read_image
 from train.samples import SampleError
 from train.shards import FeatureError
 
 _AT_ONCE = 16
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +151,7 @@ def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
     """
     path = folder / "captions.json"
     rows = [(name, [str(s) for s in said]) for name, said in _listed(path, "captions", (list,))]
-    told = [(name, tuple(s for s in said if tokenize(s))) for name, said in rows]
+    told = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
     told = [(name, said) for name, said in told if said]
     if not told:
         raise SampleError(f"{path}: no caption with a word in it")
