@@ -84,6 +84,7 @@ class Daemon:
     queue: PairQueue
     narrating: NarratorThread
     publishing: Publishing
+    evidence: EvidenceKeeper
     retention: Retention
     signing: JournalSigning
     signals: Signals
@@ -184,6 +185,7 @@ def startup(
         queue=queue,
         narrating=narrating,
         publishing=publishing,
+        evidence=keeper,
         retention=retention,
         signing=signing,
         signals=signals,

@@ -73,6 +73,7 @@ class Metrics(Collector):
         yield from _of_frames(daemon)
         yield from _of_pairs(daemon)
         yield from _of_records(daemon)
+        yield from _of_proofs(daemon)
 
 
 def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
@@ -155,6 +156,18 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
         waiting.add_metric([name], journal.end.seq - journal.published.seq)
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
     yield from (told, waiting, published)
+
+
+def _of_proofs(daemon: Daemon) -> Iterator[Metric]:
+    pictures = CounterMetricFamily(
+        "narrated_evidence", "Narrations, by what became of their pictures.", labels=["fate"]
+    )
+    pictures.add_metric(["kept"], daemon.evidence.kept)
+    pictures.add_metric(["failed"], daemon.evidence.failed)
+    signed = CounterMetricFamily("narrated_signatures", "Journals signed.", labels=["camera"])
+    for name, count in daemon.signing.signed.copy().items():
+        signed.add_metric([name], count)
+    yield from (pictures, signed)
 
 
 def _one(family: GaugeMetricFamily, labels: list[str], value: float) -> Metric:

@@ -76,6 +76,7 @@ def test_pages_metrics_and_reload(
     assert told["narrated_narrations_total", "porch"] == 2
     assert told["narrated_frames_total", "porch", "sampled"] == 48
     assert told["narrated_unpublished", "porch"] == 0
+    assert (told["narrated_evidence_total", "kept"], told["narrated_evidence_total", "failed"]) == (2, 0)
     fates = sum(v for k, v in told.items() if k[:2] == ("narrated_pairs_total", "porch"))
     assert told["narrated_pairs_proposed_total", "porch"] == fates > 0
     assert told["narrated_loops_hanging",] == 0
