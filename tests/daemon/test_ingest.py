@@ -56,7 +56,7 @@ def run(thread: CameraThread, queue: PairQueue) -> list[tuple[int, int]]:
     thread.start()
     found: list[FramePair] = []
     while not queue.ended(thread.plan.name):
-        found += queue.take(8, 0.0)
+        found += [one.pair for one in queue.take(8, 0.0)]
     assert thread.join(10)
     return [(pair.before.pts, pair.after.pts) for pair in found]
 
@@ -121,6 +121,19 @@ def test_an_error_waits_for_the_main_thread() -> None:
 def test_thresholds_by_hand_win(clip: Path) -> None:
     queue = PairQueue(["room"], 8)
     assert run(CameraThread(CameraPlan("room", str(clip), lower=250.0), queue, opened), queue) == []
+
+
+def test_only_a_camera_has_a_deadline(clip: Path) -> None:
+    late = []
+    for opener in (AsIfLive, opened):
+        queue = PairQueue(["room"], 8)
+        plan = CameraPlan("room", str(clip), lower=10.0, upper=200.0, deadline_s=1e-9)
+        thread = CameraThread(plan, queue, opener)
+        thread.start()
+        assert thread.join(60)
+        late.append([one.late for one in queue.take(8, 0.0)])
+        assert queue.accounts.of("room").proposed == len(late[-1])
+    assert late == [[True, True], [False, False]]
 
 
 def test_only_the_span_is_looked_at(clip: Path) -> None:
