@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.nearest import Nearest
-from models.vocabulary import PAD, tokenize
-from models.wording import read
+from models.vocabulary import PAD
 from train.batches import Split
+from train.metrics.claims import Truth, truth
+from train.metrics.groups import group_scores, sample_groups
 from train.samples import Box, Sample
 from train.scores import TextScores, length_ratio, text_scores, trivial_rows
 
@@ -24,34 +24,6 @@ SILENCE = "there are no differences"
 """The text of a captioner that says nothing about a pair, where text is scored."""
 
 _AT_ONCE = 32
-_ADDS, _REMOVES = ("appeared", "more"), ("disappeared", "fewer")
-_PLACE = re.compile(r"\b(left|right|top|bottom|middle|center|centre|front|back|near|far)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """How many pairs with a change have a first sentence that agrees with some gold sentence.
-
-    Shares 0..1; None where there is nothing to share.
-
-    Attributes:
-        pairs: pairs with a change that were told something.
-        type: the kind of change ("more" counts as appeared, "fewer" as disappeared).
-        polarity: the same of appeared and disappeared, where gold says one of them about that object.
-        object: the class of the object.
-        place: the place words are the same.
-        all: type, object and place of one gold sentence.
-        no_change_precision, no_change_recall: of pairs told nothing about, and of pairs without a change.
-    """
-
-    pairs: int
-    type: float | None
-    polarity: float | None
-    object: float | None
-    place: float | None
-    all: float | None
-    no_change_precision: float | None
-    no_change_recall: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +58,8 @@ class Evaluation:
         human: one annotator's first sentence against the others', on the pairs that have several annotators.
         without_clusters: pairs in which nothing differs; nothing is said about them. 0 for a
             captioner that sees pairs as a whole.
+        groups: scores in the single setting of changed and distractor pairs and of each type of change, where
+            samples know; each by its own references.
     """
 
     single: TextScores
@@ -97,6 +71,7 @@ class Evaluation:
     trivial: tuple[tuple[str, str, TextScores], ...]
     human: TextScores | None
     without_clusters: int
+    groups: tuple[tuple[str, TextScores], ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON and training records."""
@@ -114,6 +89,7 @@ class Evaluation:
             "trivial": rows,
             "human": self.human.plain() if self.human else None,
             "without_clusters": self.without_clusters,
+            "groups": {name: scores.plain() for name, scores in self.groups},
         }
 
 
@@ -143,11 +119,12 @@ def evaluate(
         multi=text_scores(multi, joined),
         length_ratio=length_ratio(multi, joined),
         perplexity=None if math.isnan(measured) else measured,
-        truth=_truth(single, told, split.sentences),
+        truth=truth(single, [not sentences for sentences in told], split.sentences),
         alignment=_alignment(captioner, split),
         trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
         human=_human(split.samples),
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
+        groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
     )
 
 
@@ -209,45 +186,6 @@ def _chunks(positions: Sequence[int]) -> Iterator[Sequence[int]]:
         yield positions[start : start + _AT_ONCE]
 
 
-def _truth(single: Sequence[str], told: Sequence[Sequence[Sentence]], gold: Sequence[Sequence[str]]) -> Truth:
-    """Compare first sentences with gold ones by the kind, object and place that their words claim."""
-    right = {"type": 0, "object": 0, "place": 0, "all": 0}
-    pairs = polar = polar_right = silent = silent_right = unchanged = 0
-    for first, sentences, truths in zip(single, told, gold, strict=True):
-        claims = [_claim(t) for t in truths]
-        changed = [c for c in claims if c[0] != "none"]
-        silent += not sentences
-        unchanged += not changed
-        silent_right += not sentences and not changed
-        said = _claim(first)
-        if not changed or said[0] == "none":
-            continue
-        pairs += 1
-        for place, name in enumerate(("type", "object", "place")):
-            right[name] += any(said[place] == c[place] for c in changed)
-        right["all"] += said in changed
-        signs = {c[0] for c in changed if c[1] == said[1] and c[0] in ("appeared", "disappeared")}
-        if signs and said[0] in ("appeared", "disappeared"):
-            polar += 1
-            polar_right += said[0] in signs
-    shares = {name: _share(n, pairs) for name, n in right.items()}
-    return Truth(
-        pairs=pairs,
-        **shares,
-        polarity=_share(polar_right, polar),
-        no_change_precision=_share(silent_right, silent),
-        no_change_recall=_share(silent_right, unchanged),
-    )
-
-
-def _claim(text: str) -> tuple[str, str, frozenset[str]]:
-    wording = read(text)
-    kind = (
-        "appeared" if wording.type in _ADDS else "disappeared" if wording.type in _REMOVES else wording.type
-    )
-    return kind, wording.object, frozenset(_PLACE.findall(" ".join(tokenize(text))))
-
-
 def _alignment(captioner: Captioner, split: Split) -> Alignment | None:
     align = getattr(captioner, "alignment", None)  # DDLA's; not every captioner aligns
     known = [
@@ -291,10 +229,6 @@ def _human(samples: Sequence[Sample]) -> TextScores | None:
         return None
     others = [[sentence for told in annotations[1:] for sentence in told] for annotations in several]
     return text_scores([annotations[0][0] for annotations in several], others)
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 def _rounded(value: float | None) -> float | None:

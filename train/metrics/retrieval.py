@@ -1,0 +1,43 @@
+"""Recall at k of a retrieval: how often the right candidate is among the first k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def ranks(scores: Tensor, targets: Tensor) -> Tensor:
+    """The place of each query's right candidate, 1 the best, int64 ``(Q,)``.
+
+    Candidates of an equal score stand before it: a system that gives all the same score is no good.
+
+    Args:
+        scores: float ``(Q, C)``, higher is better.
+        targets: int64 ``(Q,)``, the right candidate of each query.
+
+    Raises:
+        ValueError: the shapes do not fit, or a score is NaN.
+    """
+    if scores.dim() != 2 or targets.shape != scores.shape[:1]:  # noqa: PLR2004 - queries and candidates
+        raise ValueError(f"scores (Q, C) and targets (Q,), not {tuple(scores.shape)}, {tuple(targets.shape)}")
+    if bool(scores.isnan().any()):
+        raise ValueError("a score is NaN; such a candidate has no rank")
+    right = scores.gather(1, targets.unsqueeze(1))
+    return (scores >= right).sum(1)
+
+
+def recall_at(places: Tensor, ks: Sequence[int] = (1, 5, 10)) -> dict[int, float]:
+    """Recall@k, share 0..1 of the queries whose right candidate is among the first k.
+
+    Args:
+        places: of `ranks`, at least one.
+        ks: wanted, each at least 1.
+
+    Raises:
+        ValueError: there are no queries, or a k is below 1.
+    """
+    if not len(places) or min(ks) < 1:
+        raise ValueError("recall needs at least one query and k of at least 1")
+    return {k: float((places <= k).to(torch.float64).mean()) for k in ks}
