@@ -164,11 +164,14 @@ def continued(end: ChainEnd, record: Record) -> ChainEnd:
     Raises:
         RecordError: the record does not continue the chain.
     """
-    named = f"seq {record.seq} of {record.camera}"
+    stream_id = parse_stream_id(record.stream_id)
+    reason = ""
     if record.seq != end.seq + 1:
-        raise RecordError(f"{named} where {end.seq + 1} is due: lines are missing or moved")
-    if record.prev != end.hash:
-        raise RecordError(f"{named}: prev is not the hash of the record before it")
-    if parse_stream_id(record.stream_id) <= end.stream_id:
-        raise RecordError(f"{named}: its stream id does not rise")
-    return ChainEnd.of(record)
+        reason = f" where {end.seq + 1} is due: lines are missing or moved"
+    elif record.prev != end.hash:
+        reason = ": prev is not the hash of the record before it"
+    elif stream_id <= end.stream_id:
+        reason = ": its stream id does not rise"
+    if reason:
+        raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
+    return ChainEnd(record.seq, record.hash, stream_id)
