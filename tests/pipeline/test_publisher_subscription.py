@@ -101,16 +101,17 @@ def test_subscribers_hear_every_camera_and_those_that_come_later(
 ):
     with Journal(tmp_path, "lot", fsync=False) as lot:
         old = journal.append(narration())
-        publisher.publish(old)
+        drain(journal, publisher, threading.Event())
         everything = listen(server.url, None, "0")
         from_now = listen(server.url, None, "$")
         only_lot = listen(server.url, ["lot"], "0")
         behind = listen(server.url, ["yard"], old.stream_id)
         assert everything.wait_for(1) == [old]
         time.sleep(0.3)
-        new = [journal.append(narration(1)), lot.append(narration(2, "lot"))]
-        for record in new:
-            publisher.publish(record)
+        journal.append(narration(1))
+        lot.append(narration(2, "lot"))
+        for each in (journal, lot):
+            drain(each, publisher, threading.Event())
         assert sorted(r.id for r in everything.wait_for(3)) == ["lot-2", "yard-0", "yard-1"]
         assert sorted(r.id for r in from_now.wait_for(2)) == ["lot-2", "yard-1"]
         assert [r.id for r in only_lot.wait_for(1)] == ["lot-2"]
@@ -119,7 +120,8 @@ def test_subscribers_hear_every_camera_and_those_that_come_later(
 
 def test_a_subscriber_outlives_the_server(server, journal, publisher, listen, caplog):
     listener = listen(server.url, None, "0")
-    publisher.publish(journal.append(narration(0)))
+    journal.append(narration(0))
+    drain(journal, publisher, threading.Event())
     assert len(listener.wait_for(1)) == 1
     server.stop(signal.SIGKILL)
     time.sleep(0.3)
@@ -128,6 +130,21 @@ def test_a_subscriber_outlives_the_server(server, journal, publisher, listen, ca
     drain(journal, publisher, threading.Event())
     assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
     assert "trying again" in caplog.text
+
+
+def test_a_subscriber_hears_nothing_twice_when_a_flushed_stream_comes_back(
+    server, journal, publisher, listen
+):
+    listener = listen(server.url, None, "0")
+    for second in range(3):
+        journal.append(narration(second))
+    drain(journal, publisher, threading.Event())
+    assert len(listener.wait_for(3)) == 3
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+    journal.append(narration(3))
+    drain(journal, publisher, threading.Event())
+    assert [r.id for r in listener.wait_for(4)] == ["yard-0", "yard-1", "yard-2", "yard-3"]
 
 
 def test_a_subscriber_leaves_foreign_entries_out(server, journal, listen, caplog):
