@@ -48,23 +48,29 @@ class IdleGate:
         self._seen: Luma | None = None
         self._keyframe_s: float | None = None
         self._gap_s: float | None = None
+        self._given: int | None = None
         self._waking = self._stale = False
         self.idle = False
 
     def connected(self) -> None:
         """A new connection: decode everything until nothing has moved for a while."""
         self.idle = self._waking = False
-        self._seen = self._keyframe_s = self._gap_s = None
+        self._seen = self._keyframe_s = self._gap_s = self._given = None
         self._moved_s = max(self._moved_s, monotonic())
 
     def decode(self, packet: Packet[VideoStream], sound: SoundFrames) -> Iterator[VideoFrame]:
         """Sound frames of the packet; none where it is not decoded."""
         if packet.is_keyframe:
             self._note_keyframe()
+            self._given = None
         elif self.idle:
             return
         if not self.idle:
-            yield from sound.decode(packet)
+            for frame in sound.decode(packet):
+                # The keyframe comes a second time where frames are reordered, and before it may come some
+                # whose references were left out.
+                if self._given is None or frame.pts is None or frame.pts > self._given:
+                    yield frame
             return
         context = packet.stream.codec_context
         if self._stale:  # what the decoder held back when it was left is old by now
@@ -74,7 +80,8 @@ class IdleGate:
         yield from sound.drained(context)
         if self._waking:
             self.idle = self._waking = False
-            try:  # these were given out already; what follows leans on them
+            self._given = packet.pts
+            try:  # it was given out already; what follows leans on it
                 packet.decode()
             except FFmpegError:
                 sound.damaged()

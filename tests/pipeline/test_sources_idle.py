@@ -1,0 +1,173 @@
+"""Keyframes only while nothing moves, without a frame whose references were not decoded; lost references."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+import av
+import numpy as np
+import pytest
+
+from pipeline.sources import SourceOptions, open_source
+from pipeline.sources.decode import SoundFrames, video_stream
+from pipeline.sources.hardware import Hardware, device_works, known_devices
+from pipeline.sources.idle import IdleGate
+from pipeline.sources.picture import View
+from pipeline.sources.references import FrameNumbers
+from pipeline.sources.rtsp import RtspSource
+from pipeline.sources.tally import Tally
+
+VIEW = View(SourceOptions())
+GOP = 12
+CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
+
+
+def encoded(path, codec, b_frames, pictures):
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt = 160, 128, "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.codec_context.gop_size = GOP
+        parameters = {"bf": str(b_frames), "preset": "ultrafast", "x265-params": "log-level=none:pools=1"}
+        stream.options = {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(GOP)}
+        for picture in pictures:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def scene(index, *, moving):
+    """A room in which, from some frame on, a block goes from left to right."""
+    rows, columns = np.mgrid[0:128, 0:160]
+    rgb = np.stack([columns, rows, (rows // 16 + columns // 16) % 2 * 60 + 60], axis=-1).astype(np.uint8)
+    if moving:
+        x = index * 5 % 120
+        rgb[40:80, x : x + 40] = 240
+    return rgb
+
+
+def true_frames(path):
+    with av.open(str(path)) as container:
+        return {f.pts: f.to_ndarray(format="gray") for f in container.decode(video=0)}
+
+
+def right(frame, truth):
+    return np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts])
+
+
+@pytest.mark.parametrize(("codec", "b_frames"), CODECS)
+def test_idle_decodes_keyframes_alone_and_wakes_without_a_wrong_frame(tmp_path, codec, b_frames):
+    pictures = [scene(i, moving=i >= 80) for i in range(160)]
+    path = encoded(tmp_path / "clip.mkv", codec, b_frames, pictures)
+    truth = true_frames(path)
+    gate, tally, idle, given = IdleGate(still_s=0.0, first_s=0.0), Tally(), [], []
+    with closing(av.open(str(path))) as container:
+        sound = SoundFrames(tally)
+        for packet in container.demux(video_stream(container, 1)):
+            if not packet.size:
+                break
+            for frame in gate.decode(packet, sound):
+                gate.look(VIEW.of_frame(frame)[0])
+                given.append(frame)
+            idle.append(gate.idle)
+    stamps = sorted(truth)
+    number = {stamp: index for index, stamp in enumerate(stamps)}
+    order = [number[frame.pts] for frame in given]
+    assert all(right(frame, truth) for frame in given)
+    assert order == sorted(set(order))
+    quiet = [n for n in order if 2 * GOP < n < 80]
+    assert 3 <= len(quiet) <= 6  # keyframes
+    moving = [n for n in order if n >= 80]
+    assert len(moving) >= 160 - 80 - GOP - b_frames - 1  # all, from the first keyframe that shows it
+    assert any(idle)
+    assert not any(idle[-40:])
+    assert tally.corrupt == 0
+
+
+def test_a_stream_without_keyframes_is_never_idle(tmp_path):
+    path = encoded(tmp_path / "clip.mkv", "libx264", 0, [scene(0, moving=False)] * 60)
+    gate = IdleGate(still_s=0.0, first_s=0.0)
+    with closing(av.open(str(path))) as container:
+        sound = SoundFrames(Tally())
+        for packet in container.demux(video_stream(container, 1)):
+            if not packet.size or (packet.is_keyframe and packet.pts):
+                break  # the second group would show that keyframes come
+            for frame in gate.decode(packet, sound):
+                gate.look(VIEW.of_frame(frame)[0])
+            assert not gate.idle
+
+
+def test_a_camera_is_idle_until_something_moves(rtsp_server, watch):
+    server = rtsp_server()
+    gate = IdleGate(still_s=1.0, first_s=0.0)
+    source = RtspSource(server.url("still"), SourceOptions(sample_hz=15), "yard", gate=gate)
+    camera = watch(source)
+    camera.until(lambda: gate.idle)
+    camera.more(1)
+    decoded = source.report.decoded
+    camera.more(2)
+    assert source.report.decoded - decoded <= 4  # the server sends 15 frames for each
+    server.tell("move")
+    camera.until(lambda: not gate.idle)
+    decoded = source.report.decoded
+    camera.more(10)
+    assert source.report.decoded - decoded >= 10
+    assert source.report.corrupt == 0
+    assert source.report.errors == ()
+
+
+@pytest.mark.parametrize(("codec", "b_frames"), CODECS)
+def test_what_leans_on_a_lost_frame_is_not_handed_out(tmp_path, codec, b_frames):
+    path = encoded(tmp_path / "clip.mkv", codec, b_frames, [scene(i, moving=True) for i in range(120)])
+    truth, chance = true_frames(path), random.Random(3)
+    tally, given = Tally(), []
+    with closing(av.open(str(path))) as container:
+        sound = SoundFrames(tally)
+        for packet in container.demux(video_stream(container, 1)):
+            if packet.size and packet.pts and chance.random() < 0.05:
+                continue
+            given += [(frame.pts, right(frame, truth)) for frame in sound.decode(packet)]
+    if codec != "mpeg4":  # its frames carry no numbers, and its decoder tells nothing
+        assert all(good for _, good in given)
+    assert len(given) > 30
+
+
+def test_whole_footage_has_no_gaps(clips):
+    for path in [clips / "intel_car-detection.mp4", clips / "tfl_a1-barnet-way.mp4"]:
+        numbers = FrameNumbers()
+        with av.open(str(path)) as container:
+            assert not any(numbers.gap(packet) for packet in container.demux(video=0))
+        assert numbers.follows
+
+
+def test_without_a_device_the_processor_decodes_and_says_so_once(rtsp_server, watch, caplog):
+    if any(map(device_works, known_devices())):
+        pytest.skip("a device of this machine decodes")
+    server = rtsp_server()
+    source = open_source(server.url(), SourceOptions(sample_hz=15, hardware="auto"), "yard")
+    camera = watch(source)
+    camera.more(3)
+    server.kill()
+    camera.until(lambda: source.report.errors)
+    server.start()
+    camera.more(3)
+    assert source.report.hardware is None
+    assert caplog.text.count("the processor decodes") == 1
+    assert "yard: no device of cuda" in caplog.text
+
+
+@pytest.mark.parametrize("choice", ["nonsense", "vulkan"])
+def test_a_device_that_is_not_there_is_told(choice, caplog):
+    if choice in known_devices() and device_works(choice):
+        pytest.skip(f"{choice} decodes here")
+    hardware = Hardware(choice, "yard")
+    assert hardware.acceleration() is None
+    assert hardware.opened(accelerated=False) is None
+    assert f"no device of {choice} answers" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_no_device_is_asked_for_unless_configured(caplog):
+    assert Hardware("none", "yard").acceleration() is None
+    assert caplog.records == []
