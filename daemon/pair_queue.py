@@ -30,9 +30,10 @@ class Proposed:
 class PairQueue:
     """Holds the newest pairs of all cameras, some of each: a busy one never displaces the others.
 
-    Where pairs of a live camera wait longer than their deadline, the narrator is overloaded. All that wait
-    before the newest are then given out as late at once: the captioner gets the newest pair while it is news,
-    and no change is lost. One after the other, every pair would be told just before its deadline.
+    Where pairs of a live camera fill more than half of its share, or wait longer than their deadline, the
+    narrator is overloaded. All that wait before the newest are then given out as late at once: the captioner
+    gets the newest pair while it is news, and no change is lost. One after the other, most pairs would be
+    dropped, and the others told just before their deadline.
 
     Args:
         cameras: their names; pairs are taken from them in turn.
@@ -190,10 +191,11 @@ class PairQueue:
         return None
 
     def _late(self, now: float) -> list[Proposed]:
-        """Of each camera whose oldest pair is late, all pairs but the newest."""
+        """Of each live camera for which the narrator is too slow, all pairs but the newest."""
         late: list[Proposed] = []
         for mine in self._pairs.values():
-            if mine and mine[0].late(now):
+            crowded = len(mine) > self.capacity // 2 and mine[0].until is not None
+            if crowded or (mine and mine[0].late(now)):
                 late += [Proposed(mine.popleft().pair, late=True) for _ in range(len(mine) - 1)]
         return late
 

@@ -125,6 +125,18 @@ def test_where_pairs_wait_too_long_the_captioner_gets_the_newest() -> None:
     assert queue.held == 0
 
 
+def test_where_half_of_the_share_is_taken_the_captioner_gets_the_newest() -> None:
+    queue = PairQueue(["a"], capacity=8)
+    for number in range(5):
+        queue.put("a", ("a", number), wait=False, deadline_s=60)  # type: ignore[arg-type]
+        if number == 3:
+            assert late(queue.take(1, 0.0)) == []
+            queue.put("a", ("a", 3.5), wait=False, deadline_s=60)  # type: ignore[arg-type]
+    batch = queue.take(8, 0.0)
+    assert late(batch) == [("a", 1), ("a", 2), ("a", 3), ("a", 3.5)]
+    assert plain(batch)[4:] == [("a", 4)]
+
+
 def test_the_newest_is_late_too_where_it_has_waited_too_long() -> None:
     queue = PairQueue(["a"], capacity=8)
     queue.put("a", ("a", 0), wait=False, deadline_s=0.01)  # type: ignore[arg-type]
