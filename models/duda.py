@@ -5,7 +5,7 @@ Park, Darrell and Rohrbach, "Robust Change Captioning", ICCV 2019; the captioner
 
     d = f_after - f_before
     a_i = sigmoid(conv2(ReLU(dropout(norm(conv1([f_i; d]))))))      a cell's weight, of each image
-    l_b = sum a_before f_before, l_a = sum a_after f_after, l_d = l_a - l_b
+    l_b = s sum a_before f_before, l_a = s sum a_after f_after, l_d = l_a - l_b
     u = ReLU(W [l_b; l_d; l_a])
     h1 = LSTM([u; h2]), w = softmax(W h1)                           before, difference or after?
     h2 = LSTM([word; w_b l_b + w_d l_d + w_a l_a]), P(word) = softmax(W h2)
@@ -16,7 +16,9 @@ sparse. Defaults are the papers' sizes: with encoder "resnet101_stage3" f has 10
 coordinates, [f_i; d] 2052, [l_b; l_d; l_a] 3078.
 
 Where the papers are silent, and departures:
-* The sums are not normalised, as in the released code.
+* The sums are not normalised, as in the released code. They saturate the LSTMs until the attention's term has
+  made them small; a `scale` below 1 learns sooner (on the generated benchmark, 1/14: perplexity 15 instead of
+  42 after the first epoch, 2.7 and 2.8 after the fifth). 1/196 would make means of them.
 * h2 of the first LSTM's input is that of the word before. Both LSTMs begin with zeros.
 * Dropout of word vectors and of h2 before the next word.
 * The code's three errors are not repeated: captions are decoded greedily or by beam in validation and test
@@ -53,6 +55,7 @@ class DUDA(ChangeCaptioner):
         attention: int = 128,
         groups: int = 32,
         attention_dropout: float = 0.5,
+        scale: float = 1.0,
         visual: int = 512,
         words: int = 300,
         hidden: int = 512,
@@ -69,6 +72,7 @@ class DUDA(ChangeCaptioner):
             attention: channels between the attention's convolutions, a multiple of `groups`.
             groups: of the attention's group norm.
             attention_dropout: inside the attention.
+            scale: s, of the attention-weighted sums; 1 is the papers'.
             visual: size of u.
             words: size of the word vectors.
             hidden: size of both LSTMs.
@@ -85,6 +89,7 @@ class DUDA(ChangeCaptioner):
             "attention": attention,
             "groups": groups,
             "attention_dropout": attention_dropout,
+            "scale": scale,
             "visual": visual,
             "words": words,
             "hidden": hidden,
@@ -92,7 +97,7 @@ class DUDA(ChangeCaptioner):
             "attention_weight": attention_weight,
             "entropy_weight": entropy_weight,
         }
-        self.attention_weight, self.entropy_weight = attention_weight, entropy_weight
+        self.attention_weight, self.entropy_weight, self.scale = attention_weight, entropy_weight, scale
         self.attention = SpatialAttention(2 * self.channels, attention, groups, attention_dropout)
         self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, visual), nn.ReLU())
         self.choosing = nn.LSTMCell(visual + hidden, hidden)
@@ -107,7 +112,7 @@ class DUDA(ChangeCaptioner):
         before, after = self.cells(pairs)
         difference = after - before
         attention = [self.attention(torch.cat([cells, difference], dim=1)) for cells in (before, after)]
-        left, right = attended(before, attention[0]), attended(after, attention[1])
+        left, right = (self.scale * attended(x, a) for x, a in zip((before, after), attention, strict=True))
         parts = torch.stack([left, right - left, right], dim=1)
         visual = self.embed_visual(parts.flatten(1))
         zeros = visual.new_zeros(len(visual), self.telling.hidden_size)

@@ -191,6 +191,7 @@ class _Attended(OneVector):
         attention: int = 128,
         groups: int = 32,
         attention_dropout: float = 0.5,
+        scale: float = 1.0,
         visual: int = 512,
         words: int = 300,
         hidden: int = 512,
@@ -212,9 +213,10 @@ class _Attended(OneVector):
             "attention": attention,
             "groups": groups,
             "attention_dropout": attention_dropout,
+            "scale": scale,
             "attention_weight": attention_weight,
         }
-        self.attention_weight = attention_weight
+        self.attention_weight, self.scale = attention_weight, scale
         self.attention = SpatialAttention(2 * self.channels, attention, groups, attention_dropout)
         self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, visual), nn.ReLU())
 
@@ -226,7 +228,8 @@ class _Attended(OneVector):
         """See `OneVector`."""
         before, after = self.cells(pairs)
         weights = self.weights(before, after)
-        left, right = attended(before, weights[:, 0]), attended(after, weights[:, -1])
+        each = (before, weights[:, 0]), (after, weights[:, -1])
+        left, right = (self.scale * attended(cells, own) for cells, own in each)
         return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
 
     def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:  # noqa: ARG002 - DUDA's

@@ -71,6 +71,22 @@ def test_what_it_sees_is_the_papers_arithmetic(duda: DUDA, make_pairs: MakePairs
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("kind", [DUDA, CaptAtt, CaptDualAtt])
+def test_the_sums_can_be_scaled(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, kind: type[DUDA | CaptAtt]
+) -> None:
+    plain, scaled = (kind(vocabulary, encoder, **SMALL, scale=s).eval() for s in (1.0, 0.25))
+    scaled.load_state_dict(plain.state_dict())
+    pairs = make_pairs(PLACES)
+    linear = plain.embed_visual[0]
+    assert isinstance(linear, torch.nn.Linear)
+    linear.bias.zero_()
+    scaled.embed_visual.load_state_dict(plain.embed_visual.state_dict())
+    whole, quarter = (c.encode(pairs).pictures[0] for c in (plain, scaled))
+    torch.testing.assert_close(quarter, whole / 4)
+
+
+@torch.no_grad()
 def test_it_looks_where_it_chooses(duda: DUDA, make_pairs: MakePairs) -> None:
     """The word depends on the image that the first LSTM chose, and on no other."""
     state = duda.encode(make_pairs(PLACES))
