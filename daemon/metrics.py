@@ -152,10 +152,36 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
     for name, count in daemon.told.copy().items():
         told.add_metric([name], count)
     waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
+    held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
+    size = GaugeMetricFamily("narrated_journal_bytes", "Size of the journals.", labels=["camera"])
     for name, journal in daemon.journals.copy().items():
         waiting.add_metric([name], journal.end.seq - journal.published.seq)
+        held.add_metric([name], journal.held)
+        size.add_metric([name], journal.size)
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
-    yield from (told, waiting, published)
+    yield from (told, waiting, held, size, published)
+    yield from _of_retention(daemon)
+
+
+def _of_retention(daemon: Daemon) -> Iterator[Metric]:
+    retention = daemon.retention
+    labels = ["camera", "reason"]
+    segments = CounterMetricFamily("narrated_retention_segments", "Segments deleted.", labels=labels)
+    for key, count in retention.segments.copy().items():
+        segments.add_metric(list(key), count)
+    size = CounterMetricFamily("narrated_retention_bytes", "Bytes of journals deleted.", labels=labels)
+    for key, count in retention.bytes.copy().items():
+        size.add_metric(list(key), count)
+    pictures = CounterMetricFamily(
+        "narrated_retention_pictures", "Pictures of evidence deleted.", retention.pictures
+    )
+    runs = CounterMetricFamily("narrated_retention_runs", "Times retention looked.", retention.runs)
+    blocked = GaugeMetricFamily(
+        "narrated_retention_unpublished", "1 where more would go if it were published.", labels=["camera"]
+    )
+    for name in daemon.journals.copy():
+        blocked.add_metric([name], float(name in retention.unpublished))
+    yield from (segments, size, pictures, runs, blocked)
 
 
 def _of_proofs(daemon: Daemon) -> Iterator[Metric]:

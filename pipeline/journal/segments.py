@@ -41,6 +41,14 @@ class Segment:
         except OSError:
             return 0
 
+    def first_end(self) -> ChainEnd | None:
+        """Number, hash and stream id of its first record; None where it cannot be read."""
+        try:
+            with self.path.open("rb") as file:
+                return line_end(file.readline())
+        except OSError:
+            return None
+
     def last(self) -> Record:
         """Its last record.
 

@@ -202,7 +202,7 @@ class Journal:
         wanted = parse_stream_id(stream_id)
         begin = found = self._origin()
         for segment in self.closed():
-            first = _first_end(segment.path)
+            first = segment.first_end()
             if first is not None and first.stream_id <= wanted:
                 begin = Position(0, segment.first - 1, segment=segment.first)
         line = None
@@ -393,14 +393,6 @@ class Journal:
             if segment == self._file.first:
                 return self._file.size
             return next((each.size for each in self._file.full if each.first == segment), 0)
-
-
-def _first_end(path: Path) -> ChainEnd | None:
-    try:
-        with path.open("rb") as file:
-            return line_end(file.readline())
-    except OSError:
-        return None
 
 
 def _day(line: bytes) -> str:
