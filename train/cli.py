@@ -22,9 +22,11 @@ from train.dataset_commands import generate
 from train.features import FeatureError
 from train.loop import TrainError
 from train.metrics.authority import MissingScorersError
+from train.paper_commands import attend, negatives, retrieve
 from train.runs import evaluate_on_folder, train_on_folder
 from train.samples import SampleError, load_samples
 from train.scenes import FootageError
+from train.score_command import score
 from train.tables import score_table, statistics_table, truth_lines
 from train.teacher import TeacherError
 from train.terminal import progress_counts, training_progress
@@ -260,7 +262,11 @@ def train(
 
 
 app.command()(adapt)
+app.command()(retrieve)
+app.command()(negatives)
+app.command()(attend)
 app.command()(generate)
+app.command()(score)
 
 
 @app.command()

@@ -270,7 +270,7 @@ def _write(
     try:
         save(captioner, out)
         if objective is not None:
-            objective.keep(out)
+            objective.keep(captioner, out)
     except OSError as error:
         raise TrainError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
 

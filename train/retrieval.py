@@ -104,15 +104,11 @@ def rank_images(
     """
     if not candidates or not sentence.strip():
         raise ValueError("ranking needs a sentence and at least one candidate frame")
-    encoder = encoder or ENCODERS[network.encoder[0]]()
-    if (encoder.name, encoder.sha256) != network.encoder:
-        raise CheckpointError(
-            f"the network was trained on encoder {network.encoder[0]}, weights {network.encoder[1][:12]}; "
-            f"here is {encoder.name}, weights {encoder.sha256[:12]}: install that encoder, or train again"
-        )
+    encoder = checked_encoder(network, encoder)
     device = next(network.parameters()).device
     earlier = read_image(before)
-    pictures = [_seen(earlier, read_image(path), encoder) for path in candidates]
+    options = ChangeOptions.of(network.record.get("changes", {}))
+    pictures = [_seen(earlier, read_image(path), encoder, options) for path in candidates]
     tokens = network.vocabulary.batch([[sentence]])[:, 0].to(device)
     scores = []
     for left, right in pictures:  # each candidate is aligned with the before frame in its own way
@@ -121,11 +117,30 @@ def rank_images(
     return sorted(zip(candidates, scores, strict=True), key=lambda ranked: -ranked[1])
 
 
+def checked_encoder(network: TIRG, encoder: Encoder | None = None) -> Encoder:
+    """The encoder that a network was trained on; None loads it.
+
+    Raises:
+        CheckpointError: there is no such encoder here, or it has other weights.
+    """
+    name = network.encoder[0]
+    if encoder is None and name not in ENCODERS:
+        raise CheckpointError(
+            f"the network needs the encoder {name!r}, this version has {', '.join(ENCODERS)}"
+        )
+    encoder = encoder or ENCODERS[name]()
+    if (encoder.name, encoder.sha256) != network.encoder:
+        raise CheckpointError(
+            f"the network was trained on encoder {network.encoder[0]}, weights {network.encoder[1][:12]}; "
+            f"here is {encoder.name}, weights {encoder.sha256[:12]}: install that encoder, or train again"
+        )
+    return encoder
+
+
 def _seen(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], encoder: Encoder
+    before: NDArray[np.uint8], after: NDArray[np.uint8], encoder: Encoder, options: ChangeOptions
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Both images at the encoder's size, aligned as in training."""
-    options = ChangeOptions()
     shift, _, _ = image_changes(before, after, options)
     left, right = aligned(before, after, shift, options.size, encoder.image_size)
     return left, right

@@ -70,7 +70,7 @@ class Objective(nn.Module, ABC):
         """
         return None
 
-    def keep(self, out: Path) -> None:
+    def keep(self, captioner: Captioner, out: Path) -> None:
         """Write what the product needs beside the checkpoint `out`, whenever that is written."""
 
 

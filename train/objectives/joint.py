@@ -141,9 +141,9 @@ class JointTraining(Objective):
         """See `Objective`."""
         return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
 
-    def keep(self, out: Path) -> None:
+    def keep(self, captioner: Captioner, out: Path) -> None:
         """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
-        self.network.record = {"objective": self.name, **self._arguments}
+        self.network.record = captioner.record
         save_tirg(self.network, out.with_name(out.stem + SUFFIX))
 
     def _soft(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
