@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-quality clean
+.PHONY: help demo test check bench bench-quality soak clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: $(VENV)/.dev  ## speed and memory, side by side with the peers
 bench-quality: $(VENV)/.dev  ## how right the default model is on ../shared/bench (ARGS='--seeds FILE ...')
 	$(BIN)/python benchmarks/quality.py $(ARGS)
 	$(BIN)/python benchmarks/timelines.py
+
+soak: $(VENV)/.dev  ## a quarter of an hour of mishaps: is anything lost, does anything grow (ARGS='--minutes 2')
+	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean:  ## the virtual environment, caches and the demo's output
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

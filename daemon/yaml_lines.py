@@ -43,7 +43,13 @@ def read_yaml(text: str) -> YamlTree:
     Raises:
         YamlError: broken YAML, a repeated key, or a key that is no string.
     """
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise YamlError(
+            f"broken YAML: the character {chr(error.character)!a} may not stand in it", line
+        ) from None
     try:
         root = loader.get_single_node()
         lines: dict[KeyPath, int] = {(): 1}

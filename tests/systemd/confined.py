@@ -3,14 +3,14 @@
 Usage: confined.py UNIT STATE CACHE [SEEN ...] -- COMMAND ...
 
 Needs root, `unshare`, systemd-analyze and libseccomp. Of the unit these are built again: User= (65534),
-NoNewPrivileges=, CapabilityBoundingSet=, ProtectSystem=strict (read-only but for STATE and CACHE), ProtectHome=
-and PrivateTmp= (empty but for SEEN and the interpreter, which are read-only), PrivateDevices=,
-ProtectProc=invisible, PrivateIPC=, ProtectHostname=, ProtectControlGroups= and ProtectKernelTunables= (read-only),
+NoNewPrivileges=, CapabilityBoundingSet=, ProtectSystem=strict (read-only but for STATE and CACHE),
+ProtectHome= and PrivateTmp= (empty but for SEEN and the interpreter, read-only), PrivateDevices=,
+ProtectProc=invisible, PrivateIPC=, ProtectHostname=, ProtectControlGroups= and ProtectKernelTunables=,
 SystemCallFilter= with SystemCallErrorNumber=EPERM, SystemCallArchitectures=native, RestrictAddressFamilies=,
 RestrictNamespaces=, TasksMax= (as a limit of the user's processes).
 
 Not built again: PrivateUsers=, MemoryMax= and DevicePolicy=, which need control groups or systemd's own user
-namespace; RestrictRealtime=, LockPersonality= and RestrictSUIDSGID=, which are narrower filters of the same kind.
+namespace; RestrictRealtime=, LockPersonality= and RestrictSUIDSGID=, narrower filters of the same kind.
 """
 
 from __future__ import annotations
