@@ -78,12 +78,19 @@ def meteor(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> Sem
     Raises:
         MissingScorersError: Java or pycocoevalcap is missing, or the program fails.
     """
-    lines = [
-        " ||| ".join(["SCORE", *(_words(r) for r in own), _words(text)])
-        for text, own in zip(predicted, references, strict=True)
-    ]
+    return meteors([predicted], references)[0]
+
+
+def meteors(rows: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[Semantic]:
+    """`meteor` of several systems in one run, since the program takes seconds to read its paraphrases.
+
+    Args:
+        rows: per system one text per pair.
+        references: at least one text per pair.
+    """
     jar = _part(_METEOR)
     options = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
+    gold = [" ||| ".join(_words(text) for text in own) for own in references]
     with subprocess.Popen(  # noqa: S603 - the program of pycocoevalcap
         [_program(), *_UTF8, *options],
         cwd=jar.parent,
@@ -94,17 +101,23 @@ def meteor(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> Sem
         too_long = threading.Timer(_LIMIT_S, process.kill)
         too_long.start()
         try:
-            counts = [_answer(process, line) for line in lines]
-            first = _answer(process, "EVAL ||| " + " ||| ".join(counts))
-            rest = [_answer(process, None) for _ in lines]
+            return [_meteor(process, predicted, gold) for predicted in rows]
         finally:
             too_long.cancel()
             process.kill()
             if process.stdin:
                 with suppress(OSError):  # of a dead program; or closing would hide why it died
                     process.stdin.close()
-    pairs = tuple(float(value) for value in (first, *rest[:-1]))
-    return Semantic(float(rest[-1]), pairs)
+
+
+def _meteor(process: subprocess.Popen[bytes], predicted: Sequence[str], gold: Sequence[str]) -> Semantic:
+    counts = [
+        _answer(process, f"SCORE ||| {own} ||| {_words(text)}")
+        for text, own in zip(predicted, gold, strict=True)
+    ]
+    first = _answer(process, "EVAL ||| " + " ||| ".join(counts))
+    rest = [_answer(process, None) for _ in counts]
+    return Semantic(float(rest[-1]), tuple(float(value) for value in (first, *rest[:-1])))
 
 
 def _answer(process: subprocess.Popen[bytes], line: str | None) -> str:

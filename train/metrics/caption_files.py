@@ -1,0 +1,140 @@
+"""Caption files: COCO's form, its results form, and the Spot-the-diff form.
+
+* ``{"annotations": [{"image_id": ..., "caption": ...}, ...]}``, or that list alone;
+* ``[{"img_id": ..., "sentences": [...]}, ...]``: every sentence is a caption of the pair.
+
+Captions of one id are merged in their order. An entry may say what kind of pair it is by ``kind`` and
+``changes`` (`train.samples`) or by a word, ``type``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.wording import read
+from train.annotations import AnnotationError
+from train.metrics.groups import CHANGED, DISTRACTOR
+from train.metrics.tokens import ptb_tokens
+
+_FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    """The captions of a file.
+
+    Attributes:
+        texts: per id, in the order of the file, its captions.
+        empty: how many captions without words were left out.
+        groups: per id the names of its groups, see `train.metrics.groups`; empty where the file does not say.
+        bare: ids of which no caption with a word is left; they are not in `texts`.
+    """
+
+    texts: dict[str, tuple[str, ...]]
+    empty: int
+    groups: dict[str, tuple[str, ...]]
+    bare: tuple[str, ...] = ()
+
+
+def read_captions(path: Path, *, keep_empty: bool = False) -> Captions:
+    """Read a caption file.
+
+    Args:
+        path: the file.
+        keep_empty: keep captions without words, as predictions may be; otherwise they are left out.
+
+    Raises:
+        AnnotationError: it cannot be read, has another form, an entry lacks a key, or no caption has words.
+    """
+    texts: dict[str, list[str]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    empty = 0
+    for number, entry in enumerate(_entries(path)):
+        name, captions = _captions(path, number, entry)
+        own = texts.setdefault(name, [])
+        for caption in captions:
+            bare = not ptb_tokens(caption)
+            empty += bare
+            if keep_empty or not bare:
+                own.append(caption)
+        groups[name] = groups.get(name) or _groups(entry, captions)
+    bare_ids = tuple(name for name, own in texts.items() if not own)
+    if len(bare_ids) == len(texts):
+        raise AnnotationError(f"{path} holds no caption with a word in it; expected {_FORM}")
+    kept = {name: tuple(own) for name, own in texts.items() if own}
+    return Captions(kept, empty, groups, bare_ids)
+
+
+def matched(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
+    """One predicted caption per referenced id, in the references' order.
+
+    Args:
+        references: of the pairs.
+        predictions: exactly one per pair.
+        names: both files, for messages.
+
+    Raises:
+        AnnotationError: an id is missing, unknown, or predicted twice.
+    """
+    unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
+    missing = [name for name in references.texts if name not in predictions.texts]
+    twice = [name for name, own in predictions.texts.items() if len(own) > 1]
+    for ids, what in (
+        (unknown, f"{names[0]} has no reference for; take them out or name the references of this split"),
+        (
+            missing,
+            f"are in {names[0]} but not predicted; predict every pair, since a subset does not compare",
+        ),
+        (twice, "have more than one prediction; join the sentences of a pair, or keep one"),
+    ):
+        if ids:
+            shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")  # noqa: PLR2004
+            raise AnnotationError(f"{names[1]}: {len(ids)} ids ({shown}) {what}")
+    return [predictions.texts[name][0] for name in references.texts]
+
+
+def _entries(path: Path) -> Iterator[Mapping[str, object]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AnnotationError(f"{path} cannot be read: {error.strerror}; name a caption file") from error
+    except ValueError as error:
+        raise AnnotationError(f"{path} is not valid JSON ({error}); write or fetch it again") from error
+    if isinstance(content, dict):
+        content = content.get("annotations")
+    if not isinstance(content, list):
+        raise AnnotationError(f"{path} has another form; expected {_FORM}")
+    for number, entry in enumerate(content):
+        if not isinstance(entry, dict):
+            raise AnnotationError(f"{path}: entry {number} is no object; expected {_FORM}")
+        yield entry
+
+
+def _captions(path: Path, number: int, entry: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
+    name = entry.get("image_id", entry.get("img_id"))
+    captions = [entry["caption"]] if "caption" in entry else entry.get("sentences")
+    named = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
+    if not named or not isinstance(captions, list) or not all(isinstance(c, str) for c in captions):
+        raise AnnotationError(
+            f'{path}: entry {number} needs an id ("image_id") and a text ("caption"); expected {_FORM}'
+        )
+    return str(name), tuple(captions)
+
+
+def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str, ...]:
+    """What an entry says of its pair."""
+    told = entry.get("changes")
+    types = {str(c.get("type")) for c in told if isinstance(c, dict)} if isinstance(told, list) else set()
+    if isinstance(entry.get("type"), str):
+        types = {str(entry["type"])}
+    types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}
+    if types == {DISTRACTOR}:
+        return (DISTRACTOR,)
+    if types:
+        return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
+    if not entry.get("kind"):
+        return ()
+    return (DISTRACTOR if all(read(c).type == "none" for c in captions) else CHANGED,)
