@@ -18,11 +18,10 @@ from daemon.pair_queue import Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
-from pipeline.distance import l2_rgb
 from pipeline.journal import Journal, JournalError, read_latest
 from pipeline.limits import NO_LIMITS, Limits, Verdict, joined
 from pipeline.narration import Narration, narrate
-from pipeline.pairs import FramePair, candidate_pairs
+from pipeline.pairs import FramePair, candidate_pairs, pair_l2
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
 from pipeline.stories import Stories
@@ -265,9 +264,9 @@ class _Group:
         """What is told, and the pair that shows it."""
         if len(self.parts) == 1:
             return self.parts[0], self.last
-        after = self.last.after
-        l2 = l2_rgb(self.before.image, after.image)[0]
-        return joined(self.parts, l2), FramePair(self.before, after, l2)
+        after, masks = self.last.after, self.last.masks
+        l2 = pair_l2(self.before, after, masks)
+        return joined(self.parts, l2), FramePair(self.before, after, l2, masks=masks)
 
 
 def _latency_ms(narration: Narration, batch_ms: float) -> dict[str, float]:

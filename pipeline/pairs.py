@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame, Image, Luma, Polygon, check_polygons, covered
+from pipeline.sources import Frame, Luma, Polygon, check_polygons, covered
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 MAX_BETWEEN = 40
@@ -76,6 +76,21 @@ def small_plane(luma: Luma) -> Luma:
         return luma
     size = (BETWEEN_WIDTH, max(1, round(height * BETWEEN_WIDTH / width)))
     return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> float:
+    """L2 distance of two frames under RGB, 0..255 grey levels, to which what lies in a mask adds nothing.
+
+    Args:
+        before: frame of any size.
+        after: frame of the same size.
+        masks: polygons in shares of the frame.
+    """
+    images = [before.image, after.image]
+    if masks:
+        hidden = covered(masks, (images[0].shape[0], images[0].shape[1]))
+        images = [np.where(hidden[..., None], np.uint8(0), image) for image in images]
+    return l2_rgb(images[0], images[1])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,13 +301,6 @@ class _Watch:
         """The pair; none where the resolution changed and only the luma planes are of one size."""
         if before.image.shape != after.image.shape:
             return []
-        l2 = l2_rgb(self._unmasked(before.image), self._unmasked(after.image))[0]
+        masks = self._options.masks
         between = self._strip.within(before, after)
-        return [FramePair(before, after, l2, beyond, between, returned, self._options.masks)]
-
-    def _unmasked(self, image: Image) -> Image:
-        if not self._options.masks:
-            return image
-        image = image.copy()
-        image[covered(self._options.masks, (image.shape[0], image.shape[1]))] = 0
-        return image
+        return [FramePair(before, after, pair_l2(before, after, masks), beyond, between, returned, masks)]

@@ -167,6 +167,12 @@ def _plan(
     if evidence is None and configuration is None:
         evidence = False
     if configuration:
+        guarded = [name for name, each in configuration.cameras.items() if each.privacy]
+        if guarded and camera is None:
+            raise typer.BadParameter(
+                f"{', '.join(guarded)} of the configuration must not be seen whole: say with --camera whose"
+                " footage this is (a name of your own if it is none of theirs)"
+            )
         defaults = configuration.cameras.get(camera or "", configuration.defaults)
     try:
         changed = {**changed, "sample": parse_rate(changed["sample"]) if changed["sample"] else None}

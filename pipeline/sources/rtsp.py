@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 BACK_OFF_S = (0.5, 30.0)
 """First and longest pause before a camera is opened again."""
 
-BACK_OFF_GROWTH = 1.5
-"""Keeps the pause at about a third of the absence: a camera away for 7 s is back within 3 s of its return."""
+BACK_OFF_GROWTH = 1.25
+"""Keeps the pause at about a quarter of the absence: a camera away for 5 s is back within 3 s of its return."""
 
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
@@ -180,5 +180,5 @@ def back_off_s(failures: int) -> float:
     Without jitter all cameras of a rebooted switch come back at the same moment.
     """
     first_s, longest_s = BACK_OFF_S
-    pause_s = min(longest_s, first_s * BACK_OFF_GROWTH ** min(failures, 20))
+    pause_s = min(longest_s, first_s * BACK_OFF_GROWTH ** min(failures, 40))
     return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret depends on it

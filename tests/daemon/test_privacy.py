@@ -113,6 +113,18 @@ def test_a_privacy_area_is_black_in_every_picture(told: Callable[..., dict[str, 
     assert all(inside(image).mean() > BLACK for image in unguarded)
 
 
+def test_a_replay_that_might_forget_a_privacy_area_is_refused(
+    narrated: Callable[..., object], clips: dict[str, Path], tmp_path: Path
+) -> None:
+    configuration = tmp_path / "yard.yaml"
+    configuration.write_text(
+        f"version: 1\ncameras:\n  yard:\n    url: x\n    privacy: {{neighbour: {AREA}}}\n"
+    )
+    done = narrated("replay", clips["box"], "-c", configuration)
+    assert done.code == 2
+    assert "--camera" in done.err
+
+
 def test_what_happens_in_a_mask_is_not_told_but_shown(told: Callable[..., dict[str, bytes]]) -> None:
     unmasked = told("box", "")
     assert len(unmasked["narrations.jsonl"].splitlines()) > 2
