@@ -26,7 +26,7 @@ BACK_OFF_S = (0.5, 30.0)
 """First and longest pause before a camera is opened again."""
 
 BACK_OFF_GROWTH = 1.25
-"""Keeps the pause at about a quarter of the absence: a camera away for 5 s is back within 3 s of its return."""
+"""Keeps the pause at about a quarter of the absence: a camera away for 5 s is back within 3 s."""
 
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
