@@ -37,7 +37,7 @@ from models import load_captioner
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
-from pipeline.publisher import NO_SERVER, PublisherOptions, open_publisher
+from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
 from pipeline.record import RecordError
 
 PAIRS_HELD = 8
@@ -163,12 +163,7 @@ def startup(
     resources.callback(_close_all, journals)
     for plan in plans:
         journals[plan.name] = _journal(configuration, plan.name)
-    url = configuration.redis.url or NO_SERVER
-    if url == "embedded":
-        url = resources.enter_context(EmbeddedServer()).url
-        logger.info("embedded server at %s", url)
-    options = PublisherOptions(maxlen=configuration.redis.maxlen)
-    publisher = open_publisher(lambda: secrets.reveal(url), options)
+    publisher = _publisher(configuration, secrets, resources)
     publishing = Publishing(journals, publisher, lambda: health.pulses.beat("publisher"))
     queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
@@ -297,6 +292,16 @@ def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
 
 def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
+
+
+def _publisher(configuration: Configuration, secrets: Secrets, resources: ExitStack) -> Publisher:
+    url = configuration.redis.url or NO_SERVER
+    if url == "embedded":
+        url = resources.enter_context(EmbeddedServer()).url
+        logger.info("embedded server at %s", url)
+    # The secret is read at every connection: a password may change while this runs.
+    options = PublisherOptions(maxlen=configuration.redis.maxlen)
+    return open_publisher(lambda: secrets.reveal(url), options)
 
 
 def _release(daemon: Daemon) -> None:

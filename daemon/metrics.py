@@ -153,13 +153,15 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
         told.add_metric([name], count)
     waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
     held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
+    failing = GaugeMetricFamily("narrated_publishing_failing", "1 while publishing fails.", labels=["camera"])
     size = GaugeMetricFamily("narrated_journal_bytes", "Size of the journals.", labels=["camera"])
     for name, journal in daemon.journals.copy().items():
         waiting.add_metric([name], journal.end.seq - journal.published.seq)
         held.add_metric([name], journal.held)
         size.add_metric([name], journal.size)
+        failing.add_metric([name], float(name in daemon.publishing.errors))
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
-    yield from (told, waiting, held, size, published)
+    yield from (told, waiting, held, size, failing, published)
     yield from _of_retention(daemon)
 
 

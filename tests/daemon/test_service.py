@@ -80,6 +80,9 @@ def test_pages_metrics_and_reload(
     fates = sum(v for k, v in told.items() if k[:2] == ("narrated_pairs_total", "porch"))
     assert told["narrated_pairs_proposed_total", "porch"] == fates > 0
     assert told["narrated_loops_hanging",] == 0
+    assert told["narrated_publishing_failing", "porch"] == 0
+    assert told["narrated_evidence_total", "kept"] == 2
+    assert told["narrated_journal_bytes", "porch"] == (journals / "porch.jsonl").stat().st_size
     assert page(port, "/")[0] == 404
 
     # A broken file changes nothing, and says where it is broken.
