@@ -97,7 +97,7 @@ def test_not_a_checkpoint(path: Path) -> None:
     [
         ({"format": 2}, "update narrated"),
         ({"format": None}, "description is damaged"),
-        ({"captioner": "duda"}, "'duda', this version knows grounded, ddla"),
+        ({"captioner": "oracle"}, "'oracle', this version knows grounded, ddla"),
         ({"encoder": {"name": "vgg", "sha256": ""}}, "needs the encoder 'vgg'"),
         ({"encoder": "vgg"}, "description is damaged"),
     ],
