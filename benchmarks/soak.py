@@ -276,6 +276,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("soak.json"))
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))  # so that nothing is left running
     for program in ("redis-server", SYSTEM_PYTHON):
         if shutil.which(program) is None:
             sys.exit(f"{program} is missing: apt install redis-server python3-gi gir1.2-gst-rtsp-server-1.0")
