@@ -10,6 +10,7 @@ from threading import Event
 from time import monotonic
 
 from pipeline.journal import Journal
+from pipeline.journal.segments import line_end
 from pipeline.publisher.publisher import (
     Publisher,
     ServerAwayError,
@@ -17,6 +18,7 @@ from pipeline.publisher.publisher import (
     StreamMovedError,
     Writer,
 )
+from pipeline.record import parse_stream_id
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class Delivery:
             limit: records after which it is another camera's turn; None publishes all.
 
         Returns:
-            How many records were published and acknowledged by this call.
+            How many records were acknowledged by this call: published, or found on the stream.
 
         Raises:
             StreamConflictError: another writer has written to the camera's stream.
@@ -89,11 +91,17 @@ class Delivery:
             PublisherError: the server refuses for a reason that does not pass.
             JournalError: the journal cannot be read.
         """
-        published, away = 0, _Away(self._journal.camera, self._options)
+        published, away, ends_at = 0, _Away(self._journal.camera, self._options), ""
         while not stop.is_set():
             batch = self._journal.backlog(self._options.batch)
             quiet = max(0, self._said - self._journal.published.seq)
             try:
+                if batch.lines and not _follows(batch.lines[0], self._behind):
+                    ends_at = self._behind  # journalled only now, but the stream was further on before
+                if ends_at:
+                    published += self._find(ends_at)
+                    ends_at = ""
+                    continue
                 self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
             except ServerAwayError as error:
                 self.away = True
@@ -101,7 +109,7 @@ class Delivery:
                 stop.wait(away.pause_s(error))
                 continue
             except StreamMovedError as moved:
-                self._find(moved.last_id)
+                ends_at = moved.last_id
                 continue
             self.away = False
             self._beat()
@@ -123,8 +131,12 @@ class Delivery:
         """
         self._publisher.release(self._writer)
 
-    def _find(self, last_id: str) -> None:
-        """Find the place in the journal where the stream ends now, and go on from there."""
+    def _find(self, last_id: str) -> int:
+        """Find the place in the journal where the stream ends now, and go on from there.
+
+        Returns:
+            How many records that were not acknowledged are on the stream.
+        """
         journal, camera = self._journal, self._journal.camera
         before = journal.published
         place, record = journal.find(last_id)
@@ -148,12 +160,19 @@ class Delivery:
                 "its file); the last %d are published again",
                 *(camera, lost, before.seq - place.seq),
             )
-        elif record is not None and record.stream_id != last_id:
+        elif lost == 0 and record is not None and record.stream_id != last_id:
             _log.warning("camera %s: the stream ends with %s, which is not of this journal", camera, last_id)
         self._said = max(self._said, place.seq)
         self._behind = last_id
         if place != before:
             journal.acknowledge(place)
+        return max(0, -lost)
+
+
+def _follows(line: bytes, stream_id: str) -> bool:
+    """True where the id of the record is greater."""
+    end = line_end(line)
+    return end is not None and end.stream_id > parse_stream_id(stream_id)
 
 
 class _Away:

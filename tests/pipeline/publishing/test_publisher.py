@@ -103,6 +103,24 @@ def test_the_same_footage_narrated_again_is_not_published_twice(
     assert client.xlen(KEY) == 5
 
 
+def test_footage_narrated_again_while_it_is_published(
+    server, tmp_path, narration, deliver, on_stream, caplog
+):
+    """The stream is further on than a journal that has only just begun."""
+    stop, heard = threading.Event(), []
+    for folder in ("first", "second"):
+        with Journal(tmp_path / folder, "yard", fsync=False) as journal:
+            delivery = deliver(journal, server.url)
+            delivery.drain(stop)
+            for second in range(5):
+                journal.append(narration(second))
+                assert delivery.drain(stop) == 1
+            heard += [list(journal)]
+            delivery.release()
+    assert on_stream(server) == heard[0] == heard[1]
+    assert caplog.text.count("not of this journal") == 0
+
+
 def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     server, client, journal, narration, publish_to
 ):
@@ -113,7 +131,7 @@ def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     assert client.xlen(KEY) < 250
     newest = client.xrevrange(KEY, count=1)
     journal.acknowledge(Position())
-    assert drain(journal, publisher, stop) == 0
+    assert drain(journal, publisher, stop) == 400  # found there, not published twice
     assert list(journal.pending()) == []
     assert client.xrevrange(KEY, count=1) == newest
 
@@ -161,7 +179,7 @@ def test_the_next_process_goes_on_where_the_last_one_was_killed(
         writer = Writer("yard", journal.writer)
         publisher.publish(writer, [record.line() for record in records[:4]], NO_ENTRY)
     with Journal(tmp_path, "yard", fsync=False) as journal:
-        assert drain(journal, publisher, stop) == 2
+        assert drain(journal, publisher, stop) == 6  # four of them found there
     assert on_stream(any_server) == records
 
 
