@@ -18,7 +18,7 @@ from models.checkpoint import CheckpointError
 from train.adapt_command import adapt
 from train.annotations import AnnotationError, folder_statistics
 from train.config import ConfigError, load_config
-from train.dataset_commands import generate
+from train.dataset_commands import check, generate, prepare
 from train.features import FeatureError
 from train.loop import TrainError
 from train.metrics.authority import MissingScorersError
@@ -266,6 +266,8 @@ app.command()(retrieve)
 app.command()(negatives)
 app.command()(attend)
 app.command()(generate)
+app.command()(prepare)
+app.command()(check)
 app.command()(score)
 
 

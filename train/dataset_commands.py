@@ -1,4 +1,4 @@
-"""The commands that make and check sets of pairs: `narrated-train generate`, `narrated-train check`."""
+"""The commands on sets of pairs: `narrated-train generate`, `check` and `prepare`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from train.terminal import progress_counts
 
@@ -52,3 +55,54 @@ def generate(
     kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
     types = ", ".join(f"{kind} {n}" for kind, n in report.types.items())
     typer.echo(f"narrated-train: {out}: {splits}; {kinds}; changes {types}", err=True)
+
+
+def check(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Spot-the-diff, CLEVR-Change, Birds-to-Words, CUB, NABirds, or pairs of ours."),
+    ],
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only look whether images are there; do not open them.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on standard output instead of a table.")
+    ] = False,
+) -> None:
+    """Say whether a set is whole: its files, its images, as many as were released; exit code 3 if not."""
+    from train.datasets import check as check_set  # noqa: PLC0415 - needed by this command only
+
+    with progress_counts() as tell:
+        layout, findings = check_set(folder, decode=not quick, progress=tell)
+    if as_json:
+        typer.echo(json.dumps({"set": layout, "parts": [asdict(f) for f in findings]}, indent=1))
+    else:
+        table = Table("part", "items", "released", "images", "missing", "broken", box=box.SIMPLE_HEAD)
+        for f in findings:
+            released = "any" if f.expected is None else f"{f.expected:,}"
+            cells = (f"{f.items:,}", released, f"{f.images:,}", f"{f.missing:,}", f"{f.broken:,}")
+            table.add_row(f.part, *cells)
+        Console().print(f"{folder}: {layout}", table, sep="\n", soft_wrap=True)
+    for finding in findings:
+        if not finding.whole:
+            typer.echo(f"narrated-train: {finding.part}: {finding.problem}", err=True)
+    if not all(finding.whole for finding in findings):
+        raise typer.Exit(_NOT_WHOLE)
+
+
+_NOT_WHOLE = 3
+
+
+def prepare(
+    folder: Annotated[
+        Path, typer.Argument(help="CLEVR-Change, Birds-to-Words, CUB, NABirds or Spot-the-diff, as released.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist.")],
+) -> None:
+    """Write a released set's annotations as the other commands read them; its images stay where they are."""
+    from train.datasets import prepare as prepare_set  # noqa: PLC0415 - needed by this command only
+
+    written = ", ".join(f"{name} {n}" for name, n in prepare_set(folder, out).items())
+    typer.echo(f"narrated-train: {out}: {written}", err=True)

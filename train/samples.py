@@ -4,7 +4,8 @@ A folder holds the images ``<id>.png`` (before) and ``<id>_2.png`` (after) and o
 ``train.json``, ``val.json`` or ``test.json``: a list of ``{"img_id": ..., "sentences": [...]}``, where a
 repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 2). What `train.compose`
 writes has further keys, ``camera``, ``kind``, ``sources``, ``changes`` and ``objects``, which other
-readers of the layout ignore.
+readers of the layout ignore; what `train.datasets.preparing` writes names its images by ``before`` and
+``after``, relative to the folder.
 """
 
 from __future__ import annotations
@@ -193,8 +194,8 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
     sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
     return Sample(
         id=name,
-        before=folder / f"{name}.png",
-        after=folder / f"{name}_2.png",
+        before=folder / str(entry.get("before", f"{name}.png")),
+        after=folder / str(entry.get("after", f"{name}_2.png")),
         sentences=tuple(s for s in sentences if re.search(r"[^\W\d_]", s)),
         changes=changes,
         camera=str(entry.get("camera", "")),

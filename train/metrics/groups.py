@@ -14,6 +14,9 @@ from train.scores import TextScores, text_scores
 
 CHANGED, DISTRACTOR = "changed", "distractor"
 
+CLEVR_TYPES = ("color", "material", "add", "drop", "move")
+"""Kinds of CLEVR-Change, whose pairs have one change each."""
+
 _TOGETHER = {"more": "more or fewer", "fewer": "more or fewer"}
 
 
@@ -27,7 +30,11 @@ def sample_groups(sample: Sample) -> tuple[str, ...]:
         return (CHANGED, types.pop()) if len(types) == 1 else (CHANGED,)
     if not sample.kind:
         return ()
-    unchanged = all(read(sentence).type == "none" for sentence in sample.sentences)
+    if sample.kind in CLEVR_TYPES:
+        return (CHANGED, sample.kind)
+    unchanged = sample.kind == DISTRACTOR or all(
+        read(sentence).type == "none" for sentence in sample.sentences
+    )
     return (DISTRACTOR if unchanged else CHANGED,)
 
 
