@@ -1,7 +1,7 @@
 """How right the narrations are on the benchmark in ../shared/bench, step by step and beside its baselines.
 
     python benchmarks/quality.py [--keep DIR] [--checkpoint FILE] [--seeds FILE ...]
-        [--ablation NAME=FILE,FILE ...] [--loco CAMERA=FILE,FILE ...]
+        [--ablation NAME=FILE,FILE ...] [--loco CAMERA=FILE,FILE ...] [--fold DIR=FILE,FILE ...]
 
 The packaged model describes the pairs through the public command `narrated describe --pairs`; further seeds
 and the rows with a step switched off take the same way in this process. Everything is judged by the
@@ -9,7 +9,8 @@ benchmark's own scorer; the counts of several seeds are added up, and the interv
 is measured on all visible pairs and on the cameras that the checkpoint neither trained on nor chose anything
 by, which `models/weights/grounded.compose.json` names. With --loco, the pairs of each camera are told by
 checkpoints that were trained without it (`narrated-train train --leave-out CAMERA`), those of all others by
-the seeds.
+the seeds. With --fold, every camera's pairs are told by checkpoints whose composed pairs (DIR) hold nothing
+of it; the folds together must leave each camera out once.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from models.checkpoint import read_checkpoint
 
 COMPOSED = SHIPPED["grounded"].with_name("grounded.compose.json")
 BASELINES = ("constant", "guess", "detector")
+LOCO = "grounded, leave-one-camera-out"
+FOLDS = "grounded's recipe, every camera left out"
 HEADINGS = {
     "precision": "precision",
     "recall": "recall",
@@ -89,6 +92,7 @@ def main() -> None:
     pairs = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
     cameras = {pair["camera"] for pair in pairs}
     left_out = dict(chosen.loco)
+    chosen.fold = told_by_fold(chosen.fold, cameras)
     for camera, files in left_out.items():
         check_left_out(camera, files, cameras)
     scorer = loaded_scorer()
@@ -100,7 +104,7 @@ def main() -> None:
         trained, chosen_by = seen_cameras(cameras)
         unseen = [p for p in pairs if p["camera"] not in trained | chosen_by]
         if trained and unseen:
-            kept = [row for row in rows if "leave-one-camera-out" not in row.name]
+            kept = [row for row in rows if row.name != LOCO]
             table("Cameras that neither training nor validation saw", unseen, kept, scorer)
         if left_out:
             own = [p for p in pairs if p["camera"] in left_out]
@@ -120,6 +124,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--loco", type=_named_files, action="append", default=[], help="CAMERA=FILE,...: trained without it"
     )
+    parser.add_argument(
+        "--fold", type=_named_files, action="append", default=[], help="DIR=FILE,...: trained on DIR"
+    )
     parser.add_argument("--keep", type=Path, help="folder for the pictures, predictions and scores")
     parser.add_argument("--without-steps", action="store_true", help="leave out the rows with a step off")
     return parser
@@ -137,11 +144,11 @@ def measured(pairs: Sequence[Mapping[str, Any]], chosen: argparse.Namespace, fol
     rows.append(Row("grounded", told[:1]))
     if len(told) > 1:
         rows.append(Row(f"grounded, {len(told)} seeds", told))
-    if chosen.loco:
-        files = dict(chosen.loco)
+    for name, files in ((LOCO, dict(chosen.loco)), (FOLDS, chosen.fold)):
         of_camera = {c: [paths[p["id"]] for p in pairs if p["camera"] == c] for c in files}
         apart = {c: [in_process(of_camera[c], file) for file in each] for c, each in files.items()}
-        rows.append(Row("grounded, leave-one-camera-out", left_out_seeds(told, list(apart.values()))))
+        if files:
+            rows.append(Row(name, left_out_seeds(told, list(apart.values()))))
     steps = () if chosen.without_steps else STEPS
     rows += [Row(f"- {step.name}", [in_process(every, seed, step) for seed in seeds]) for step in steps]
     rows += [Row(f"- {name}", [in_process(every, file) for file in each]) for name, each in chosen.ablation]
@@ -169,6 +176,20 @@ def check_left_out(camera: str, files: Sequence[Path], cameras: Collection[str])
         without = read_checkpoint(file).record.get("left_out", [])
         if not any(same_camera(camera, name) for name in without):
             sys.exit(f"--loco {camera}: {file} was trained without {without or 'leaving out any camera'}")
+
+
+def told_by_fold(folds: Sequence[tuple[str, list[Path]]], cameras: Collection[str]) -> dict[str, list[Path]]:
+    """For each camera the checkpoints of the first fold that neither trained nor validated on it."""
+    told: dict[str, list[Path]] = {}
+    for folder, files in folds:
+        composed = Path(folder) / "compose.json"
+        if not composed.is_file():
+            sys.exit(f"--fold {folder}: holds no compose.json, which names the cameras that it was made of")
+        seen = set[str]().union(*seen_cameras(cameras, composed))
+        told.update(dict.fromkeys(set(cameras) - seen - set(told), files))
+    if folds and set(told) != set(cameras):
+        sys.exit(f"--fold: no fold leaves out {', '.join(sorted(set(cameras) - set(told)))}")
+    return dict(sorted(told.items()))
 
 
 def seen_cameras(cameras: Collection[str], composed: Path = COMPOSED) -> tuple[set[str], set[str]]:

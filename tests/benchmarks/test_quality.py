@@ -145,6 +145,32 @@ def test_cameras_of_training_are_found_under_their_longer_names(quality: ModuleT
     assert quality.seen_cameras(cameras, tmp_path / "none.json") == (set(), set())
 
 
+def _fold(folder: Path, train: list[str], val: list[str]) -> str:
+    folder.mkdir()
+    report = {"report": {"train_cameras": train, "val_cameras": val}}
+    (folder / "compose.json").write_text(json.dumps(report))
+    return str(folder)
+
+
+def test_each_camera_is_told_by_the_first_fold_without_it(quality: ModuleType, tmp_path: Path) -> None:
+    one, other = Path("one.safetensors"), Path("other.safetensors")
+    folds = [
+        (_fold(tmp_path / "a", ["yard-north"], ["gate"]), [one]),
+        (_fold(tmp_path / "b", ["road"], ["lot"]), [other]),
+    ]
+    told = quality.told_by_fold(folds, {"yard", "gate", "road", "square"})
+    assert told == {"road": [one], "square": [one], "yard": [other], "gate": [other]}
+    assert quality.told_by_fold([], {"yard"}) == {}
+
+
+def test_folds_that_leave_a_camera_to_nobody_are_refused(quality: ModuleType, tmp_path: Path) -> None:
+    seen = _fold(tmp_path / "a", ["yard"], ["gate"])
+    with pytest.raises(SystemExit, match="no fold leaves out gate, yard"):
+        quality.told_by_fold([(seen, [])], {"yard", "gate", "road"})
+    with pytest.raises(SystemExit, match=r"holds no compose\.json"):
+        quality.told_by_fold([(str(tmp_path), [])], {"yard"})
+
+
 def test_every_step_that_is_switched_off_exists(quality: ModuleType) -> None:
     captioner = load_captioner(SHIPPED["grounded"])
     options = {field.name for field in fields(ChangeOptions)}
