@@ -105,9 +105,13 @@ class Sessions:
         self._tally.hardware = self._hardware.opened(accelerated=stream.codec_context.is_hwaccel)
         sound = SoundFrames(self._tally, joined_midway=True)
         sampler = LiveSampler(self._options.sample_hz)
-        connection = self._connection
+        connection, silence_s = self._connection, _TIMED_OUT * self._options.stall_timeout_s
+        connection.packet()
         try:
             for packet in container.demux(stream):
+                # At the time-out libav's parser gives out what it still held, which is no sign of life.
+                if connection.silent_s >= silence_s:
+                    break
                 connection.packet()
                 self._look(packet, sound, sampler)
                 self._tally.skew_s = self._capture.skew_s
@@ -117,7 +121,7 @@ class Sessions:
                     return "packets come but no sound picture: check the camera's stream and the network"
         except (FFmpegError, OSError):
             pass  # a killed server ends like a file, a stall like invalid data: only the clock tells
-        if connection.silent_s >= _TIMED_OUT * self._options.stall_timeout_s:
+        if connection.silent_s >= silence_s:
             return f"silent for {self._options.stall_timeout_s:g} s: check the camera and the network"
         return "the stream ended: the camera or its server closed it"
 
