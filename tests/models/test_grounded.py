@@ -23,7 +23,7 @@ from models.wording import read
 MakePairs = Callable[..., PairBatch]
 MakeGrounded = Callable[..., Grounded]
 EVERYTHING = DescribeOptions(min_confidence=0.0, max_sentences=1000)
-MIRRORED = {"appeared": "disappeared", "disappeared": "appeared"}
+MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "more": "fewer", "fewer": "more"}
 GAP_S = 8.0
 PLACES = [
     [(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)],
