@@ -43,7 +43,7 @@ from pipeline.record import RecordError
 PAIRS_HELD = 8
 """Pairs per camera that wait for the narrator; of a live camera the newest."""
 
-GRACE_S = 4.5
+GRACE_S = 4.0
 """From the signal to the end: what is held is narrated and published as far as it fits."""
 
 PUBLISHING_S = 1.5
