@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from train.metrics.authority import MissingScorersError, meteors, spice
-from train.metrics.caption_files import matched, read_captions
+from train.metrics.caption_files import Captions, matched, read_captions, read_types
 from train.metrics.claims import Truth, told_truth
 from train.metrics.groups import group_scores
 from train.scores import TextScores, length_ratio, text_scores, trivial_rows
@@ -72,6 +72,7 @@ def score_files(
     predictions: Path,
     *,
     training: Path | None = None,
+    types: Path | None = None,
     with_meteor: bool = True,
     spice_jars: Path | None = None,
 ) -> FileScores:
@@ -82,6 +83,7 @@ def score_files(
         predictions: caption file with one caption per id.
         training: caption file from which the best constant and the random captions are drawn; None leaves
             these rows out.
+        types: file of the type of change of every pair, see `read_types`; None takes what the references say.
         with_meteor: METEOR as well, where Java is installed.
         spice_jars: folder of the jars that SPICE needs; None leaves it out.
 
@@ -91,12 +93,7 @@ def score_files(
     """
     gold, said = read_captions(references), read_captions(predictions, keep_empty=True)
     predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
-    notes = [f"{references}: {gold.empty} references without words are left out"] if gold.empty else []
-    if gold.bare:
-        few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
-        notes.append(
-            f"{references}: {len(gold.bare)} pairs have no other reference and are not scored ({few})"
-        )
+    notes = _notes(references, gold)
     drawn = list(read_captions(training).texts.values()) if training else []
     rows = [Row(predictions.stem, "", text_scores(predicted, texts))]
     rows += [Row(name, *row) for name, row in trivial_rows(texts, drawn).items()]
@@ -113,14 +110,24 @@ def score_files(
     if several:
         human = text_scores([own[0] for own in several], [own[1:] for own in several])
         rows.append(Row("human, by the others", "", human))
+    groups = read_types(types, gold.texts) if types else gold.groups
     return FileScores(
         rows=tuple(Row(r.name, r.sentence, r.scores, meteor_of.get(r.name)) for r in rows),
-        groups=group_scores([gold.groups[name] for name in gold.texts], predicted, texts),
+        groups=group_scores([groups[name] for name in gold.texts], predicted, texts),
         truth=told_truth(predicted, texts),
         length_ratio=length_ratio(predicted, texts),
         spice=spice(predicted, texts, spice_jars) if spice_jars else None,
         notes=tuple(notes),
     )
+
+
+def _notes(path: Path, gold: Captions) -> list[str]:
+    """What is not scored."""
+    notes = [f"{path}: {gold.empty} references without words are left out"] if gold.empty else []
+    if gold.bare:
+        few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
+        notes.append(f"{path}: {len(gold.bare)} pairs have no other reference and are not scored ({few})")
+    return notes
 
 
 def score(
@@ -137,6 +144,12 @@ def score(
         Path | None,
         typer.Option(help="Training captions: the best constant and random captions are drawn from them."),
     ] = None,
+    types: Annotated[
+        Path | None,
+        typer.Option(
+            help='Types of change, {"move": ["000000.png", ...]}: scores of each; "<id>_n" is a distractor.'
+        ),
+    ] = None,
     with_meteor: Annotated[
         bool, typer.Option("--meteor/--no-meteor", help="METEOR takes Java and some seconds.")
     ] = True,
@@ -149,7 +162,7 @@ def score(
 ) -> None:
     """Score any two caption files as the field does, the trivial rows beside them."""
     found = score_files(
-        references, predictions, training=train, with_meteor=with_meteor, spice_jars=spice_jars
+        references, predictions, training=train, types=types, with_meteor=with_meteor, spice_jars=spice_jars
     )
     for note in found.notes:
         typer.echo(f"narrated-train: {note}", err=True)

@@ -59,6 +59,8 @@ def score_table(name: str, evaluation: Evaluation) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row(f"{name}, single", *_cells(evaluation.single), style="bold")
+    for row, scores in evaluation.groups:
+        table.add_row(f"  {row}", *_cells(scores))
     for row, _, scores in evaluation.trivial:
         table.add_row(row, *_cells(scores))
     if evaluation.human:

@@ -105,6 +105,28 @@ def test_groups_are_scored_by_themselves(tmp_path: Path, files: tuple[Path, Path
     }
 
 
+def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
+    ids = ("000000.png", "000001.png", "000000.png_n")
+    gold = [{"image_id": name, "caption": text} for name, (text, *_) in zip(ids, GOLD.values(), strict=True)]
+    path = write(tmp_path / "total_change_captions_reformat.json", {"annotations": gold})
+    types = write(
+        tmp_path / "type_mapping.json", {"move": ["000000.png"], "drop": ["000001.png", "000009.png"]}
+    )
+    code, shown, _ = run("score", path, path, "--types", types, "--no-meteor", "--json")
+    assert code == 0
+    assert {n: g["pairs"] for n, g in json.loads(shown)["groups"].items()} == {
+        "changed": 2,
+        "distractor": 1,
+        "drop": 1,
+        "move": 1,
+    }
+    for content, said in (("[]", "has another form"), ('{"move": ["x"]}', "names none of the scored ids")):
+        types.write_text(content)
+        code, _, told = run("score", path, path, "--types", types, "--no-meteor")
+        assert code == 1
+        assert said in told
+
+
 def test_meteor_and_spice(monkeypatch: pytest.MonkeyPatch, files: tuple[Path, Path], run: Run) -> None:
     """The programs themselves are tested in test_metrics; here is what becomes of their answers."""
 

@@ -10,7 +10,7 @@ Captions of one id are merged in their order. An entry may say what kind of pair
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,13 +96,44 @@ def matched(references: Captions, predictions: Captions, names: tuple[Path, Path
     return [predictions.texts[name][0] for name in references.texts]
 
 
-def _entries(path: Path) -> Iterator[Mapping[str, object]]:
+def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Groups of pairs by a file such as CLEVR-Change's ``type_mapping.json``: ``{"move": ["000000.png"]}``.
+
+    Args:
+        path: the file.
+        ids: of the pairs; one that ends in ``_n`` is a distractor.
+
+    Returns:
+        Per id the names of its groups; none where the file does not name it.
+
+    Raises:
+        AnnotationError: the file cannot be read, has another form, or names none of the ids.
+    """
+    content = _read(path)
+    if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
+        raise AnnotationError(f'{path} has another form; expected {{"type": ["id", ...]}}')
+    type_of = {str(name): str(kind) for kind, own in content.items() for name in own}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in ids:
+        distractor = name.endswith("_n") and name not in type_of
+        known = (CHANGED, type_of[name]) if name in type_of else ()
+        groups[name] = (DISTRACTOR,) if distractor else known
+    if not any(CHANGED in own for own in groups.values()):
+        raise AnnotationError(f"{path} names none of the scored ids; name the types of this set")
+    return groups
+
+
+def _read(path: Path) -> object:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}; name a caption file") from error
     except ValueError as error:
         raise AnnotationError(f"{path} is not valid JSON ({error}); write or fetch it again") from error
+
+
+def _entries(path: Path) -> Iterator[Mapping[str, object]]:
+    content = _read(path)
     if isinstance(content, dict):
         content = content.get("annotations")
     if not isinstance(content, list):
