@@ -47,7 +47,7 @@ def covered(polygons: tuple[Polygon, ...], shape: tuple[int, int], margin: int =
     for polygon in polygons:
         # Pixel i reaches from i - 0.5 to i + 0.5 in OpenCV's coordinates; each is drawn on its own, because
         # fillPoly leaves out where two overlap.
-        corners = np.array(polygon, np.float64) * (width, height) - 0.5
+        corners = np.clip(np.array(polygon) * (width, height) - 0.5, 0, (width - 1, height - 1))
         fixed = np.round(corners * (1 << _FRACTION_BITS)).astype(np.int32)
         cv2.fillPoly(plane, [fixed], 1, lineType=cv2.LINE_8, shift=_FRACTION_BITS)
     # fillPoly rounds: pixels that an edge only grazes are found in the next row or column.
