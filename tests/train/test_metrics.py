@@ -140,7 +140,7 @@ def test_every_real_sentence_has_the_tokens_of_the_java_program(bench: Path) -> 
 
 @needs_java
 def test_meteor_is_what_pycocoevalcaps_wrapper_gives() -> None:
-    """Its values, written down: a second Java program with its paraphrase table would take ten seconds more."""
+    """Its values, written down: a second Java program with its paraphrase table takes ten seconds more."""
     references = [
         ["a red car has appeared on the left", "there is a car"],
         ["the man is gone"],
