@@ -67,7 +67,8 @@ class Layer(nn.Module):
             dropout_p=self.share if self.training else 0.0,
         )
         x = x + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
-        return x + self.dropout(self.inner(self.inner_norm(x)))
+        after: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
+        return after
 
     def weights(self, x: Tensor, kept: Tensor, allowed: Tensor | None = None) -> Tensor:
         """How much attention each of M vectors pays to each of S, mean over heads, ``(N, M, S)``."""
@@ -79,7 +80,7 @@ class Layer(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """Heads apart, ``(N, heads, M, size / heads)``."""
-        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class Stack(nn.ModuleList):
