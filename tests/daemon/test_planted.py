@@ -71,9 +71,17 @@ def planted(
     return write
 
 
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits "ignored"
+from daemon.cli import main
+sys.exit(main())
+"""
+
+
 def started(*arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "daemon.cli", *map(str, arguments)],
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
