@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -104,26 +105,23 @@ def main() -> None:
 
 def coded(clip: Path, film: Path) -> Path:
     """The clip as a camera would send it, over and over, as MP4."""
-    pictures = []
-    with av.open(str(clip)) as source:
-        for frame in source.decode(video=0):
-            pictures.append(frame.reformat(WIDTH, HEIGHT, "yuv420p"))
-            if len(pictures) == CODED_S * RATE:
-                break
-    with av.open(str(film), "w") as out:
+    with av.open(str(clip)) as source, av.open(str(film), "w") as out:
         options = {"preset": "veryfast", "g": str(2 * RATE), "bf": "0", "maxrate": "2M", "bufsize": "2M"}
         stream = out.add_stream("libx264", rate=RATE, options=options)
         stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 2_000_000
-        packets = []
-        for index, picture in enumerate(pictures):
-            picture.pts, picture.time_base = index, stream.codec_context.time_base
-            packets += [bytes(p) for p in stream.encode(picture)]
-        packets += [bytes(p) for p in stream.encode(None)]
+        packets: list[tuple[bytes, bool]] = []
+        for index, frame in enumerate(source.decode(video=0)):
+            if index == CODED_S * RATE:
+                break
+            picture = frame.reformat(WIDTH, HEIGHT, "yuv420p")
+            picture.pts, picture.time_base = index, Fraction(1, RATE)
+            packets += [(bytes(p), p.is_keyframe) for p in stream.encode(picture)]
+        packets += [(bytes(p), p.is_keyframe) for p in stream.encode(None)]
         for index in range(PLAYED_S * RATE):
-            packet = av.Packet(packets[index % len(packets)])
+            payload, keyframe = packets[index % len(packets)]
+            packet = av.Packet(payload)
             packet.pts = packet.dts = index
-            packet.time_base, packet.stream = stream.codec_context.time_base, stream
-            packet.is_keyframe = index % len(packets) % (2 * RATE) == 0
+            packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, RATE), stream, keyframe
             out.mux(packet)
     return film
 
