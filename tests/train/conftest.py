@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from models.encoder import ENCODERS, Encoder
 from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.batches import Split, load_split
+from train.cli import main
 
 COLOURS = {"red": (220, 30, 30), "blue": (30, 40, 220), "white": (250, 250, 250)}
 PLACES = {"left": 40, "right": 160}
@@ -38,6 +40,22 @@ class ToyEncoder(Encoder):
         down = torch.linspace(-1, 1, 14).view(1, 1, 14, 1).expand(len(images), 1, 14, 14)
         place = torch.cat([down, down.transpose(2, 3)], dim=1)
         return torch.cat([adaptive_avg_pool2d(scaled, (14, 14)), peaks, place], dim=1)
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: exit code, standard output, standard error."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["narrated-train", *map(str, words)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        shown = capsys.readouterr()
+        return int(exit_.value.code or 0), shown.out, shown.err
+
+    return call
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pytest
 
 from models.checkpoint import read_checkpoint
 from models.encoder import Encoder
-from train.cli import main
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "train"
 TOY = """
@@ -27,20 +26,6 @@ training: {epochs: 5, batch: 4, learning_rate: 0.005, seed: 7}
 """
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["narrated-train", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        shown = capsys.readouterr()
-        return int(exit_.value.code or 0), shown.out, shown.err
-
-    return call
 
 
 @pytest.fixture

@@ -1,30 +1,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from train.cli import main
 from train.samples import load_samples
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["narrated-train", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        shown = capsys.readouterr()
-        return int(exit_.value.code or 0), shown.out, shown.err
-
-    return call
 
 
 def test_generate(run: Run, tmp_path: Path) -> None:

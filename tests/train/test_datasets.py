@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import cv2
 import numpy as np
 import pytest
 
-from train.cli import main
 from train.datasets import check, layout_of, prepare
 from train.datasets.birds import COLUMNS, load_birds_to_words, load_cub, load_nabirds
 from train.datasets.clevr_change import load_clevr_change
@@ -19,20 +17,6 @@ from train.metrics.groups import sample_groups
 from train.samples import SampleError, load_samples
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["narrated-train", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        shown = capsys.readouterr()
-        return int(exit_.value.code or 0), shown.out, shown.err
-
-    return call
 
 
 def image(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import cv2
 import pytest
 
 from models.checkpoint import read_checkpoint
-from train.cli import main
 from train.config import load_config
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "train"
@@ -33,20 +31,6 @@ training: {{epochs: 1, batch: 6, learning_rate: 0.002}}
 """
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["narrated-train", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        shown = capsys.readouterr()
-        return int(exit_.value.code or 0), shown.out, shown.err
-
-    return call
 
 
 @pytest.mark.usefixtures("toy_encoder")

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from train import score_command
-from train.cli import main
 from train.metrics.authority import MissingScorersError, Semantic
 from train.metrics.caption_files import matched, read_captions
 from train.scores import CONSTANT, text_scores
@@ -20,20 +18,6 @@ GOLD = {
     "3": ["nothing has changed"],
 }
 SAID = {"1": "the red car on the left is gone", "2": "a man is gone", "3": "there is no change"}
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["narrated-train", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        shown = capsys.readouterr()
-        return int(exit_.value.code or 0), shown.out, shown.err
-
-    return call
 
 
 def write(path: Path, content: object) -> Path:
