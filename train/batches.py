@@ -16,6 +16,7 @@ from models.encoder import Encoder
 from models.vocabulary import Vocabulary, tokenize
 from models.wording import read
 from pipeline.changes import ChangeOptions
+from train.distributed import ALONE, Group
 from train.features import Features, Progress, sample_features
 from train.samples import Sample, load_samples
 from train.truth import truth_of
@@ -99,7 +100,14 @@ def load_split(
 
 
 def epoch_batches(
-    split: Split, vocabulary: Vocabulary, size: int, *, seed: int, epoch: int, max_words: int
+    split: Split,
+    vocabulary: Vocabulary,
+    size: int,
+    *,
+    seed: int,
+    epoch: int,
+    max_words: int,
+    group: Group = ALONE,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
     """The annotations of a split in an order that seed and epoch decide, `size` at a time.
 
@@ -112,13 +120,14 @@ def epoch_batches(
         seed: of the run, not negative.
         epoch: not negative.
         max_words: longer sentences are cut.
+        group: of processes that take their shares of every batch.
 
     Yields:
         The pairs and their tokens, int64 ``(B, T, L)``.
     """
     order = np.random.default_rng([seed, epoch]).permutation(len(split.annotations))
     for start in range(0, len(order), size):
-        chosen = [split.annotations[i] for i in order[start : start + size]]
+        chosen = [split.annotations[i] for i in group.share(order[start : start + size].tolist())]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
         pairs = split.features.batch([position for position, _ in chosen], whole=split.whole)
         told = [(split.samples[position], sentences) for position, sentences in chosen]

@@ -17,6 +17,7 @@ from rich.console import Console
 from models.checkpoint import CheckpointError
 from train.adapt_command import adapt
 from train.annotations import AnnotationError, folder_statistics
+from train.compare_command import compare
 from train.config import ConfigError, load_config
 from train.dataset_commands import check, generate, prepare
 from train.features import FeatureError
@@ -269,6 +270,7 @@ app.command()(generate)
 app.command()(prepare)
 app.command()(check)
 app.command()(score)
+app.command()(compare)
 
 
 @app.command()

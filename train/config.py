@@ -155,15 +155,28 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
     explicit = {key: value for key, value in training.items() if value is not None}
     if explicit and isinstance(content.get("training", {}), dict | None):
         content = {**content, "training": {**(content.get("training") or {}), **explicit}}
+    return checked_config(content, str(path))
+
+
+def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
+    """Check a configuration.
+
+    Args:
+        content: as a file holds it.
+        source: what errors name it.
+
+    Raises:
+        ConfigError: an unknown key, or a value of the wrong type or name.
+    """
     try:
-        config: TrainConfig = _Checked.model_validate(content)
+        config: TrainConfig = _Checked.model_validate(dict(content))
         config.pretrain_options()  # and the run's own
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_advice(e)}" for e in error.errors())
-        raise ConfigError(f"{path}: {wrong}") from error
+        raise ConfigError(f"{source}: {wrong}") from error
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    _check_names(config, path)
+        raise ConfigError(f"{source}: {error}") from error
+    _check_names(config, source)
     return config
 
 
@@ -207,34 +220,34 @@ def build_objective(
         raise ConfigError(f"objective {config.name} does not take its arguments: {error}") from error
 
 
-def _check_names(config: TrainConfig, path: Path) -> None:
+def _check_names(config: TrainConfig, source: str) -> None:
     for key, name, known in (
         ("captioner", config.captioner, CAPTIONERS),
         ("encoder", config.encoder, ENCODERS),
     ):
         if name not in known:
-            raise ConfigError(f"{path}: {key}: {name!r} is unknown; there is {', '.join(known)}")
-    _check_arguments(path, "arguments", config.captioner, CAPTIONERS[config.captioner](), config.arguments)
+            raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
+    _check_arguments(source, "arguments", config.captioner, CAPTIONERS[config.captioner](), config.arguments)
     before = config.pretraining.objective if config.pretraining else None
     for key, objective in (("objective", config.objective), ("pretraining.objective", before)):
         if objective is None:
             continue
         if objective.name not in OBJECTIVES:
             raise ConfigError(
-                f"{path}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
+                f"{source}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
             )
         taker = OBJECTIVES[objective.name]()
-        _check_arguments(path, f"{key}.arguments", objective.name, taker, objective.arguments)
+        _check_arguments(source, f"{key}.arguments", objective.name, taker, objective.arguments)
 
 
 def _check_arguments(
-    path: Path, key: str, name: str, taker: type[object], arguments: Mapping[str, object]
+    source: str, key: str, name: str, taker: type[object], arguments: Mapping[str, object]
 ) -> None:
     taken = inspect.signature(taker).parameters
     allowed = [each for each, p in taken.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
     for each in arguments:
         if each not in allowed:
-            raise ConfigError(f"{path}: {key}.{each}: unknown key; {name} takes {', '.join(allowed)}")
+            raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(allowed)}")
 
 
 def _advice(error: Any) -> str:

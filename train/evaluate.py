@@ -110,8 +110,7 @@ def evaluate(
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options)
     told = described(captioner, split, lambda _: options)
-    given = described(captioner, split, lambda sample: _given(options, len(sample.sentences)))
-    multi = [" ".join(s.text for s in sentences) or SILENCE for sentences in given]
+    multi = multi_texts(captioner, split, options)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     measured = perplexity(captioner, split)
     return Evaluation(
@@ -133,6 +132,13 @@ def single_sentences(captioner: Captioner, split: Split, options: DescribeOption
     one = _given(options or DescribeOptions(), 1)
     told = described(captioner, split, lambda _: one)
     return [sentences[0].text if sentences else SILENCE for sentences in told]
+
+
+def multi_texts(captioner: Captioner, split: Split, options: DescribeOptions | None = None) -> list[str]:
+    """All sentences about each pair in one text, T of them; `SILENCE` where nothing is said."""
+    chosen = options or DescribeOptions()
+    given = described(captioner, split, lambda sample: _given(chosen, len(sample.sentences)))
+    return [" ".join(s.text for s in sentences) or SILENCE for sentences in given]
 
 
 def perplexity(captioner: Captioner, split: Split) -> float:

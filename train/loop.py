@@ -25,6 +25,7 @@ from models import save
 from models.captioner import Captioner, PairBatch
 from models.nearest import Nearest
 from train.batches import Split, epoch_batches, prior_features
+from train.distributed import ALONE, Group
 from train.evaluate import perplexity, single_sentences
 from train.objectives import Objective, Own, Step
 from train.run_state import Learner, Point, Run, TrainError, fingerprint, restored, state_path, write_state
@@ -111,6 +112,8 @@ def train(
     record: Mapping[str, Any] | None = None,
     resume: bool = False,
     keep_scaling: bool = False,
+    bf16: bool = False,
+    group: Group = ALONE,
     on_batch: OnBatch | None = None,
     on_epoch: Callable[[Point], None] | None = None,
 ) -> Trained:
@@ -126,6 +129,9 @@ def train(
         record: plain values that go into the checkpoint's training record.
         resume: go on from the state, where there is one.
         keep_scaling: leave the scaling of the prior's features as it is, for a captioner trained already.
+        bf16: compute the loss in bfloat16 where that is safe (matrix products; torch keeps sums, norms and
+            softmax in float32); weights, optimizer, validation and decoding stay float32.
+        group: the processes that train together; only the first one writes.
         on_batch: told how far an epoch is.
         on_epoch: told each point of the curves.
 
@@ -141,11 +147,15 @@ def train(
             "lower delta or min_area under `changes`"
         )
     objective = (objective or Own()).to(captioner.device)
-    captioner.record = {**(record or {}), **_provenance(captioner, training, validation, options, objective)}
+    captioner.record = {
+        **(record or {}),
+        **({"precision": "bfloat16"} if bf16 else {}),
+        **_provenance(captioner, training, validation, options, objective),
+    }
     if isinstance(captioner, Nearest):
-        return _memorised(captioner, training, validation, options, out)
+        return _memorised(captioner, training, validation, options, out, group=group)
     mark = fingerprint(captioner)
-    learner = _learner(captioner, objective, options)
+    learner = _learner(captioner, objective, options, group=group, bf16=bf16)
     state = state_path(out)
     run = Run([], 0, {}, {})
     with torch.random.fork_rng():
@@ -153,12 +163,14 @@ def train(
             run = restored(state, learner, mark)
         elif not keep_scaling and not captioner.whole:
             captioner.fit_scaling(prior_features(training).to(captioner.device))
+        group.alike([*captioner.state_dict().values(), *objective.state_dict().values()])
         started, first = time.monotonic(), len(run.curves)
         while len(run.curves) < options.epochs and not _stale(run, options):
             _epoch(learner, training, validation, options, run=run, on_batch=on_batch)
             if run.best_epoch == len(run.curves):
                 _save_best(learner, run, out)
-            write_state(state, learner, run, mark)
+            if group.first:
+                write_state(state, learner, run, mark)
             if on_epoch:
                 on_epoch(run.curves[-1])
     seconds = (time.monotonic() - started) / max(len(run.curves) - first, 1)
@@ -169,7 +181,7 @@ def train(
 
 
 def _memorised(
-    captioner: Nearest, training: Split, validation: Split, options: TrainOptions, out: Path
+    captioner: Nearest, training: Split, validation: Split, options: TrainOptions, out: Path, *, group: Group
 ) -> Trained:
     """Train a captioner that keeps the training pairs: one pass, nothing to lower, no epochs to choose."""
     started = time.monotonic()
@@ -179,13 +191,16 @@ def _memorised(
     )
     cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
     point = Point(1, 0.0, cider, math.nan)
-    _write(captioner, [point], 1, out)
+    if group.first:
+        _write(captioner, [point], 1, out)
     return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
 
 
-def _learner(captioner: Captioner, objective: Objective, options: TrainOptions) -> Learner:
+def _learner(
+    captioner: Captioner, objective: Objective, options: TrainOptions, *, group: Group, bf16: bool
+) -> Learner:
     trained = [p for p in (*captioner.parameters(), *objective.parameters()) if p.requires_grad]
-    return Learner(captioner, objective, torch.optim.Adam(trained, lr=options.learning_rate))
+    return Learner(captioner, objective, torch.optim.Adam(trained, lr=options.learning_rate), group, bf16)
 
 
 def _epoch(
@@ -198,9 +213,10 @@ def _epoch(
     on_batch: OnBatch | None,
 ) -> None:
     """One pass over the training split, and its point of the curves."""
-    epoch, captioner = len(run.curves) + 1, learner.captioner
+    epoch, captioner, group = len(run.curves) + 1, learner.captioner, learner.group
     # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
-    torch.manual_seed(int(np.random.SeedSequence([options.seed, epoch, 1]).generate_state(1)[0]))
+    drawn = [options.seed, epoch, 1, *([group.rank] if group.rank else [])]
+    torch.manual_seed(int(np.random.SeedSequence(drawn).generate_state(1)[0]))
     batches = -(-len(training.annotations) // options.batch)
     total = 0.0
     captioner.train()
@@ -212,24 +228,32 @@ def _epoch(
         seed=options.seed,
         epoch=epoch,
         max_words=options.max_words,
+        group=group,
     )
     for number, (pairs, tokens) in enumerate(ordered, start=1):
-        value = _lowered(learner, pairs, tokens, Step(epoch, number, batches), options)
-        total += value * len(tokens)
+        size = min(options.batch, len(training.annotations) - (number - 1) * options.batch)
+        value = _lowered(learner, pairs, tokens, Step(epoch, number, batches), options, size=size)
+        total += value * size
         if on_batch:
             on_batch(epoch, number, batches, value)
-    point = _measured(learner, validation, epoch, total / len(training.annotations))
+    loss = total / len(training.annotations)
+    point = group.from_first(lambda: _measured(learner, validation, epoch, loss))
     run.take(point, learner, best=options.keep == "last" or point.score > run.best)
 
 
-def _lowered(learner: Learner, pairs: PairBatch, tokens: Tensor, step: Step, options: TrainOptions) -> float:
-    """Take one step of the optimizer, and return the loss before it."""
-    captioner, optimizer = learner.captioner, learner.optimizer
-    for group in optimizer.param_groups:
-        group["lr"] = options.rate(step)
+def _lowered(
+    learner: Learner, pairs: PairBatch, tokens: Tensor, step: Step, options: TrainOptions, *, size: int
+) -> float:
+    """Take one step of the optimizer, and return the loss before it, of a batch of `size` annotations."""
+    captioner, optimizer, group = learner.captioner, learner.optimizer, learner.group
+    for each in optimizer.param_groups:
+        each["lr"] = options.rate(step)
     pairs, tokens = pairs.to(captioner.device), tokens.to(captioner.device)
-    loss = learner.objective.loss(captioner, pairs, tokens, step)
-    value = loss.item()
+    with torch.autocast(captioner.device.type, torch.bfloat16, enabled=learner.bf16):
+        loss = learner.objective.loss(captioner, pairs, tokens, step)
+    if group.size > 1:
+        loss = loss * group.weight(size)
+    value = group.summed(loss.item())
     if not math.isfinite(value):
         raise TrainError(
             f"the loss is {value} in epoch {step.epoch}, batch {step.number}; lower learning_rate "
@@ -237,7 +261,9 @@ def _lowered(learner: Learner, pairs: PairBatch, tokens: Tensor, step: Step, opt
         )
     optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(learner.parameters, options.clip_norm)
+    parameters = learner.parameters
+    group.sum_gradients(parameters)
+    torch.nn.utils.clip_grad_norm_(parameters, options.clip_norm)
     optimizer.step()
     return value
 
@@ -258,7 +284,8 @@ def _stale(run: Run, options: TrainOptions) -> bool:
 
 
 def _save_best(learner: Learner, run: Run, out: Path) -> None:
-    _write(learner.captioner, run.curves, run.best_epoch, out, learner.objective)
+    if learner.group.first:
+        _write(learner.captioner, run.curves, run.best_epoch, out, learner.objective)
 
 
 def _write(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from models.captioner import Captioner
 from models.checkpoint import ENCODER
+from train.distributed import ALONE, Group
 from train.objectives import Objective
 
 STATE_FORMAT = 2
@@ -81,11 +82,15 @@ class Learner:
         captioner: it is written as the checkpoint.
         objective: what is lowered, with parameters of its own.
         optimizer: of both.
+        group: the processes that learn together.
+        bf16: whether the loss is computed in bfloat16.
     """
 
     captioner: Captioner
     objective: Objective
     optimizer: torch.optim.Optimizer
+    group: Group = ALONE
+    bf16: bool = False
 
     @property
     def parameters(self) -> list[nn.Parameter]:

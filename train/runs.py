@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from pipeline.changes import ChangeOptions
 from train.batches import Split, load_split
 from train.confidence import calibrate
 from train.config import TrainConfig, build_captioner, build_encoder, build_objective
+from train.distributed import ALONE, Group, own_device, process_group
 from train.evaluate import Evaluation, evaluate
 from train.loop import OnBatch, Point, Trained, TrainError, state_path, train
 from train.samples import Sample, load_samples
@@ -72,53 +73,138 @@ def train_on_folder(
     Raises:
         SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
+    device = own_device(device)
+    with process_group(device) as group:
+        return _trained_on_folder(
+            data,
+            out,
+            config,
+            cache=cache or data / ".features",
+            resume=resume,
+            device=device,
+            command=command,
+            leave_out=leave_out,
+            telling=telling if group.first else QUIET,
+            group=group,
+        )
+
+
+def _trained_on_folder(
+    data: Path,
+    out: Path,
+    config: TrainConfig,
+    *,
+    cache: Path,
+    resume: bool,
+    device: str,
+    command: str,
+    leave_out: frozenset[str],
+    telling: Telling,
+    group: Group,
+) -> tuple[Trained, Evaluation]:
     options, changes = config.train_options(), config.change_options()
     training_samples = _checked(data, out, telling, resume=resume)
     encoder = build_encoder(config)
     torch.manual_seed(options.seed)
     vocabulary = Vocabulary.build(_all_sentences(training_samples), config.min_count)
     captioner = build_captioner(config, vocabulary, encoder).to(device)
-    cache = cache or data / ".features"
-    training, validation = (
-        load_split(
-            data,
-            name,
-            encoder,
-            changes,
-            cache=cache,
-            progress=partial(telling.features, name),
-            crop_size=captioner.crop_size,
-            whole=captioner.whole,
-            images=captioner.needs_images,
-            leave_out=leave_out if name == "train" else frozenset(),
+    with group.first_before_others():
+        training, validation = (
+            load_split(
+                data,
+                name,
+                encoder,
+                changes,
+                cache=cache,
+                progress=partial(telling.features, name),
+                crop_size=captioner.crop_size,
+                whole=captioner.whole,
+                images=captioner.needs_images,
+                leave_out=leave_out if name == "train" else frozenset(),
+            )
+            for name in ("train", "val")
         )
-        for name in ("train", "val")
-    )
     _note_skipped(training, telling)
     record = {
         "command": command,
-        "changes": _plain(changes),
+        "changes": plain_changes(changes),
         "min_count": config.min_count,
         "data": data.name,
         "left_out": sorted(leave_out),
     }
-    if config.pretraining:
-        record["pretraining"] = _pretraining_record(config)
-    if config.pretraining and not (resume and state_path(out).exists()):
-        _pretrain(captioner, training, validation, config, out, record=record, resume=resume, telling=telling)
-    trained = train(
+    trained = train_on_splits(
         captioner,
         training,
         validation,
-        options,
+        config,
+        out,
+        record=record,
+        resume=resume,
+        group=group,
+        telling=telling,
+    )
+    return trained, group.from_first(lambda: _measured(captioner, training, validation, out))
+
+
+def train_on_splits(
+    captioner: Captioner,
+    training: Split,
+    validation: Split,
+    config: TrainConfig,
+    out: Path,
+    *,
+    record: Mapping[str, Any],
+    resume: bool = False,
+    bf16: bool = False,
+    group: Group = ALONE,
+    telling: Telling = QUIET,
+) -> Trained:
+    """Train a new captioner as its configuration says: pre-training first, where there is one.
+
+    Args:
+        captioner: newly built, on its device; afterwards it holds the best epoch's weights.
+        training: what is learnt.
+        validation: chooses the epoch.
+        config: what is lowered, and how.
+        out: where the checkpoint is kept.
+        record: plain values that go into the checkpoint's training record.
+        resume: go on from the state, where there is one.
+        bf16: see `train.loop.train`.
+        group: see `train.loop.train`.
+        telling: who is told how far it is.
+
+    Raises:
+        ConfigError, TrainError: see their modules.
+    """
+    if config.pretraining:
+        record = {**record, "pretraining": _pretraining_record(config)}
+    if config.pretraining and not (resume and state_path(out).exists()):
+        _pretrain(
+            captioner,
+            training,
+            validation,
+            config,
+            out,
+            record=record,
+            resume=resume,
+            bf16=bf16,
+            group=group,
+            telling=telling,
+        )
+    return train(
+        captioner,
+        training,
+        validation,
+        config.train_options(),
         out,
         objective=build_objective(config.objective, captioner, training),
         record=record,
         resume=resume,
+        bf16=bf16,
+        group=group,
         on_batch=telling.batch,
         on_epoch=telling.epoch,
     )
-    return trained, _measured(captioner, training, validation, out)
 
 
 def _pretrain(
@@ -128,8 +214,10 @@ def _pretrain(
     config: TrainConfig,
     out: Path,
     *,
-    record: dict[str, Any],
+    record: Mapping[str, Any],
     resume: bool,
+    bf16: bool,
+    group: Group,
     telling: Telling,
 ) -> None:
     """Train with the first objective; what came of it is kept in ``<stem>-pretrained`` beside `out`."""
@@ -145,6 +233,8 @@ def _pretrain(
         objective=build_objective(config.pretraining.objective, captioner, training),
         record=record,
         resume=resume,
+        bf16=bf16,
+        group=group,
         on_batch=telling.batch,
         on_epoch=telling.epoch,
     )
@@ -227,7 +317,8 @@ def trained_changes(captioner: Captioner) -> ChangeOptions:
     return ChangeOptions.of(captioner.record.get("changes", {}))
 
 
-def _plain(changes: ChangeOptions) -> dict[str, Any]:
+def plain_changes(changes: ChangeOptions) -> dict[str, Any]:
+    """Change options as plain values, for the training record."""
     values = {name: getattr(changes, name) for name in ChangeOptions.__slots__}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 

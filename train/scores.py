@@ -97,10 +97,21 @@ def trivial_rows(
     if any(training):
         best = best_constant(training, seed)
         rows["best constant of train"] = (best, text_scores([best] * len(references), references))
-        sentences = [s for pair in training for s in pair]
-        drawn = random.Random(seed).choices(sentences, k=len(references))  # noqa: S311 - no secret
+        drawn = random_captions(training, len(references), seed)
         rows["random training caption"] = ("", text_scores(drawn, references))
     return rows
+
+
+def random_captions(training: Sequence[Sequence[str]], number: int, seed: int = 0) -> list[str]:
+    """Training sentences drawn at random.
+
+    Args:
+        training: sentences per training pair, some of them not empty.
+        number: how many.
+        seed: of the draw.
+    """
+    sentences = [s for pair in training for s in pair]
+    return random.Random(seed).choices(sentences, k=number)  # noqa: S311 - no secret
 
 
 def best_constant(training: Sequence[Sequence[str]], seed: int = 0) -> str:

@@ -27,8 +27,8 @@ def progress_counts() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def training_progress(say: Callable[[str], None]) -> Iterator[Telling]:
-    """Bars for features and epochs, and a line per epoch through `say`."""
+def training_progress(say: Callable[[str], None], *, epochs: bool = True) -> Iterator[Telling]:
+    """Bars for features and epochs, and a line per epoch through `say`, unless `epochs` are not told."""
     with _progress() as bars:
         tasks: dict[str, TaskID] = {}
 
@@ -46,6 +46,8 @@ def training_progress(say: Callable[[str], None]) -> Iterator[Telling]:
         def told(point: Point) -> None:
             if f"epoch {point.epoch}" in tasks:
                 bars.remove_task(tasks.pop(f"epoch {point.epoch}"))
+            if not epochs:
+                return
             measured = (
                 f"CIDEr {point.val_cider:.4f}, perplexity {point.val_perplexity:.2f}"
                 if point.val_score is None

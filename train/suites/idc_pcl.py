@@ -1,0 +1,81 @@
+"""Yao, Wang and Jin, AAAI 2022: the ablation on CLEVR-Change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from train.suites import Claim, Column, PaperTable, Row, Suite, merged
+
+_TASKS: dict[str, float] = {"mlm": 8, "mvcl": 1, "fda": 2}
+_FULL: dict[str, Any] = {
+    "captioner": "idc-pcl",
+    "min_count": 1,
+    "training": {"epochs": 40, "batch": 64, "learning_rate": 3e-5, "patience": 8},
+}
+_PRE_TRAINING: dict[str, Any] = {
+    "epochs": 40,
+    "batch": 64,
+    "learning_rate": 1e-4,
+    "warmup": 8000,
+    "keep": "last",
+}
+_SMALL: dict[str, Any] = {
+    "arguments": {"size": 64, "inner": 128, "heads": 4, "layers": 2, "dropout": 0.1},
+    "training": {"epochs": 6, "batch": 32, "learning_rate": 1e-3, "decay": 0.8, "patience": 6},
+}
+_SMALL_PRE_TRAINING: dict[str, Any] = {"epochs": 6, "batch": 32, "learning_rate": 2e-3, "warmup": 60}
+
+
+def _row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
+    full: dict[str, Any] = {**_FULL, "arguments": arguments}
+    if not tasks:
+        return Row(key, label, full, _SMALL)
+    objective = {"name": "pretraining", "arguments": {"tasks": {task: _TASKS[task] for task in tasks}}}
+    full["pretraining"] = {"objective": objective, "training": _PRE_TRAINING}
+    return Row(key, label, full, merged(_SMALL, {"pretraining": {"training": _SMALL_PRE_TRAINING}}))
+
+
+def _columns() -> tuple[Column, ...]:
+    named = (("BLEU-4", "bleu.3"), ("METEOR", "meteor"), ("ROUGE-L", "rouge_l"), ("CIDEr", "cider"))
+    return tuple(Column(heading, f"single.{value}", 1) for heading, value in named)
+
+
+SUITE = Suite(
+    name="idc-pcl",
+    paper="Yao, Wang and Jin, Image Difference Captioning with Pre-training and Contrastive Learning, "
+    "AAAI 2022",
+    data="CLEVR-Change",
+    rows=(
+        _row("none", "no pre-training"),
+        _row("mlm", "MLM", "mlm"),
+        _row("mvcl", "MLM + MVCL", "mlm", "mvcl"),
+        _row("fda", "MLM + MVCL + FDA", *_TASKS),
+        _row("no-difference", "... without difference encoder", *_TASKS, difference_encoder=False),
+        _row("no-judge", "... without distractor judging", *_TASKS, judge=False),
+    ),
+    tables=(
+        PaperTable(
+            "Ablation",
+            _columns(),
+            ("none", "mlm", "mvcl", "fda", "no-difference", "no-judge"),
+            {
+                "none": (32.7, 27.7, 57.2, 89.8),
+                "mlm": (36.7, 28.2, 60.9, 94.9),
+                "mvcl": (50.3, 37.6, 70.6, 119.7),
+                "fda": (51.2, 36.2, 71.7, 128.9),
+                "no-difference": (49.2, 35.8, 68.8, 107.9),
+                "no-judge": (49.8, 36.9, 69.2, 123.5),
+            },
+            times=100,
+        ),
+    ),
+    claims=(
+        Claim("MLM above no pre-training", "mlm", "none"),
+        Claim("MVCL helps", "mvcl", "mlm"),
+        Claim("FDA helps", "fda", "mvcl"),
+        Claim("all of them above no pre-training", "fda", "none"),
+        Claim("the difference encoder helps", "fda", "no-difference"),
+        Claim("the distractor judge helps", "fda", "no-judge"),
+        Claim("... on distractor pairs", "fda", "no-judge", "groups.distractor.cider"),
+    ),
+)
