@@ -234,7 +234,7 @@ def opened(plan: CameraPlan) -> Source:
     Raises:
         SourceError: nothing can be read there.
     """
-    return open_source(plan.url, plan.source, plan.name)
+    return open_source(plan.url, plan.source, plan.name, screening=plan.screening)
 
 
 def worded(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ class CameraPlan:
         evidence: which pictures are kept of what is told.
         limits: how much is told at most.
         deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
+        screening: the camera's small second stream, with its secrets: never print it; None without one.
     """
 
     name: str
@@ -48,6 +49,7 @@ class CameraPlan:
     evidence: EvidenceOptions = field(default_factory=EvidenceOptions)
     limits: LimitOptions = NO_LIMITS
     deadline_s: float | None = None
+    screening: str | None = field(default=None, repr=False)
 
     def change_options(self, captioner: Captioner) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained, but for what is set by hand.
@@ -165,5 +167,9 @@ def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraP
     Raises:
         SecretError: a secret of a URL cannot be had.
     """
-    cameras = configuration.cameras.items()
-    return [camera_plan(name, secrets.reveal(camera.url), camera, limited=True) for name, camera in cameras]
+    plans = []
+    for name, camera in configuration.cameras.items():
+        plan = camera_plan(name, secrets.reveal(camera.url), camera, limited=True)
+        screening = None if camera.screening is None else secrets.reveal(camera.screening)
+        plans.append(replace(plan, screening=screening))
+    return plans

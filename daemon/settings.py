@@ -171,6 +171,11 @@ class Camera(CameraDefaults):
     url: Annotated[str, AfterValidator(_url)] = Field(
         description="rtsp:// address, file, glob or folder; secrets as ${env:..}, ${file:..}, ${cred:..}"
     )
+    screening: str | None = Field(
+        None,
+        description="rtsp:// address of the camera's small second stream, secrets as in url: it alone is "
+        "decoded while nothing moves in it; absent: there is none",
+    )
     masks: dict[str, Polygon] = Field(
         default_factory=dict,
         description="areas that are not looked at, by any name: corners [x, y] in shares of the frame",
@@ -182,6 +187,16 @@ class Camera(CameraDefaults):
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = Field(
         (), description="what stands in one is told to be there; the first that holds its foot counts"
     )
+
+    @model_validator(mode="after")
+    def _second_stream_of_a_camera(self) -> Self:
+        for text, wrong in (
+            (self.screening, "screening: write an rtsp:// address, or leave it out"),
+            (self.screening and self.url, "screening is for cameras, rtsp://: leave it out"),
+        ):
+            if text is not None and not text.startswith(("rtsp://", "rtsps://", "${")):
+                raise ValueError(wrong)
+        return self
 
 
 class RedisSettings(_Section):

@@ -39,6 +39,7 @@ def check_config(
     secrets = Secrets()
     problems = []
     named = [(f"cameras.{name}.url", camera.url) for name, camera in configuration.cameras.items()]
+    named += [(f"cameras.{name}.screening", c.screening or "") for name, c in configuration.cameras.items()]
     named += [("redis.url", configuration.redis.url or ""), ("signing.key", configuration.signing.key or "")]
     for key, text in named:
         try:
@@ -74,6 +75,8 @@ def effective(configuration: Configuration) -> dict[str, Any]:
     values = configuration.model_dump(mode="json")
     for camera in values["cameras"].values():
         camera["url"] = _shown(camera["url"], redacted)
+        if camera["screening"]:
+            camera["screening"] = _shown(camera["screening"], redacted)
     if values["redis"]["url"]:
         values["redis"]["url"] = _shown(values["redis"]["url"], redacted)
     return values

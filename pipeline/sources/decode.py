@@ -83,6 +83,12 @@ class SoundFrames:
         self._numbers.restart()
         yield from self._sound_ones(frames)
 
+    def afresh(self, context: VideoCodecContext) -> None:
+        """Packets were left out on purpose: the decoder starts over, at a keyframe."""
+        context.flush_buffers()
+        self._numbers.restart()
+        self._wait()
+
     def damaged(self) -> None:
         """A packet could not be decoded: what leans on it is skipped."""
         self._tally.corrupt += 1

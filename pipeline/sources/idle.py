@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from time import monotonic
+from typing import NamedTuple
 
-from av.error import FFmpegError
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -29,6 +30,25 @@ WAKING_L2 = 12.0
 _BLOCK = 16
 
 
+class Arrived(NamedTuple):
+    """A packet, and the aware UTC time at which it came."""
+
+    packet: Packet[VideoStream]
+    received: datetime
+
+
+def moves(seen: Luma | None, plane: Luma) -> bool:
+    """Whether anything moved between two planes at analysis size; True where there is nothing to compare.
+
+    Args:
+        seen: uint8 ``(height, width)``, the earlier one.
+        plane: the later one.
+    """
+    if seen is None or seen.shape != plane.shape:
+        return True
+    return bool(l2_luma(seen, plane, _BLOCK)[1].max() > WAKING_L2)
+
+
 class IdleGate:
     """Decodes every packet while something moves, keyframes alone while nothing does.
 
@@ -49,52 +69,62 @@ class IdleGate:
         self._keyframe_s: float | None = None
         self._gap_s: float | None = None
         self._given: int | None = None
-        self._waking = self._stale = False
+        self._alone: Packet[VideoStream] | None = None
+        self._waking = self._apart = False
         self.idle = False
 
     def connected(self) -> None:
         """A new connection: decode everything until nothing has moved for a while."""
-        self.idle = self._waking = False
-        self._seen = self._keyframe_s = self._gap_s = self._given = None
+        self.idle = self._waking = self._apart = False
+        self._seen = self._keyframe_s = self._gap_s = self._given = self._alone = None
         self._moved_s = max(self._moved_s, monotonic())
 
-    def decode(self, packet: Packet[VideoStream], sound: SoundFrames) -> Iterator[VideoFrame]:
-        """Sound frames of the packet; none where it is not decoded."""
+    def due(self, packet: Packet[VideoStream], received: datetime) -> list[Arrived]:
+        """What is to be decoded now that a packet has come, in its order.
+
+        Args:
+            packet: it.
+            received: aware UTC time at which it came.
+        """
         if packet.is_keyframe:
             self._note_keyframe()
-            self._given = None
         elif self.idle:
-            return
-        if not self.idle:
+            self._apart = True
+            return []
+        return [Arrived(packet, received)]
+
+    def decode(self, packet: Packet[VideoStream], sound: SoundFrames) -> Iterator[VideoFrame]:
+        """Sound frames of a packet that is due, none of them given out before."""
+        if self._apart:
+            # What the decoder held back is old by now, and what precedes a keyframe in time leans on it.
+            sound.afresh(packet.stream.codec_context)
+            self._apart = False
+            if packet.pts is not None:
+                self._given = packet.pts if packet is self._alone else packet.pts - 1
+        elif packet.is_keyframe:
+            self._given = None
+        if not (self.idle and packet.is_keyframe):
             for frame in sound.decode(packet):
-                # The keyframe comes a second time where frames are reordered, and before it may come some
-                # whose references were left out.
                 if self._given is None or frame.pts is None or frame.pts > self._given:
                     yield frame
             return
-        context = packet.stream.codec_context
-        if self._stale:  # what the decoder held back when it was left is old by now
-            context.flush_buffers()
-            self._stale = False
+        self._alone = packet
         yield from sound.decode(packet)
-        yield from sound.drained(context)
-        if self._waking:
+        yield from sound.drained(packet.stream.codec_context)
+        self._apart = True
+        if self._waking:  # it was given out already; what follows leans on it
             self.idle = self._waking = False
-            self._given = packet.pts
-            try:  # it was given out already; what follows leans on it
-                packet.decode()
-            except FFmpegError:
-                sound.damaged()
+            yield from self.decode(packet, sound)
 
     def look(self, plane: Luma) -> None:
         """Take the luma plane of a frame that was handed out, and decide how much is decoded from here on."""
         seen, self._seen = self._seen, plane
         now_s = monotonic()
-        if seen is None or seen.shape != plane.shape or l2_luma(seen, plane, _BLOCK)[1].max() > WAKING_L2:
+        if moves(seen, plane):
             self._moved_s = max(self._moved_s, now_s)
             self._waking = self.idle
-        elif not self.idle and now_s - self._moved_s >= self._still_s and self._often_enough(now_s):
-            self.idle = self._stale = True
+        elif not self.idle and now_s - self._moved_s >= self._still_s and self._may_rest(now_s):
+            self.idle = True
 
     def _note_keyframe(self) -> None:
         now_s = monotonic()
@@ -102,7 +132,7 @@ class IdleGate:
             self._gap_s = now_s - self._keyframe_s
         self._keyframe_s = now_s
 
-    def _often_enough(self, now_s: float) -> bool:
+    def _may_rest(self, now_s: float) -> bool:
         """Whether keyframes come, and close enough: streams with intra refresh have none."""
         if self._gap_s is None or self._keyframe_s is None:
             return False

@@ -18,7 +18,13 @@ _DEFAULTS = SourceOptions()
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 
-def open_source(url: str, options: SourceOptions = _DEFAULTS, camera: str | None = None) -> Source:
+def open_source(
+    url: str,
+    options: SourceOptions = _DEFAULTS,
+    camera: str | None = None,
+    *,
+    screening: str | None = None,
+) -> Source:
     """Open video files, a folder of stills, or a camera; iterate it for frames.
 
     Args:
@@ -27,6 +33,7 @@ def open_source(url: str, options: SourceOptions = _DEFAULTS, camera: str | None
         options: sampling, analysis size, start time, time-outs.
         camera: name of the camera. None takes the scene of VIRAT names (``VIRAT_S_XXYY``), the name of the
             file, the folder of several files, or the host and path of a URL.
+        screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
 
     Returns:
         A source, to be used as a context manager. A camera that is away is no error: iteration waits for it.
@@ -37,7 +44,9 @@ def open_source(url: str, options: SourceOptions = _DEFAULTS, camera: str | None
     scheme = _SCHEME.match(url)
     match scheme.group(1).lower() if scheme else "file":
         case "rtsp" | "rtsps":
-            return _open_rtsp(url, options, camera)
+            return _open_rtsp(url, options, camera, screening)
+        case _ if screening:
+            raise SourceError(f"{redacted(url)}: screening is for cameras: leave it out")
         case "file":
             return _open_files(unquote(urlsplit(url).path) if scheme else url, options, camera)
         case other:
@@ -47,18 +56,24 @@ def open_source(url: str, options: SourceOptions = _DEFAULTS, camera: str | None
             )
 
 
-def _open_rtsp(url: str, options: SourceOptions, camera: str | None) -> Source:
+def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: str | None) -> Source:
     from pipeline.sources.rtsp import RtspSource  # noqa: PLC0415 - files need no network code
+    from pipeline.sources.screening import Screen, ScreenedGate, ScreenedSource  # noqa: PLC0415
 
-    try:
-        host = urlsplit(url).hostname
-    except ValueError:
-        host = None
-    if not host:
-        raise SourceError(f"{redacted(url)}: names no host: write rtsp://user:password@host:554/path")
+    for address in filter(None, (url, screening)):
+        try:
+            host = urlsplit(address).hostname
+        except ValueError:
+            host = None
+        if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):
+            raise SourceError(f"{redacted(address)}: names no host: write rtsp://user:password@host:554/path")
     # From the redacted URL: names of cameras are shown everywhere.
     address = redacted(url).partition("://")[2].partition("?")[0].removeprefix("***@")
-    return RtspSource(url, options, camera or slug(address))
+    name = camera or slug(address)
+    if screening is None:
+        return RtspSource(url, options, name)
+    gate = ScreenedGate(Screen.of(screening, options, name), keyframes=options.idle_keyframes)
+    return ScreenedSource(url, options, name, gate)
 
 
 def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:

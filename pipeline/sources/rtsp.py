@@ -53,6 +53,7 @@ class RtspSource:
         camera: name of the camera.
         clock: this machine's; None takes the system's.
         gate: which packets are decoded; None makes one where `options.idle_keyframes` is set.
+        meanwhile: what happens while it is away, for the warning.
     """
 
     live = True
@@ -63,7 +64,9 @@ class RtspSource:
         options: SourceOptions,
         camera: str,
         clock: ReceiveClock | None = None,
+        *,
         gate: IdleGate | None = None,
+        meanwhile: str = "",
     ) -> None:
         self.camera = camera
         self.duration_s: float | None = None
@@ -77,6 +80,7 @@ class RtspSource:
         self._frames: queue.Queue[Frame] = queue.Queue(FRAMES_KEPT)
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
+        self._meanwhile = f"; {meanwhile}" if meanwhile else ""
         self._told = ("", float("-inf"))
 
     @property
@@ -152,9 +156,10 @@ class RtspSource:
             self._failure = SourceError(redacted(f"{self.camera}: {type(error).__name__}: {error}"))
 
     def _tell(self, reason: str, pause_s: float, took_s: float) -> None:
-        sentence = self._tally.error(f"{self.camera}: {reason}")
+        sentence = self._tally.error(f"{self.camera}: {reason}{self._meanwhile}")
         told, told_s = self._told
-        if reason == told and monotonic() - told_s < REPEAT_S:
+        same = reason == told or (told and self._meanwhile)  # what is done without is told of once
+        if same and monotonic() - told_s < REPEAT_S:
             log.debug("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
             return
         self._told = (reason, monotonic())

@@ -130,13 +130,17 @@ class Sessions:
         received = self._receive.now()
         self._capture.note(packet, received)
         gate = self._gate
-        for frame in gate.decode(packet, sound) if gate else sound.decode(packet):
-            if not self._connection.streamed_s:
-                log.info("%s: streaming, %d x %d pixels", self._camera, frame.width, frame.height)
-            self._connection.picture()
-            received_us = int(received.timestamp() * 1_000_000)
-            if sampler.takes(frame.pts, frame.time_base or _MICROSECOND, received_us):
-                self._hand_out(frame, received)
+        for due, came in gate.due(packet, received) if gate else [(packet, received)]:
+            for frame in gate.decode(due, sound) if gate else sound.decode(due):
+                if not self._connection.streamed_s:
+                    log.info("%s: streaming, %d x %d pixels", self._camera, frame.width, frame.height)
+                self._connection.picture()
+                came_us = int(came.timestamp() * 1_000_000)
+                if sampler.takes(frame.pts, frame.time_base or _MICROSECOND, came_us):
+                    self._hand_out(frame, came)
+            if self._closed.is_set():
+                return
+            self._connection.packet()  # what was held takes a while: that is no silence
         if gate and gate.idle:
             self._connection.picture()
 
@@ -170,7 +174,6 @@ def open_camera(url: str, options: SourceOptions, hwaccel: HWAccel | None = None
             "rtsp_transport": options.rtsp_transport,
             # Sound that goes on while the picture is dead would hide the stall.
             "allowed_media_types": "video",
-            "fflags": "nobuffer",
             "flags": "low_delay",
             "analyzeduration": "500000",
             "probesize": "500000",

@@ -70,6 +70,16 @@ def test_a_camera_inherits_what_it_does_not_say() -> None:
     assert a.settings_sha256(trained()) != b.settings_sha256(trained())
 
 
+def test_a_small_stream_reaches_the_plan_and_shows_nowhere() -> None:
+    text = "version: 1\ncameras:\n  a: {{url: '{}', screening: '{}'}}\n  b: {{url: b.mp4}}\n"
+    whole = text.format("rtsp://h/1", "rtsp://me:${env:PASSWORD}@h/2")
+    a, b = camera_plans(parse_configuration(whole), Secrets({"PASSWORD": "s3cr3t"}))
+    assert (a.screening, b.screening) == ("rtsp://me:s3cr3t@h/2", None)
+    assert "s3cr3t" not in repr(a)
+    for url, screening in (("a.mp4", "rtsp://h/2"), ("rtsp://h/1", "small.mp4")):
+        assert "screening" in problems(text.format(url, screening))[0]
+
+
 def test_what_is_not_set_by_hand_is_as_the_captioner_was_trained() -> None:
     configuration = parse_configuration(
         "version: 1\ncameras:\n  a: {url: a.mp4}\n"

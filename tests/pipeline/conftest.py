@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import shutil
 import signal
@@ -19,7 +20,8 @@ import av
 import numpy as np
 import pytest
 
-from pipeline.sources import Frame, Source
+from pipeline.sources import Frame, Source, SourceOptions
+from pipeline.sources.session import open_camera
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -172,6 +174,42 @@ def watch() -> Iterator[Callable[[Source], Watch]]:
     """Watches sources, and closes them after the test."""
     with contextlib.ExitStack() as sources:
         yield lambda source: Watch(sources.enter_context(source))
+
+
+class Clean:
+    """Everything that a server sends, decoded from its first packet on: a hash of every picture."""
+
+    def __init__(self, url: str) -> None:
+        self._hashes: set[bytes] = set()
+        self._stopped = threading.Event()
+        self._container = open_camera(url, SourceOptions())
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        for frame in self._container.decode(video=0):
+            self._hashes.add(self._hash(frame.to_ndarray(format="rgb24")))
+            if self._stopped.is_set():
+                break
+
+    @staticmethod
+    def _hash(image: np.ndarray) -> bytes:
+        return hashlib.sha256(image.tobytes()).digest()
+
+    def holds(self, frames: Sequence[Frame]) -> bool:
+        return {self._hash(frame.image) for frame in frames} <= self._hashes
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._container.close()
+
+
+@pytest.fixture
+def clean() -> Iterator[Callable[[str], Clean]]:
+    """Decodes all of a stream beside what is tested."""
+    with contextlib.ExitStack() as streams:
+        yield lambda url: streams.enter_context(contextlib.closing(Clean(url)))
 
 
 @pytest.fixture

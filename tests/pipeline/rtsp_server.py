@@ -1,12 +1,13 @@
 """A real RTSP server for tests: GStreamer's, under the system's Python, in a process of its own.
 
 Usage: /usr/bin/python3 rtsp_server.py PORT [USER PASSWORD]; serves rtsp://127.0.0.1:PORT/stream, a moving
-ball of 320x240 at 15 frames a second, and prints "ready". Beside it lie /bframes, /h265 and, with a keyframe
-each second and nothing that moves, /still. Commands on its standard input change a running stream:
+ball of 320x240 at 30 frames a second, and prints "ready". Beside it lie /bframes, /h265 and, with nothing
+that moves, /still and /small, the same in 160x90. Commands on its standard input change a running stream:
 
     caps WIDTH HEIGHT RATE      the encoder goes on with pictures of another size or rate
     codec h265|h264             /stream is served anew in the other codec; who watches is cut off
-    move                        the still picture shows the ball from now on
+    move                        the still pictures show the ball from now on
+    rest                        and nothing that moves again
 """
 
 import sys
@@ -20,18 +21,20 @@ from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402 - versions must
 
 SOURCE = (
     "( videotestsrc name=picture is-live=true pattern={pattern} ! videorate "
-    "! capsfilter name=caps caps=video/x-raw,width=320,height=240,framerate=15/1 ! "
+    "! capsfilter name=caps caps=video/x-raw,{size},framerate=30/1 ! "
 )
 X264 = "x264enc {tune} speed-preset=ultrafast key-int-max=15 bitrate=400 threads=1 ! rtph264pay"
 X265 = "x265enc tune=zerolatency speed-preset=ultrafast key-int-max=15 bitrate=400 ! rtph265pay"
 PAY = " name=pay0 pt=96 config-interval=1 )"
+SIZE, SMALL = "width=320,height=240", "width=160,height=90"
 LAUNCHES = {
-    "h264": SOURCE.format(pattern="ball") + X264.format(tune="tune=zerolatency") + PAY,
-    "bframes": SOURCE.format(pattern="ball") + X264.format(tune="bframes=2 b-adapt=false") + PAY,
-    "still": SOURCE.format(pattern="smpte75") + X264.format(tune="tune=zerolatency") + PAY,
-    "h265": SOURCE.format(pattern="ball") + X265 + PAY,
+    "h264": SOURCE.format(pattern="ball", size=SIZE) + X264.format(tune="tune=zerolatency") + PAY,
+    "bframes": SOURCE.format(pattern="ball", size=SIZE) + X264.format(tune="bframes=2 b-adapt=false") + PAY,
+    "still": SOURCE.format(pattern="smpte75", size=SIZE) + X264.format(tune="tune=zerolatency") + PAY,
+    "small": SOURCE.format(pattern="smpte75", size=SMALL) + X264.format(tune="tune=zerolatency") + PAY,
+    "h265": SOURCE.format(pattern="ball", size=SIZE) + X265 + PAY,
 }
-MOUNTS = {"/stream": "h264", "/bframes": "bframes", "/still": "still", "/h265": "h265"}
+MOUNTS = {"/stream": "h264", "/bframes": "bframes", "/still": "still", "/small": "small", "/h265": "h265"}
 
 
 class Server:
@@ -54,13 +57,17 @@ class Server:
         factory = GstRtspServer.RTSPMediaFactory()
         factory.set_launch(LAUNCHES[launch])
         factory.set_shared(True)
-        factory.connect("media-configure", lambda _, media: self.elements.append(media.get_element()))
+        factory.connect("media-configure", self.configure)
         if self.guarded:
             permissions = GstRtspServer.RTSPPermissions()
             permissions.add_permission_for_role("viewer", "media.factory.access", True)
             permissions.add_permission_for_role("viewer", "media.factory.construct", True)
             factory.set_permissions(permissions)
         self.server.get_mount_points().add_factory(path, factory)
+
+    def configure(self, _, media):
+        self.elements.append(media.get_element())
+        media.connect("prepared", report_often)
 
     def obey(self, line):
         """Carry out one command; called in the main loop."""
@@ -73,10 +80,21 @@ class Server:
                 self.mount("/stream", codec)
                 self.server.client_filter(lambda *_: GstRtspServer.RTSPFilterResult.REMOVE)
             case ["move"]:
-                for element in self.elements:
-                    element.get_by_name("picture").set_property("pattern", "ball")
+                self.show("ball")
+            case ["rest"]:
+                self.show("smpte75")
         print("done", flush=True)  # noqa: T201 - the test waits for this line
         return False
+
+    def show(self, pattern):
+        for element in self.elements:
+            element.get_by_name("picture").set_property("pattern", pattern)
+
+
+def report_often(media):
+    """Sender reports, by which the camera's clock is told, every quarter of a second and not every five."""
+    for number in range(media.n_streams()):
+        media.get_stream(number).get_rtpsession().set_property("rtcp-min-interval", Gst.SECOND // 4)
 
 
 def guard(user, password):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from datetime import UTC, datetime
 
 import av
 import numpy as np
@@ -20,6 +21,7 @@ from pipeline.sources.tally import Tally
 
 VIEW = View(SourceOptions())
 GOP = 12
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
 
 
@@ -67,9 +69,10 @@ def test_idle_decodes_keyframes_alone_and_wakes_without_a_wrong_frame(tmp_path, 
         for packet in container.demux(video_stream(container, 1)):
             if not packet.size:
                 break
-            for frame in gate.decode(packet, sound):
-                gate.look(VIEW.of_frame(frame)[0])
-                given.append(frame)
+            for due, _ in gate.due(packet, NOW):
+                for frame in gate.decode(due, sound):
+                    gate.look(VIEW.of_frame(frame)[0])
+                    given.append(frame)
             idle.append(gate.idle)
     stamps = sorted(truth)
     number = {stamp: index for index, stamp in enumerate(stamps)}
@@ -93,8 +96,9 @@ def test_a_stream_without_keyframes_is_never_idle(tmp_path):
         for packet in container.demux(video_stream(container, 1)):
             if not packet.size or (packet.is_keyframe and packet.pts):
                 break  # the second group would show that keyframes come
-            for frame in gate.decode(packet, sound):
-                gate.look(VIEW.of_frame(frame)[0])
+            for due, _ in gate.due(packet, NOW):
+                for frame in gate.decode(due, sound):
+                    gate.look(VIEW.of_frame(frame)[0])
             assert not gate.idle
 
 
