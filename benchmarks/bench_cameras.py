@@ -1,6 +1,6 @@
 """What live cameras cost: share of a core, memory, time to READY, and how late a narration comes.
 
-    python benchmarks/bench_cameras.py [--cameras 1,4,8] [--seconds 60] [--clip FILE]
+    python benchmarks/bench_cameras.py [--cameras 1,4,8] [--seconds 60] [--clip FILE] [--calm]
 
 Real footage is coded anew as 1920x1080, 15 frames a second, 2 Mbit/s, a keyframe every two seconds, and
 played by an RTSP server on the loopback interface (Debian's GstRtspServer). The peers are Motion, with
@@ -29,9 +29,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import cycle, islice
 from pathlib import Path
 
 import av
+import numpy as np
 import redis
 import yaml
 
@@ -70,11 +72,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=60)
     parser.add_argument("--clip", type=Path, default=CLIP)
+    parser.add_argument(
+        "--calm", action="store_true", help="the clip's first picture, with sensor noise only"
+    )
     chosen = parser.parse_args()
     if not chosen.clip.exists():
         sys.exit(f"{chosen.clip} is not there: give --clip FILE")
     with tempfile.TemporaryDirectory() as scratch:
-        film = coded(chosen.clip, Path(scratch) / "film.mp4")
+        film = coded(chosen.clip, Path(scratch) / "film.mp4", calm=chosen.calm)
         print("| cameras | what | % of a core per camera | ratio to decoding | MB |\n|---|---|---|---|---|")
         late: dict[int, list[float]] = {}
         ready: dict[int, float] = {}
@@ -103,16 +108,16 @@ def main() -> None:
         print(f"| {number} | {ready[number]:.1f} s | {len(each)} | {shown} |")
 
 
-def coded(clip: Path, film: Path) -> Path:
+def coded(clip: Path, film: Path, *, calm: bool) -> Path:
     """The clip as a camera would send it, over and over, as MP4."""
     with av.open(str(clip)) as source, av.open(str(film), "w") as out:
         options = {"preset": "veryfast", "g": str(2 * RATE), "bf": "0", "maxrate": "2M", "bufsize": "2M"}
         stream = out.add_stream("libx264", rate=RATE, options=options)
         stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 2_000_000
         packets: list[tuple[bytes, bool]] = []
-        for index, frame in enumerate(source.decode(video=0)):
-            if index == CODED_S * RATE:
-                break
+        frames = source.decode(video=0)
+        shown = noisy(next(frames)) if calm else frames
+        for index, frame in enumerate(islice(shown, CODED_S * RATE)):
             picture = frame.reformat(WIDTH, HEIGHT, "yuv420p")
             picture.pts, picture.time_base = index, Fraction(1, RATE)
             packets += [(bytes(p), p.is_keyframe) for p in stream.encode(picture)]
@@ -124,6 +129,14 @@ def coded(clip: Path, film: Path) -> Path:
             packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, RATE), stream, keyframe
             out.mux(packet)
     return film
+
+
+def noisy(frame: av.VideoFrame) -> Iterator[av.VideoFrame]:
+    """The same picture for ever, with the noise of a sensor."""
+    picture, rng = frame.to_ndarray(format="rgb24").astype(np.int16), np.random.default_rng(1)
+    noise = [rng.normal(0, 2, picture.shape).round().astype(np.int16) for _ in range(8)]
+    for each in cycle(noise):
+        yield av.VideoFrame.from_ndarray(np.clip(picture + each, 0, 255).astype(np.uint8), format="rgb24")
 
 
 @contextmanager
