@@ -1,8 +1,12 @@
-"""What a camera costs, and how soon it is back: `python benchmarks/bench_ingest.py [--no-faults]`.
+"""What a camera costs, and how soon it is back.
+
+    python benchmarks/bench_ingest.py [--no-faults] [--no-cost]
 
 Cost: a clip is coded as 1080p15 H.264 at 2 Mbit/s with a keyframe every two seconds, as cameras send it, and
 its packets go through the very path of a live camera (decode, sample at 2/s, plane), all of them and
-keyframes only; CPU time over footage time is the share of a core. Faults: GStreamer's server (tests/pipeline)
+keyframes only; CPU time over footage time is the share of a core. Screened: a scene in which nothing moves,
+with a sensor's noise, comes over RTSP as 1080p15 at 2 Mbit/s and as 640x360 at 0.3 Mbit/s; receiving counts
+as well here, and the whole process is measured. Faults: GStreamer's server (tests/pipeline)
 is killed and started again after some absences, and frozen; times are to the next frame, settings as shipped.
 """
 
@@ -10,26 +14,33 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
+import socket
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
 import av
+import numpy as np
 
 from pipeline.sources import CameraState, Source, SourceOptions, open_source
 from pipeline.sources.decode import SoundFrames, video_stream
 from pipeline.sources.idle import IdleGate
 from pipeline.sources.picture import View
+from pipeline.sources.rtsp import RtspSource
+from pipeline.sources.screening import Screen, ScreenedGate, ScreenedSource
 from pipeline.sources.tally import Tally
-from pipeline.sources.timing import LiveSampler
+from pipeline.sources.timing import EPOCH, LiveSampler
 
 ROOT = Path(__file__).resolve().parents[1]
+SERVER = Path(__file__).with_name("file_server.py")
 CLIP = ROOT.parent / "shared" / "data" / "clips" / "intel_one-by-one-person-detection.mp4"
 SECONDS, RATE = 20, 15
 
@@ -64,9 +75,10 @@ def core_share(path: Path, *, idle: bool) -> float:
         for packet in packets:
             if idle:
                 gate.idle = True
-            for frame in gate.decode(packet, sound):
-                if sampler.takes(frame.pts, frame.time_base, 0):
-                    view.of_frame(frame)
+            for due, _ in gate.due(packet, EPOCH):
+                for frame in gate.decode(due, sound):
+                    if sampler.takes(frame.pts, frame.time_base, 0):
+                        view.of_frame(frame)
         return 100 * (time.thread_time() - began) / (len(packets) / RATE)
 
 
@@ -79,6 +91,79 @@ def cost() -> None:
             every, keys = (min(core_share(path, idle=idle) for _ in range(3)) for idle in (False, True))
             name = "nothing moves" if still else "people walk"
             print(f"{name}, {mbit:.1f} Mbit/s: {every:.1f} % of a core, keyframes only {keys:.2f} %")
+
+
+def noisy(path: Path, size: tuple[int, int], rate: str) -> Path:
+    """A minute of the clip's first picture at 15 frames a second, with noise that is never the same."""
+    with av.open(str(CLIP)) as source:
+        picture = next(source.decode(video=0)).reformat(*size, "gray").to_ndarray()
+    random = np.random.default_rng(0)
+    noise = random.normal(0, 3, (2 * size[1], 2 * size[0]))
+    with av.open(str(path), "w") as sink:
+        stream = sink.add_stream("libx264", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        stream.options = {
+            "preset": "veryfast",
+            "g": str(2 * RATE),
+            "b": rate,
+            "maxrate": rate,
+            "bufsize": rate,
+        }
+        stream.options |= {"bf": "0"}
+        for index in range(60 * RATE):
+            row, column = random.integers(0, size[1]), random.integers(0, size[0])
+            plane = picture + noise[row : row + size[1], column : column + size[0]]
+            shown = av.VideoFrame.from_ndarray(plane.clip(0, 255).astype(np.uint8), format="gray")
+            shown.pts, shown.time_base = index, Fraction(1, RATE)
+            sink.mux(stream.encode(shown.reformat(format="yuv420p")))
+        sink.mux(stream.encode(None))
+    return path
+
+
+@contextmanager
+def played(*paths: Path) -> Iterator[list[str]]:
+    """URLs at which files are played in real time."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = ["/usr/bin/python3", str(SERVER), str(port), *map(str, paths)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        if server.stdout is None or server.stdout.readline().strip() != "ready":
+            raise RuntimeError("the server does not start (apt install gir1.2-gst-rtsp-server-1.0)")
+        yield [f"rtsp://127.0.0.1:{port}/{number}" for number in range(1, len(paths) + 1)]
+    finally:
+        server.kill()
+        server.wait()
+
+
+def screened() -> None:
+    """Print the share of a core of one camera over RTSP in which nothing moves, by what is decoded of it."""
+    options = SourceOptions()
+    with tempfile.TemporaryDirectory() as folder:
+        large = noisy(Path(folder) / "large.mp4", (1920, 1080), "2M")
+        small = noisy(Path(folder) / "small.mp4", (640, 360), "300k")
+        mbits = [8e-6 * path.stat().st_size / 60 for path in (large, small)]
+        load = os.getloadavg()[0]
+        print(f"nothing moves, over RTSP, {mbits[0]:.1f} and {mbits[1]:.2f} Mbit/s, load {load:.0f}")
+        for name in ("everything", "keyframes only", "the sub-stream"):
+            with played(large, small) as (url, sub_url):
+                gate: IdleGate | None = None if name == "everything" else IdleGate(1.0, 0.0)
+                source: RtspSource = RtspSource(url, options, "yard", gate=gate)
+                if name == "the sub-stream":
+                    held = ScreenedGate(Screen.of(sub_url, options, "yard"), still_s=1.0, first_s=0.0)
+                    gate, source = held, ScreenedSource(url, options, "yard", held)
+                with source:
+                    reader = Reader(source)
+                    reader.next_frame()
+                    if gate:
+                        reader.until(lambda gate=gate: gate.idle)
+                    time.sleep(5)
+                    began, decoded = time.process_time(), source.report.decoded
+                    time.sleep(30)
+                    share = 100 * (time.process_time() - began) / 30
+                    print(f"  decoded {name}: {share:.2f} % of a core,", end=" ")
+                    print(f"{(source.report.decoded - decoded) / 30:.1f} frames/s of the main stream")
 
 
 def loaded(name: str) -> ModuleType:
@@ -142,7 +227,10 @@ def faults() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument("--no-cost", action="store_true")
     arguments = parser.parse_args()
-    cost()
+    if not arguments.no_cost:
+        cost()
+        screened()
     if not arguments.no_faults:
         faults()

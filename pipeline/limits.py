@@ -159,7 +159,8 @@ class Limits:
     def _advance(self, now: datetime) -> None:
         """Forget what is over."""
         oldest = now - timedelta(seconds=self.options.cooldown_s or 0.0)
-        self._told = {kind: min(at, now) for kind, at in self._told.items() if at > oldest}
+        told = {kind: min(at, now) for kind, at in self._told.items()}
+        self._told = {kind: at for kind, at in told.items() if at > oldest}
         self._records = deque(min(at, now) for at in self._records if at > now - HOUR)
         if not self.open_at(now):
             self._open = None

@@ -96,6 +96,7 @@ class Stories:
             if narration.event is not SceneEvent.LIGHT:
                 self._things, self._gone = [], []
             return narration
+        self._stay_behind(narration.before.time, narration.after.time)
         oldest = narration.after.time - timedelta(seconds=MEMORY_S)
         self._things = [thing for thing in self._things if thing.mentioned >= oldest]
         kept = [replace(thing) for thing in self._things], list(self._gone)
@@ -147,6 +148,14 @@ class Stories:
             thing.box, thing.mentioned = now, after
             return "moving on" if known and sentence.type == "moved" and (stirs or not rested) else ""
         return ""
+
+    def _stay_behind(self, before: datetime, after: datetime) -> None:
+        """Where a clock was set back, what was told by the later time counts as told just before."""
+        if not any(thing.mentioned > after for thing in (*self._things, *self._gone)):
+            return
+        for things in (self._things, self._gone):
+            for thing in things:
+                thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
     def _partial(self, family: str, after: datetime, gone: Iterable[_Thing], *boxes: Box) -> bool:
         """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""

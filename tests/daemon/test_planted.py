@@ -22,7 +22,7 @@ from daemon import secrets
 from daemon.embedded import EmbeddedServer
 
 IN_URL, IN_QUERY, OF_REDIS = "pl4nted-in-url", "pl4nted-token", "pl4nted@redis"
-IN_FILE, IN_CREDENTIAL = "pl4nted in/file#1", "pl4nted:cred%2"
+IN_FILE, IN_CREDENTIAL, IN_SMALL = "pl4nted in/file#1", "pl4nted:cred%2", "pl4nted-in-screening"
 NOWHERE = "rtsp://{}@127.0.0.1:9/s"
 
 
@@ -63,7 +63,8 @@ def planted(
             f"  plain: {{url: '{NOWHERE.format('me:' + IN_URL)}'}}\n"
             f"  query: {{url: 'rtsp://127.0.0.1:9/s?user=me&password={IN_QUERY}'}}\n"
             f"  file: {{url: '{NOWHERE.format('me:${file:' + str(tmp_path) + '/secret}')}'}}\n"
-            f"  gate: {{url: '{NOWHERE.format('${cred:gate}')}'}}\n"
+            f"  gate: {{url: '{NOWHERE.format('${cred:gate}')}', "
+            f"screening: '{NOWHERE.format('me:' + IN_SMALL)}'}}\n"
             f"  porch: {{url: {clip}}}\n"
         )
         return config

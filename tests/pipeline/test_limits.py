@@ -116,6 +116,12 @@ def test_a_clock_that_steps_back_an_hour_silences_nobody_for_longer_than_the_lim
     assert limits.admit(narration(0))[1] is TOLD  # an hour after the step, by the new clock
 
 
+def test_a_clock_that_steps_back_ends_the_record_that_others_share() -> None:
+    limits = Limits(LimitOptions(merge_s=10, cooldown_s=None))
+    assert verdicts(limits, *(narration(t) for t in (0, 4, 10))) == [TOLD, MERGED, MERGED]
+    assert verdicts(limits, *(narration(t) for t in (-7200, -7195, -7189))) == [TOLD, MERGED, TOLD]
+
+
 def test_another_plan_goes_on_with_what_was_told() -> None:
     before = Limits(LimitOptions(cooldown_s=20, max_per_hour=2))
     assert before.admit(narration(0))[1] is TOLD
@@ -187,3 +193,35 @@ def test_no_limit_is_ever_exceeded(
     if cooldown_s is not None:
         for t, kind in sentences:
             assert not any(0 < t - u < cooldown_s for u, other in sentences if other == kind)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    before=st.lists(st.tuples(st.integers(0, 900), SAID), min_size=1, max_size=20),
+    after=st.lists(st.tuples(st.integers(0, 900), SAID), min_size=1, max_size=20),
+    back_s=st.integers(1, 100_000),
+    merge_s=st.sampled_from([None, 5.0, 60.0]),
+    cooldown_s=st.sampled_from([None, 20.0, 600.0]),
+)
+def test_one_step_back_of_the_clock_loosens_no_limit_and_prolongs_none(
+    before: list[tuple[int, Sentence]],
+    after: list[tuple[int, Sentence]],
+    back_s: int,
+    merge_s: float | None,
+    cooldown_s: float | None,
+) -> None:
+    limits, now, begun, told = Limits(LimitOptions(merge_s, cooldown_s, 4)), 0, [], 0
+    for step, said in before:
+        now += step
+        told += limits.admit(narration(now, said))[1] in {TOLD, MERGED}
+    now -= back_s
+    for step, said in after:
+        now += step
+        verdict = limits.admit(narration(now, said))[1]
+        begun += [now] if verdict is TOLD else []
+        told += verdict in {TOLD, MERGED}
+    assert told + limits.dropped.total() == len(before) + len(after)
+    assert all(sum(t - HOUR.total_seconds() < u <= t for u in begun) <= 4 for t in begun)
+    an_hour_later = narration(now + HOUR.total_seconds(), came())
+    assert limits.admit(an_hour_later)[1] is TOLD  # whatever was told, by whichever clock
+    assert cooldown_s is not None or COOLDOWN not in limits.dropped

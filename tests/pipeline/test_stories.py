@@ -59,6 +59,15 @@ def test_one_who_comes_walks_about_and_leaves_is_two_sentences() -> None:
     assert stories.dropped == {"moving on": 2}
 
 
+def test_a_clock_that_is_set_back_an_hour_keeps_nobody_in_memory_for_an_hour() -> None:
+    stories = Stories()
+    assert told(stories, 0, 4, came(DOOR)) == ["appeared"]
+    assert told(stories, -3600, -3596, moved(DOOR, TABLE)) == []  # still the same story
+    later = -3596 + MEMORY_S + 1
+    assert told(stories, later, later + 4, came(TABLE)) == ["appeared"]
+    assert told(stories, later + 5, later + 9, went(TABLE)) == ["disappeared"]
+
+
 def test_a_narration_that_loses_nothing_is_the_same_object() -> None:
     whole = narration(0, 4, came(DOOR))
     assert Stories().follow(whole) is whole
