@@ -67,6 +67,9 @@ def compare(
     bf16: Annotated[
         bool | None, typer.Option("--bf16/--no-bf16", help="Train in bfloat16; by default on a GPU.")
     ] = None,
+    with_meteor: Annotated[
+        bool, typer.Option("--meteor/--no-meteor", help="METEOR takes Java and half a minute.")
+    ] = True,
     spice_jars: Annotated[
         Path | None, typer.Option(help="Folder of the CoreNLP 3.6.0 jars: SPICE as well.")
     ] = None,
@@ -93,12 +96,13 @@ def compare(
         bf16=bf16,
     )
     command = _command(suite.value, options)
+    authority = (with_meteor, spice_jars)
     report = None
     with training_progress(_say, epochs=False) as telling:
         for shelf, results in compare_rows(paper, options, telling=telling):
             last = len({r.seed for r in results}) == seeds
             report = _report(
-                paper, options, shelf, results, command=command, jars=spice_jars if last else None
+                paper, options, shelf, results, command=command, authority=authority if last else None
             )
             _written(report, out / suite.value, plots=with_plots and last)
     assert report is not None  # noqa: S101 - there is a seed
@@ -130,15 +134,18 @@ def _report(
     results: list[Result],
     *,
     command: str,
-    jars: Path | None,
+    authority: tuple[bool, Path | None] | None,
 ) -> Report:
-    """Everything that is found so far."""
+    """Everything that is found so far; METEOR, and SPICE where its jars are given, only at the end."""
     from train.compare_results import examined, trivial_results, with_authority  # noqa: PLC0415
     from train.compare_tables import Report  # noqa: PLC0415
 
     splits = shelf.any
     trivial = trivial_results(splits.measured, splits.training.sentences)
-    every, missing = with_authority([*results, *trivial], splits.measured, jars)
+    every, missing = [*results, *trivial], "not all seeds are done"
+    if authority is not None:
+        wanted, jars = authority
+        every, missing = with_authority(every, splits.measured, jars, with_meteor=wanted)
     ours, rest = tuple(every[: len(results)]), tuple(every[len(results) :])
     found = tuple(f for c in suite.claims if (f := examined(c, ours, splits.measured)) is not None)
     seeds = sorted({r.seed for r in ours})

@@ -172,9 +172,15 @@ def _bare(
 
 
 def with_authority(
-    results: Sequence[Result], measured: Split, spice_jars: Path | None
+    results: Sequence[Result], measured: Split, spice_jars: Path | None, *, with_meteor: bool = True
 ) -> tuple[list[Result], str]:
     """Add METEOR, and SPICE where its jars are given, to results that said something about every pair.
+
+    Args:
+        results: of rows and trivial rows.
+        measured: the split.
+        spice_jars: folder of its jars; None leaves SPICE out.
+        with_meteor: whether METEOR is wanted.
 
     Returns:
         The results, and why METEOR is missing, if it is.
@@ -189,28 +195,37 @@ def with_authority(
     joined = [[" ".join(told) for told in sample.annotations] for sample in measured.samples]
     own = [k for k, result in enumerate(results) if result.row != HUMAN]
     added = [json.loads(json.dumps(result.evaluation)) for result in results]
+    missing = "" if with_meteor else "--no-meteor"
+    for name, chosen in (*settings.items(), ("multi", every)):
+        if not chosen:
+            continue
+        gold = [joined[k] if name == "multi" else measured.sentences[k] for k in chosen]
+        said = [
+            [(results[r].multi if name == "multi" else results[r].single)[k] for k in chosen] for r in own
+        ]
+        if not missing:
+            missing = _add_meteor([_place(added[r], name) for r in own], said, gold)
+        if spice_jars is not None and name != "multi":
+            for r, texts in zip(own, said, strict=True):
+                _place(added[r], name)["spice"] = round(spice(texts, gold, spice_jars), 4)
+    for result, evaluation in zip(results, added, strict=True):
+        if result.row == HUMAN and not missing:
+            gold = [_others(sample) for sample in measured.samples if sample.further]
+            missing = _add_meteor([evaluation["single"]], [result.single], gold)
+    return [replace(r, evaluation=e) for r, e in zip(results, added, strict=True)], missing
+
+
+def _add_meteor(
+    scores: Sequence[dict[str, Any]], said: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]
+) -> str:
+    """Put METEOR into the scores of every system; why it cannot, if so."""
     try:
-        for name, chosen in (*settings.items(), ("multi", every)):
-            if not chosen:
-                continue
-            gold = [joined[k] if name == "multi" else measured.sentences[k] for k in chosen]
-            said = [
-                [(results[r].multi if name == "multi" else results[r].single)[k] for k in chosen] for r in own
-            ]
-            for r, found in zip(own, meteors(said, gold), strict=True):
-                _place(added[r], name)["meteor"] = round(found.meteor, 4)
-            if spice_jars is not None and name != "multi":
-                for r, texts in zip(own, said, strict=True):
-                    _place(added[r], name)["spice"] = round(spice(texts, gold, spice_jars), 4)
-        for result, evaluation in zip(results, added, strict=True):
-            if result.row == HUMAN:
-                gold = [_others(sample) for sample in measured.samples if sample.further]
-                evaluation["single"]["meteor"] = round(meteors([result.single], gold)[0].meteor, 4)
+        found = meteors(said, gold)
     except MissingScorersError as error:
-        if spice_jars is not None:
-            raise
-        return list(results), str(error)
-    return [replace(r, evaluation=e) for r, e in zip(results, added, strict=True)], ""
+        return str(error)
+    for own, each in zip(scores, found, strict=True):
+        own["meteor"] = round(each.meteor, 4)
+    return ""
 
 
 def _place(evaluation: dict[str, Any], name: str) -> dict[str, Any]:

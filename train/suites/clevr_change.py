@@ -11,7 +11,7 @@ _PLAIN: dict[str, Any] = {
     "training": {"epochs": 40, "batch": 128, "learning_rate": 1e-3, "patience": 8},
 }
 _LONG: dict[str, Any] = {"epochs": 60, "patience": 60}
-_EPOCHS = 6
+_EPOCHS = 5
 _TRAINING: dict[str, Any] = {
     "epochs": _EPOCHS,
     "batch": 16,
