@@ -21,9 +21,9 @@ _PRE_TRAINING: dict[str, Any] = {
 }
 _SMALL: dict[str, Any] = {
     "arguments": {"size": 64, "inner": 128, "heads": 4, "layers": 2, "dropout": 0.1},
-    "training": {"epochs": 6, "batch": 32, "learning_rate": 1e-3, "decay": 0.8, "patience": 6},
+    "training": {"epochs": 5, "batch": 32, "learning_rate": 1e-3, "decay": 0.8, "patience": 5},
 }
-_SMALL_PRE_TRAINING: dict[str, Any] = {"epochs": 6, "batch": 32, "learning_rate": 2e-3, "warmup": 60}
+_SMALL_PRE_TRAINING: dict[str, Any] = {"epochs": 5, "batch": 32, "learning_rate": 2e-3, "warmup": 60}
 
 
 def _row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
