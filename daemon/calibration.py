@@ -19,10 +19,14 @@ FILE_FOOTAGE_S = 120.0
 """Footage of a file that calibrates it: the same at every run, so that ids are."""
 
 LIVE_FOOTAGE_S = 60.0
-"""Footage of a live camera that calibrates it, held in memory until then."""
+"""Footage of a live camera that calibrates it."""
 
 LIVE_FRAMES = 120
-"""Frames held at most while a live camera is calibrated: a 1080p frame takes 3 MB."""
+"""Frames at most that calibrate a live camera."""
+
+LIVE_HELD_BYTES = 96_000_000
+"""As many of them, the newest, are held, to be searched once the thresholds are known: a 1080p frame takes
+3 MB, and the whole minute of eight new cameras would be more than the unit allows the daemon."""
 
 _SCHEMA = "narrated-calibration/1"
 

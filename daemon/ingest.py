@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
@@ -14,6 +15,7 @@ from daemon.calibration import (
     FILE_FOOTAGE_S,
     LIVE_FOOTAGE_S,
     LIVE_FRAMES,
+    LIVE_HELD_BYTES,
     CalibrationStore,
     chosen_thresholds,
     fixed_thresholds,
@@ -253,14 +255,14 @@ class CameraThread:
         return itertools.takewhile(lambda _: not self._stopped.is_set(), iter(source))
 
     def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
-        """Stored thresholds, else the first minute's; what was held for them is still searched."""
+        """Stored thresholds, else the first minute's; as much of it as is held is still searched."""
         plan = self.plan
         calibration = self._store.load(plan) if self._store else None
         if calibration is not None:
             return chosen_thresholds(plan, calibration), frames
         logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
-        held = list(opening(frames, LIVE_FOOTAGE_S, LIVE_FRAMES))
-        calibration = calibrate(held)
+        held: deque[Frame] = deque()
+        calibration = calibrate(_holding(held, opening(frames, LIVE_FOOTAGE_S, LIVE_FRAMES)))
         if self._store and calibration.measured:
             try:
                 self._store.save(plan, calibration)
@@ -271,11 +273,21 @@ class CameraThread:
         return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)
 
 
-def _given_up(held: list[Frame]) -> Iterator[Frame]:
-    """The held frames, each let go as it is given out: a minute of 1080p pictures is 370 MB."""
-    held.reverse()
+def _holding(held: deque[Frame], frames: Iterable[Frame]) -> Iterator[Frame]:
+    """The frames as they come; the newest are held, `LIVE_HELD_BYTES` of them (a decoded pixel has 1.5)."""
+    room = None
+    for frame in frames:
+        held.append(frame)
+        room = room or max(2, 2 * LIVE_HELD_BYTES // frame.image.nbytes)
+        if len(held) > room:
+            held.popleft()
+        yield frame
+
+
+def _given_up(held: deque[Frame]) -> Iterator[Frame]:
+    """The held frames, each let go as it is given out."""
     while held:
-        yield held.pop()
+        yield held.popleft()
 
 
 def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 import pytest
 
 from daemon.calibration import CalibrationStore, opening
-from daemon.ingest import CameraThread, Span
+from daemon.ingest import CameraThread, Span, _holding
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from pipeline.pairs import FramePair, candidate_pairs
@@ -90,6 +91,28 @@ def test_a_live_camera_calibrates_itself_and_misses_nothing(clip: Path, tmp_path
     assert run(CameraThread(plan, queue, AsIfLive, store), queue) == expected(clip)
     assert store.load(CameraPlan("room", "rtsp://elsewhere/s")) is None
     assert store.load(CameraPlan("room", str(clip), SourceOptions(sample_hz=5))) is None
+
+
+def test_a_new_cameras_minute_is_held_as_far_as_memory_allows(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_source(str(clip), SourceOptions(), "room") as source:
+        frames = list(source)
+    one = frames[0].image.nbytes // 2
+    for room in (2, 5):
+        monkeypatch.setattr("daemon.ingest.LIVE_HELD_BYTES", room * one)
+        held: deque[Frame] = deque()
+        assert list(_holding(held, frames)) == frames
+        assert list(held) == frames[-room:]
+    monkeypatch.setattr(
+        "daemon.ingest.LIVE_HELD_BYTES", 1
+    )  # two frames: what came and went before is not told
+    store, queue = CalibrationStore(tmp_path / "calibration"), PairQueue(["room"], 8)
+    plan = CameraPlan("room", str(clip))
+    assert run(CameraThread(plan, queue, AsIfLive, store), queue) == []
+    kept = store.load(plan)
+    assert kept is not None
+    assert kept.measured
 
 
 def test_a_damaged_calibration_is_made_anew(clip: Path, tmp_path: Path) -> None:
