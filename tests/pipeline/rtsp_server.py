@@ -37,6 +37,13 @@ LAUNCHES = {
 MOUNTS = {"/stream": "h264", "/bframes": "bframes", "/still": "still", "/small": "small", "/h265": "h265"}
 
 
+class Shared(GstRtspServer.RTSPMediaFactory):
+    """One encoder for all who watch, also for those who come by a relay, whose URL names another port."""
+
+    def do_gen_key(self, url):
+        return url.abspath
+
+
 class Server:
     """The server, its mounts and what is served at the moment."""
 
@@ -54,7 +61,7 @@ class Server:
             sys.exit(f"port {port} is taken")
 
     def mount(self, path, launch):
-        factory = GstRtspServer.RTSPMediaFactory()
+        factory = Shared()
         factory.set_launch(LAUNCHES[launch])
         factory.set_shared(True)
         factory.connect("media-configure", self.configure)

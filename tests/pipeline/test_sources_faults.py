@@ -12,7 +12,7 @@ import pytest
 from pipeline.sources import CameraState, SourceOptions, open_source
 from pipeline.sources.state import Connection
 
-QUICK = SourceOptions(sample_hz=15, open_timeout_s=3.0, stall_timeout_s=2.0)
+QUICK = SourceOptions(sample_hz=30, open_timeout_s=3.0, stall_timeout_s=2.0)
 
 
 def fresh(frames):
