@@ -5,7 +5,7 @@
 Real footage is coded anew as 1920x1080, 15 frames a second, 2 Mbit/s, a keyframe every two seconds, and
 played by an RTSP server on the loopback interface (Debian's GstRtspServer). The peers are Motion, with
 detection on and nothing written, and the floor: PyAV decoding every frame of the same streams in as many
-threads. Each is measured after a minute and a half of warming up (`--settle`). Lateness is from the camera's clock
+threads. Each is measured after `--settle` seconds of warming up. Lateness is from the camera's clock
 (RTCP, the after frame) to the arrival of its record at a subscriber of the Redis stream: the acknowledged
 XADD lies before it, the captioner's time within it.
 """
