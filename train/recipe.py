@@ -1,4 +1,7 @@
-"""The recipe of the data engine: every choice that shapes the samples, with its default."""
+"""The recipe of the data engine: every choice that shapes the samples, with its default.
+
+What each is worth was measured: `benchmarks/recipe.py`, table in `benchmarks/README.md`.
+"""
 
 from __future__ import annotations
 
