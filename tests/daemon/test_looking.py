@@ -43,7 +43,7 @@ def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., An
     found = json.loads(done.out)
     assert (found["width"], found["height"]) == (320, 240)
     assert found["codec"].startswith("h264")
-    assert found["keyframe_s"] == pytest.approx(1, abs=0.2)
+    assert found["keyframe_s"] == pytest.approx(0.5, abs=0.2)
     assert found["packets"] > 0
     assert "secret" not in done.out
     wrong = narrated("probe", camera.replace("secret", "other"))
