@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MethodType
 from typing import Any
@@ -74,6 +75,16 @@ def told(narrations: list[Narration | None]) -> list[tuple[str, str]]:
     return [(n.text, n.fallback) for n in narrations if n]
 
 
+def rounded(narrations: list[Narration | None]) -> list[Narration | None]:
+    """Up to rounding: with several threads a batch adds in another order than its parts."""
+
+    def of(sentence: Sentence) -> Sentence:
+        numbers = {"confidence": round(sentence.confidence, 4), "salience": round(sentence.salience, 4)}
+        return replace(sentence, **numbers)  # type: ignore[arg-type]
+
+    return [n and replace(n, sentences=tuple(map(of, n.sentences))) for n in narrations]
+
+
 def manner(captioner: Captioner) -> Manner:
     return Manner.of(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
 
@@ -96,10 +107,10 @@ def test_out_of_memory_halves_the_batch_and_the_next_ones(
     )
     captioning = Captioning(small)
     batch = [proposed(4 * k) for k in range(8)]
-    whole = Captioning(captioner).narrate(batch, manner(captioner))
-    assert captioning.narrate(batch, manner(small)) == whole
+    whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
+    assert rounded(captioning.narrate(batch, manner(small))) == whole
     assert asked == [8, 4, 2, 2, 2, 2]
-    assert captioning.narrate(batch, manner(small)) == whole
+    assert rounded(captioning.narrate(batch, manner(small))) == whole
     assert asked[6:] == [2, 2, 2, 2]
     assert not captioning.failed
     assert sum("batches of 2 pairs" in r.getMessage() for r in caplog.records) == 1
@@ -154,14 +165,14 @@ def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
     captioning = Captioning(broken)
     captioning._spare = captioner  # made by itself where the captioner is on a GPU
     batch = [proposed(0), proposed(4)]
-    whole = Captioning(captioner).narrate(batch, manner(captioner))
-    assert captioning.narrate(batch, manner(broken)) == whole
+    whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
+    assert rounded(captioning.narrate(batch, manner(broken))) == whole
     assert asked == [2, 1]
-    assert captioning.narrate(batch, manner(broken)) == whole
+    assert rounded(captioning.narrate(batch, manner(broken))) == whole
     assert asked == [2, 1]  # not asked again for now
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
-    assert captioning.narrate(batch, manner(broken)) == whole
+    assert rounded(captioning.narrate(batch, manner(broken))) == whole
     assert asked == [2, 1, 2, 1]
 
 
