@@ -77,7 +77,8 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     if not chosen.clip.exists():
-        sys.exit(f"{chosen.clip} is not there: give --clip FILE")
+        print(f"skipped: {chosen.clip.name} is not beside the checkout; give --clip FILE")
+        return
     with tempfile.TemporaryDirectory() as scratch:
         film = coded(chosen.clip, Path(scratch) / "film.mp4", calm=chosen.calm)
         print("| cameras | what | % of a core per camera | ratio to decoding | MB |\n|---|---|---|---|---|")
