@@ -16,6 +16,7 @@ from pipeline.sources import Image, Polygon, Source, SourceError, open_source
 ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
 """RGB of the outlines."""
 
+_LETTERS, _RULED = (255, 255, 255), (60, 60, 60)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _RULER = 10
 _PALE = 0.35
@@ -88,8 +89,8 @@ def _rule(image: Image) -> None:
         x, y = width * tenth // _RULER, height * tenth // _RULER
         cv2.line(grid, (x, 0), (x, height - 1), (255, 255, 255), 1)
         cv2.line(grid, (0, y), (width - 1, y), (255, 255, 255), 1)
-        _write(grid, f".{tenth}", (x + 2, height - 4), (255, 255, 255))
-        _write(grid, f".{tenth}", (2, y - 2), (255, 255, 255))
+        _write(grid, f".{tenth}", (x + 2, height - 5), _RULED)
+        _write(grid, f".{tenth}", (2, y - 5), _RULED)
     cv2.addWeighted(grid, _PALE, image, 1 - _PALE, 0, dst=image)
 
 
@@ -103,8 +104,11 @@ def _outline(image: Image, polygon: Polygon, colour: Sequence[int], label: str) 
     _write(image, label, (int(min(x + 4, width - 1)), int(max(step, y + step))), colour)
 
 
-def _write(image: Image, text: str, place: tuple[int, int], colour: Sequence[int]) -> None:
+def _write(image: Image, text: str, place: tuple[int, int], ground: Sequence[int]) -> None:
+    """White letters on a ground of their own; an outline around them is drawn beside them by OpenCV 5."""
     plain = text.encode("ascii", "replace").decode()  # OpenCV's own fonts know no other letters
     scale = _scale(image)
-    cv2.putText(image, plain, place, _FONT, scale, (0, 0, 0), max(2, round(4 * scale)), cv2.LINE_AA)
-    cv2.putText(image, plain, place, _FONT, scale, colour, max(1, round(1.5 * scale)), cv2.LINE_AA)
+    (width, height), below = cv2.getTextSize(plain, _FONT, scale, 1)
+    x, y = place
+    cv2.rectangle(image, (x - 1, y - height - 1), (x + width, y + below), ground, cv2.FILLED)
+    cv2.putText(image, plain, place, _FONT, scale, _LETTERS, 1, cv2.LINE_AA)

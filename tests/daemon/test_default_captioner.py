@@ -83,7 +83,7 @@ PAIRS = (
     ("intel_one-by-one-person-detection.mp4", 40, 100),
     ("intel_bottle-detection.mp4", 34, 204),
 )
-MIRRORED = {"appeared": "disappeared", "disappeared": "appeared"}
+MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "more": "fewer", "fewer": "more"}
 MORE = DescribeOptions(min_confidence=0.3)
 """Besides what is told, what nearly is."""
 

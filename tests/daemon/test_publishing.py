@@ -8,36 +8,16 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
+from narrations import narration
 
 from daemon import publishing as module
 from daemon.embedded import EmbeddedServer, find_servers
 from daemon.publishing import Publishing
-from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.journal import Journal, verify
-from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.publisher import NO_ENTRY, PublisherOptions, Writer, lease_key, open_publisher, stream_key
-from pipeline.sources import Clock
-
-
-def narration(second, camera="yard"):
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    return Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-        after=FrameStamp(after, 1, "b" * 64),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(Sentence("A car has appeared.", "appeared", "car", None, 0.7, 0.8),),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
 
 
 @pytest.fixture

@@ -3,37 +3,17 @@
 import os
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
+from narrations import narration
 
 from daemon.retention import Retention, RetentionOptions
 from daemon.sizes import format_size, parse_size
-from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits, verify
-from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import Evidence
-from pipeline.sources import Clock
 
 DAY = 86400
-
-
-def narration(second, camera):
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    return Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-        after=FrameStamp(after, 1, "b" * 64),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(Sentence("A car has appeared.", "appeared", "car", None, 0.7, 0.8),),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
 
 
 @pytest.fixture

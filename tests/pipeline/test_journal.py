@@ -7,37 +7,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from narrations import narration
 
-from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.journal import Journal, JournalError, read_journal, verify
-from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import RecordError, read_record
-from pipeline.sources import Clock
-
-
-def narration(second=0.0, camera="yard", **changed):
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    made = Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-        after=FrameStamp(after, 1, "b" * 64),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
-    return replace(made, **changed)
 
 
 def fill(folder, seconds=range(3), camera="yard"):

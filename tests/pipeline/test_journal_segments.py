@@ -8,14 +8,11 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from narrations import narration
 
-from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.journal import (
     Journal,
     JournalError,
@@ -26,28 +23,9 @@ from pipeline.journal import (
     read_journal,
     verify,
 )
-from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import RecordError, check_camera
-from pipeline.sources import Clock
 
 SMALL = SegmentLimits(bytes=4000)  # five records
-
-
-def narration(second=0.0, camera="yard", **changed):
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    made = Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-        after=FrameStamp(after, 1, "b" * 64),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
-    return replace(made, **changed)
 
 
 def opened(folder, limits=SMALL, hold=0):

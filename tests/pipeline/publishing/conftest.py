@@ -5,49 +5,30 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+import narrations
 import pytest
 import redis
 
 from daemon.embedded import EmbeddedServer, ServerProgram, find_servers
 from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.journal import Journal
-from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.publisher import Delivery, DeliveryOptions, PublisherOptions, open_publisher, stream_key
 from pipeline.record import read_record
-from pipeline.sources import Clock
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}
-
-
-def _narration(second=0.0, camera="yard", **changed):
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    made = Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-        after=FrameStamp(after, 1, "b" * 64),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(
-            Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),
-            Sentence("A person has left.", "disappeared", "person", None, 0.4, 0.8),
-        ),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
-    return replace(made, **changed)
+TWO = (
+    Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),
+    Sentence("A person has left.", "disappeared", "person", None, 0.4, 0.8),
+)
 
 
 @pytest.fixture(scope="session")
 def narration():
     """Makes narrations, each of another second."""
-    return _narration
+    return partial(narrations.narration, sentences=TWO)
 
 
 def _program(kind):
