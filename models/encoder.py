@@ -128,6 +128,8 @@ class EfficientNetLite0(Encoder):
         self.stride8 = nn.Sequential(*map(_folded, blocks[:5]))
         self.stride16 = nn.Sequential(*map(_folded, blocks[5:11]))
         self.stride32 = nn.Sequential(*map(_folded, blocks[11:]))
+        self.head = Convolution(fuse_conv_bn_eval(net._conv_head, net._bn1), rectified=True)  # noqa: SLF001
+        self.classes: nn.Linear = net._fc  # noqa: SLF001
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
@@ -141,6 +143,13 @@ class EfficientNetLite0(Encoder):
         with torch.no_grad():
             floats = images.float().contiguous(memory_format=torch.channels_last)
             return tuple(level.contiguous() for level in self._levels(floats))
+
+    def classify(self, coarse: Tensor) -> Tensor:
+        """See `models.imagenet.ClassifyingEncoder`: the classifier in every cell instead of their mean."""
+        with torch.no_grad():
+            cells = self.head(coarse.contiguous(memory_format=torch.channels_last)).permute(0, 2, 3, 1)
+            probabilities: Tensor = self.classes(cells).softmax(-1).permute(0, 3, 1, 2)
+            return probabilities
 
     def _levels(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         finest = torch.cat([self.stride8(self.stem((part - 127.0) / 128.0)) for part in _parts(images)])

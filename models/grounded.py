@@ -30,11 +30,12 @@ from models.decoding import decode
 from models.encoder import Encoder, PyramidEncoder
 from models.following import followed, moment_s
 from models.grounding import identities, link_loss, matched, prior_loss
+from models.imagenet import familiar, recognised
 from models.linking import Linker, linked
-from models.perception import OBJECTS, Perception, Seen, crop_levels, crop_masks, perception_loss
+from models.perception import Perception, Seen, crop_levels, crop_masks, perception_loss
 from models.phrases import Facts, agrees, plain_sentence
-from models.places import PLACES, depth_place, place, place_bin, zone_of
-from models.speaker import MOST, TYPES, Speaker
+from models.places import depth_place, place, zone_of
+from models.speaker import TYPES, Speaker, facts_of
 from models.state import State
 from models.telling import LARGE, UNLIKE, Tale, beside_others, grouped, tales, unexplained
 from models.things import Things, find_things, likeness, without_ghosts
@@ -42,7 +43,6 @@ from models.vocabulary import PAD, Vocabulary, surface
 
 PERCEIVED = 4.0
 """Weight of perception and linking beside the words in the loss."""
-_NOWHERE = len(PLACES)
 _UNLIKELY = 0.03
 """Things before and after that are one with less than this probability are two, whatever stands there."""
 
@@ -57,6 +57,7 @@ class _View:
     masks: Tensor  # (N, G, G)
     colours: Tensor  # (N, 2, 3, G, G)
     seen: tuple[Seen, Seen]
+    coarse: Tensor  # (N, 2, C, h, w), the encoder's coarsest maps
 
     def things(self, side: int) -> Things:
         """What is on one side."""
@@ -95,6 +96,7 @@ class Grounded(Captioner):
         split: bool = True,
         link: bool = True,
         group: bool = True,
+        recognise: bool = True,
     ) -> None:
         """Build with random weights.
 
@@ -110,6 +112,7 @@ class Grounded(Captioner):
             split: whether a cluster may hold several things.
             link: whether things of both sides are linked; otherwise nothing has moved.
             group: whether neighbours are told together.
+            recognise: whether the encoder's own classes are asked, see `models.imagenet`.
 
         Raises:
             ValueError: the encoder gives no maps of crops.
@@ -129,8 +132,10 @@ class Grounded(Captioner):
             "split": split,
             "link": link,
             "group": group,
+            "recognise": recognise,
         }
-        self.split, self.link, self.group, self.something = split, link, group, True
+        self.split, self.link, self.group, self.recognise = split, link, group, recognise
+        self.something = True
         self.register_buffer("calibration", torch.tensor([1.0, 0.0, 0.5]))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES))
         self.prior_change = nn.Parameter(torch.ones(()))
@@ -209,7 +214,7 @@ class Grounded(Captioner):
         if not pairs.valid.any():
             return result
         rows = self._rows(pairs, self._tales(pairs, self._view(pairs)))
-        facts = self._facts(rows)
+        facts = facts_of(rows.tales).to(self.device)
         for b, t in (sentences[:, :, 0] != PAD).nonzero().tolist():
             own = (rows.pair == b).nonzero()[:, 0]
             if len(own):
@@ -274,11 +279,14 @@ class Grounded(Captioner):
         masks = crop_masks(pairs.masks[pair, cluster], pairs.windows, levels[0].shape[-1])
         before, after = (tuple(level[:, side] for level in levels) for side in (0, 1))
         seen = self.perception(before, after, masks)
-        return _View(pair, cluster, pairs.windows, masks, levels[-1], seen)
+        return _View(pair, cluster, pairs.windows, masks, levels[-1], seen, levels[-2])
 
     def _tales(self, pairs: PairBatch, view: _View) -> list[Tale]:
         with torch.no_grad():
             before, after = without_ghosts(*(self._kept(view.things(side)) for side in (0, 1)))
+            if self.recognise:
+                known = familiar(self.encoder, view.coarse, view.masks)
+                before, after = recognised(before, known[:, 0]), recognised(after, known[:, 1])
             looks = self.linker(before, after).sigmoid()
             same = followed(looks, before, after, pairs.tracks)
             links = linked(same, before, after) if self.link else []
@@ -339,23 +347,8 @@ class Grounded(Captioner):
         where = torch.tensor(cluster, dtype=torch.int64, device=self.device)
         return _Rows(rows, of, where, score - total[of])
 
-    def _facts(self, rows: _Rows) -> Tensor:
-        """Int64 ``(R, 4)``, see `models.speaker.FACTS`."""
-        facts = [
-            (0, 0, 0, _NOWHERE)
-            if tale is None
-            else (
-                TYPES.index(tale.type) if tale.type in TYPES else 0,
-                OBJECTS.index(tale.object),
-                min(tale.count, MOST),
-                place_bin(tale.place_box),
-            )
-            for tale in rows.tales
-        ]
-        return torch.tensor(facts, dtype=torch.int64, device=self.device).view(-1, 4)
-
     def _state(self, rows: _Rows, pairs: PairBatch) -> State:
-        told, memory = self.speaker.begin(self._facts(rows))
+        told, memory = self.speaker.begin(facts_of(rows.tales).to(self.device))
         log_prior = torch.full(pairs.valid.shape, -torch.inf, device=self.device)
         for b, k in set(zip(rows.pair.tolist(), rows.cluster.tolist(), strict=True)):
             own = (rows.pair == b) & (rows.cluster == k)

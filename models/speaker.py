@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from models.perception import OBJECTS
-from models.places import PLACES
+from models.places import PLACES, place_bin
+from models.telling import Tale
 from models.vocabulary import BOS, PAD
 
 TYPES = ("none", "appeared", "disappeared", "moved", "replaced", "more", "fewer")
@@ -61,3 +64,23 @@ class Speaker(nn.Module):
             here = log_probs.gather(1, last.unsqueeze(1))[:, 0]
             total = total + torch.where(last != PAD, here, 0.0)
         return total
+
+
+def facts_of(tales: Sequence[Tale | None]) -> Tensor:
+    """The facts of each tale as the speaker takes them; None is the sentence of nothing.
+
+    Returns:
+        int64 ``(len(tales), 4)``, see `FACTS`; a type that it was not taught is told as the first.
+    """
+    facts = [
+        (0, 0, 0, len(PLACES))
+        if tale is None
+        else (
+            TYPES.index(tale.type) if tale.type in TYPES else 0,
+            OBJECTS.index(tale.object),
+            min(tale.count, MOST),
+            place_bin(tale.place_box),
+        )
+        for tale in tales
+    ]
+    return torch.tensor(facts, dtype=torch.int64).view(-1, 4)

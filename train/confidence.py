@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.captioner import Captioner, DescribeOptions
 from models.grounded import Grounded
@@ -20,6 +22,9 @@ _THRESHOLDS = tuple(round(0.02 * k, 2) for k in range(1, 50))
 _RECALL = 3.0
 """How much recall counts beside precision: composed pairs are far harder than real ones (two of five false
 sentences about them are one of ten on the benchmark), so that equal weights would keep silent too often."""
+_ALARMED = 0.2
+"""Largest share of composed pairs without a change that may be told of: their screens, shadows and noise are
+far stronger than what cameras show (one in five here is one in thirty of the benchmark's negatives)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +33,13 @@ class Calibration:
 
     Attributes:
         slope, offset: confidence = sigmoid(slope x logit(raw) + offset).
-        threshold: least confidence of a sentence, that of the best F3-measure.
+        threshold: least confidence of a sentence: that of the best F3-measure among those at which no more
+            than one in five of the pairs without a change is told of.
         sentences: how many were judged.
         error: expected calibration error 0..1 on pairs that the fit did not see (two halves, each judged by
             the fit of the other).
+        alarmed: share 0..1 of the pairs without a change that are told of at the threshold; None where the
+            validation holds no such pair.
     """
 
     slope: float
@@ -39,6 +47,7 @@ class Calibration:
     threshold: float
     sentences: int
     error: float
+    alarmed: float | None = None
 
 
 def calibrate(captioner: Captioner, validation: Split) -> Calibration | None:
@@ -56,7 +65,7 @@ def calibrate(captioner: Captioner, validation: Split) -> Calibration | None:
     if not isinstance(captioner, Grounded):
         return None
     captioner.fit_confidence(1.0, 0.0)
-    scores, right, halves, tells, changes = [], [], [], [], 0
+    scores, right, halves, tells, changes, surest = [], [], [], [], 0, []
     captioner.something = False  # what is told for its size alone has no score to be fitted
     told = described(captioner, validation, lambda _sample: _EVERYTHING)
     captioner.something = True
@@ -64,6 +73,8 @@ def calibrate(captioner: Captioner, validation: Split) -> Calibration | None:
         if sample.kind in GUESSED:
             continue
         changes += len(sample.changes)
+        if not sample.changes:
+            surest.append(max((s.confidence for s in sentences), default=0.0))
         for verdict in judge(sentences, sample):
             if verdict.counted:
                 scores.append(verdict.sentence.confidence)
@@ -79,9 +90,21 @@ def calibrate(captioner: Captioner, validation: Split) -> Calibration | None:
         confidence[half == own] = calibrated(x[half == own], slope, offset)
     slope, offset = fit_confidence(x, true)
     rows = choices(calibrated(x, slope, offset), true, tells, changes, _THRESHOLDS)
-    best = max(rows, key=_measure)
+    alarms = calibrated(logit(np.array(surest)), slope, offset)
+    best = max(_quiet(rows, alarms), key=_measure)
     captioner.fit_confidence(slope, offset, best.threshold)
-    return Calibration(slope, offset, best.threshold, len(x), reliability(confidence, true).ece)
+    error = reliability(confidence, true).ece
+    return Calibration(slope, offset, best.threshold, len(x), error, _alarmed(best, alarms))
+
+
+def _alarmed(row: Choice, alarms: NDArray[np.float64]) -> float | None:
+    """Share of the pairs without a change that are told of, by the surest sentence about each."""
+    return float((alarms >= row.threshold).mean()) if len(alarms) else None
+
+
+def _quiet(rows: Sequence[Choice], alarms: NDArray[np.float64]) -> list[Choice]:
+    """The rows at which few enough pairs without a change are told of, or else the strictest."""
+    return [row for row in rows if (_alarmed(row, alarms) or 0.0) <= _ALARMED] or [rows[-1]]
 
 
 def _measure(row: Choice) -> float:

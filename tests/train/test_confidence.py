@@ -119,3 +119,39 @@ def test_another_captioner_keeps_its_confidence(
     before = {name: value.clone() for name, value in ddla.state_dict().items()}
     assert calibrate(ddla, many(splits)) is None
     assert all(torch.equal(value, before[name]) for name, value in ddla.state_dict().items())
+
+
+def without_changes(split: Split) -> Split:
+    """Every third pair with nothing to tell."""
+    samples = (
+        replace(s, kind="nuisance", changes=()) if i % 3 == 2 else s for i, s in enumerate(split.samples)
+    )
+    return replace(split, samples=tuple(samples))
+
+
+def test_the_threshold_keeps_most_pairs_without_a_change_silent(
+    captioner: Grounded, splits: tuple[Split, Split], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All sentences of .3 and half of those of .9 are right, and of nine in ten nuisances .3 is told."""
+
+    def said(captioner: Grounded, split: Split, options: object) -> list[list[Sentence]]:
+        told = []
+        for i, sample in enumerate(split.samples):
+            if sample.changes:
+                told.append(_sentences(sample, 0.9 if i % 2 else 0.3, right=i % 2 == 1 or i % 4 == 0))
+            else:
+                somewhere = Sentence("A car has appeared.", "appeared", "car", (0.1, 0.1, 0.2, 0.2), 0.9, 0.3)
+                told.append([somewhere] if i % 10 else [])
+        return told
+
+    monkeypatch.setattr(confidence, "described", said)
+    fitted = calibrate(captioner, without_changes(many(splits)))
+    assert fitted is not None
+    assert fitted.alarmed == 0
+    told = captioner.calibration[0] * _logit(0.3) + captioner.calibration[1]
+    assert float(told.sigmoid()) < captioner.min_confidence
+    monkeypatch.setattr(confidence, "_ALARMED", 1.0)
+    bold = calibrate(captioner, without_changes(many(splits)))
+    assert bold is not None
+    assert bold.alarmed == pytest.approx(0.9, abs=0.02)
+    assert bold.threshold < fitted.threshold
