@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from daemon.cameras import Cameras
 from daemon.pulse import Pulses
+from pipeline.journal import Journal
 
 
 class Phase(StrEnum):
@@ -26,11 +28,13 @@ class Health:
         phase: what it does now.
         pulses: of its loops.
         cameras: None until they are known.
+        journals: by camera.
     """
 
     phase: Phase = Phase.LOADING
     pulses: Pulses = field(default_factory=Pulses)
     cameras: Cameras | None = None
+    journals: Mapping[str, Journal] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -41,3 +45,16 @@ class Health:
         """Loops that hang, with the seconds since they last got on; nothing is fed to a watchdog then."""
         cameras = self.cameras.stuck() if self.cameras else {}
         return self.pulses.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
+
+    def unwritten(self) -> dict[str, str]:
+        """Why journals are not written now, by camera.
+
+        That is no reason to start again: what is held in memory would be lost to the journal until the stream
+        gives it back.
+        """
+        journals = dict(self.journals)
+        return {
+            camera: f"{journal.trouble}; {journal.held} narrations are held in memory"
+            for camera, journal in journals.items()
+            if journal.trouble
+        }

@@ -55,6 +55,9 @@ SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
 
+COMPARE_S = 5.0
+"""Longest wait for the server to say whether its streams have what the journals lack."""
+
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
@@ -106,6 +109,8 @@ class Daemon:
             parts.append(f"{dropped} pairs dropped")
         if self.publishing.errors:
             parts.append(f"not published: {', '.join(sorted(self.publishing.errors))}")
+        if unwritten := self.health.unwritten():
+            parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
         if stuck := self.health.stuck():
             parts.append("hanging: " + ", ".join(sorted(stuck)))
         return ", ".join(parts)
@@ -169,6 +174,8 @@ def startup(
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     retention = Retention(retention_options(configuration), journals, keeper.store)
     signing = open_signing(configuration, secrets, journals)
+    publishing.start()
+    publishing.compare(COMPARE_S, signals.stop)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
     daemon = Daemon(
@@ -192,9 +199,9 @@ def startup(
     daemon.cameras = health.cameras = Cameras(
         plans, queue, store, lambda plan, go: _joined(daemon, plan, go), daemon.left.add
     )
+    health.journals = journals
     metrics.watch(daemon)
     signals.watching()
-    publishing.start()
     retention.start()
     signing.start()
     narrating.start()
@@ -233,6 +240,7 @@ def reload(daemon: Daemon) -> None:
         for plan in change.added if change else ():
             if plan.name not in daemon.journals:
                 daemon.journals[plan.name] = _journal(daemon.configuration, plan.name)
+        daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:
         refuse(error)
         again = None
@@ -310,7 +318,8 @@ def _release(daemon: Daemon) -> None:
         return
     daemon.release_due = monotonic() + _RELEASE_EVERY_S
     for name in list(daemon.left):
-        if daemon.journals[name].published.seq >= daemon.journals[name].end.seq:
+        journal = daemon.journals[name]
+        if journal.published.seq >= journal.end.seq and not journal.held:
             daemon.left.discard(name)
             daemon.journals.pop(name).close()
 

@@ -56,6 +56,27 @@ class Publishing:
         self._more.set()
         self._thread.start()
 
+    def compare(self, limit_s: float, hurry: threading.Event) -> None:
+        """Wait until the journals have taken back what they lacked of their streams, at most so long.
+
+        What is told before that cannot be undone: the chain then goes on without what only the stream has.
+
+        Args:
+            limit_s: longest wait in seconds.
+            hurry: ends the wait.
+        """
+        until = monotonic() + limit_s
+        self.wake()
+        while self.alive and (late := self._uncompared()) and not hurry.is_set():
+            if monotonic() >= until:
+                logger.warning(
+                    "camera %s: the server does not say whether its stream has what the journal lacks; "
+                    "narrating begins all the same",
+                    ", ".join(late),
+                )
+                return
+            self._stop.wait(_POLL_S)
+
     def wake(self) -> None:
         """The journals hold more."""
         self._more.set()
@@ -100,6 +121,17 @@ class Publishing:
         return any(
             _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
         )
+
+    def _uncompared(self) -> list[str]:
+        """Cameras whose streams were not asked yet, though they could be."""
+        turns = self._deliveries
+        return [
+            camera
+            for camera, journal in list(self._journals.items())
+            if journal.found.seq
+            and camera not in self.errors
+            and not ((turn := turns.get(camera)) and turn.journal is journal and turn.delivery.compared)
+        ]
 
     def _run(self) -> None:
         try:

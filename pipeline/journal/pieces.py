@@ -6,7 +6,7 @@ it, its number, hash and stream id, is compared within the piece here, and betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -175,3 +175,28 @@ def continued(end: ChainEnd, record: Record) -> ChainEnd:
     if reason:
         raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
     return ChainEnd(record.seq, record.hash, stream_id)
+
+
+def continuation(lines: Iterable[bytes], camera: str, end: ChainEnd) -> tuple[list[Record], str]:
+    """The records of lines (without their ends) that continue a camera's chain, one behind the other.
+
+    The stream ids are not compared with that of the `end`: it may be one that such a line used.
+
+    Returns:
+        The records, and why the first line that was left out does not continue it; empty where all do.
+    """
+    records, refused = list[Record](), ""
+    place = ChainEnd(end.seq, end.hash)
+    for line in lines:
+        try:
+            record = checked_record(line + b"\n")
+            behind = continued(place, record)
+        except RecordError as error:
+            refused = refused or str(error)
+            continue
+        if record.camera == camera:
+            records.append(record)
+            place = behind
+        else:
+            refused = refused or f"a record is of {record.camera}"
+    return records, refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,7 +13,9 @@ from typing import Self
 from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
 from pipeline.journal.segments import Segment, closed_segments, line_end, line_start
-from pipeline.record import ChainEnd, Record, RecordError, hash_holds, read_record
+from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
+
+_log = logging.getLogger(__name__)
 
 _LONGEST_LINE = 4096  # bytes; longer ones are rare
 
@@ -129,6 +132,24 @@ def saved_position(path: Path, segments: list[Segment], origin: Position, end: C
     if following is not None and _first_prev(following) == position.hash:
         return Position(0, position.seq, position.hash, position.stream_id, position.seq + 1)
     return None
+
+
+def resumed_position(
+    path: Path, segments: list[Segment], origin: Position, end: ChainEnd
+) -> tuple[Position, ChainEnd]:
+    """Where publishing goes on, and the end of the chain with the largest stream id that was ever used.
+
+    The arguments are those of `saved_position`. A position behind the end names lines that were published and
+    are gone (power failure without fsync, held in memory and killed): their stream ids are never used again.
+    """
+    position = saved_position(path, segments, origin, end)
+    if position is not None:
+        return position, end
+    stated = Position.load(path)
+    if stated is not None and stated.seq > end.seq:
+        end = ChainEnd(end.seq, end.hash, max(end.stream_id, parse_stream_id(stated.stream_id)))
+    _log.warning("%s does not fit the journal; publishing starts from the first line", path)
+    return origin, end
 
 
 def _holds(path: Path, position: Position) -> bool:

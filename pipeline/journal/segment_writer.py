@@ -76,6 +76,12 @@ class SegmentWriter:
         """All segments, oldest first; the last one is being written."""
         return [*self.full, Segment(self.path, self.first)]
 
+    def whole(self, first: int) -> int:
+        """Bytes of whole lines in the segment that begins with record `first`."""
+        if first == self.first:
+            return self.size
+        return next((each.size for each in list(self.full) if each.first == first), 0)
+
     def is_due(self, day: str) -> bool:
         """True where the next record, of `day`, belongs into a new segment."""
         if self.size == 0:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
 from pipeline.journal.errors import PASSING, JournalError
+from pipeline.journal.pieces import continuation
 from pipeline.journal.position import Position
-from pipeline.journal.reading import Backlog, Line, read_line, saved_position
+from pipeline.journal.reading import Backlog, Line, read_line, resumed_position
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
 from pipeline.journal.segments import Segment, line_end
 from pipeline.journal.writer_lock import WriterLock
@@ -52,6 +53,7 @@ class Journal:
 
     Attributes:
         path: the segment that is being written.
+        found: the last record that was on disk at opening.
         torn_bytes: how many bytes of a torn last line were found at opening; 0 normally.
         writer: names this journal, also in its next run; see `WriterLock`.
         trouble: why the disk takes no lines now, empty normally.
@@ -70,13 +72,11 @@ class Journal:
         limits: SegmentLimits = _UNLIMITED,
         hold: int = 0,
     ) -> None:
-        self.camera, self.folder = check_camera(camera), folder
+        self.camera, self.folder, self.trouble = check_camera(camera), folder, ""
         self.path = folder / f"{camera}.jsonl"
-        self.trouble = ""
         self._lock, self._hold = RLock(), hold
         self._held: list[bytes] = []
-        self._end = ChainEnd()
-        self._open, self._unsaved = True, False
+        self._end, self._open, self._unsaved = ChainEnd(), True, False
         self._saved_at = folder / f"{camera}.published"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,10 @@ class Journal:
         """Give the journal up to other writers; closing twice is harmless."""
         with self._lock:
             if self._open and not self.settle():
-                _log.error("%s: %d narrations could not be written at all", self.path, len(self._held))
+                reason = (
+                    "could not be written; the next start takes those that were published from the stream"
+                )
+                _log.error("%s: %d narrations %s", self.path, self.held, reason)
             self._open = False
             self._file.close()
             self._writer_lock.close()
@@ -140,21 +143,39 @@ class Journal:
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
         with self._lock:
-            if not self._open:
-                raise JournalError(f"{self.path} is closed")
             record = build_record(
                 narration, self._end, suppressed=suppressed, latency_ms=latency_ms, evidence=evidence
             )
-            self._add(record)
+            self._add([record.line() + b"\n"], record)
             self._end = ChainEnd.of(record)
         return record
+
+    def adopt(self, lines: Iterable[bytes]) -> tuple[int, str]:
+        """Append lines (without their ends) that an earlier run published and could not write.
+
+        What does not continue the chain is left out: the `prev` of a line must be the hash of the one before.
+
+        Returns:
+            How many were appended; why the first one that was left out was, empty where none was.
+
+        Raises:
+            JournalError: as `append`.
+        """
+        with self._lock:
+            found, refused = continuation(lines, self.camera, self._end)
+            if found:
+                self._add([record.line() + b"\n" for record in found], found[0])
+                used = max(self._end.stream_id, parse_stream_id(found[-1].stream_id))
+                self._end = ChainEnd(found[-1].seq, found[-1].hash, used)
+        return len(found), refused
 
     def settle(self) -> bool:
         """Try to write what is held; True where nothing is held any more."""
         with self._lock:
             try:
                 if self._held:
-                    self._file.write(b"".join(self._held), _day(self._held[0]))
+                    first = read_line(self._held[0], self.path)
+                    self._file.write(b"".join(self._held), first.after.time[:_DAY])
                 elif self.trouble:
                     self._file.open()
             except OSError as error:
@@ -280,26 +301,15 @@ class Journal:
             start = self._file.start() if first > 1 else ChainEnd()
             return Position.behind(start, first, 0)
 
-    def _load_position(self) -> Position:
-        """The acknowledged position, or the start where it does not belong to this journal."""
-        position = saved_position(self._saved_at, self._segments(), self._origin(), self._end)
-        if position is not None:
-            return position
-        stated = Position.load(self._saved_at)
-        if stated is not None and stated.seq > self._end.seq:
-            # Published lines are gone (power failure without fsync): never use their stream ids again.
-            largest = max(self._end.stream_id, parse_stream_id(stated.stream_id))
-            self._end = ChainEnd(self._end.seq, self._end.hash, largest)
-        _log.warning("%s does not fit it; publishing starts from the first line", self._saved_at)
-        return self._origin()
-
     def _resume(self, limits: SegmentLimits, *, fsync: bool) -> None:
         try:
             self._file = SegmentWriter(self.folder, self.camera, limits, fsync=fsync)
         except OSError as error:
             raise JournalError(f"cannot read the journal {self.path}: {error.strerror or error}") from error
-        self.torn_bytes, self._end = self._file.torn_bytes, self._file.end
-        self._published = self._load_position()
+        self.torn_bytes, self.found = self._file.torn_bytes, self._file.end
+        self._published, self._end = resumed_position(
+            self._saved_at, self._segments(), self._origin(), self.found
+        )
         try:
             self._file.open()
         except OSError as error:
@@ -325,14 +335,16 @@ class Journal:
             )
         self.trouble = reason
 
-    def _add(self, record: Record) -> None:
-        line = record.line() + b"\n"
+    def _add(self, lines: list[bytes], first: Record) -> None:
+        """Write lines, the first of which is of the record `first`, or hold them."""
+        if not self._open:
+            raise JournalError(f"{self.path} is closed")
         if self.settle():
-            day = record.after.time[:_DAY]
+            day = first.after.time[:_DAY]
             try:
                 if self._file.is_due(day):
-                    self._file.begin_segment(record.seq)
-                self._file.write(line, day)
+                    self._file.begin_segment(first.seq)
+                self._file.write(b"".join(lines), day)
             except OSError as error:
                 if not self._may_hold(error):
                     raise JournalError(
@@ -342,12 +354,12 @@ class Journal:
                 self._begin_to_hold(error)
             else:
                 return
-        if self.held >= self._hold:
+        if self.held + len(lines) > self._hold:
             raise JournalError(
                 f"{self.path} cannot be written ({self.trouble}) and {self.held} narrations are held "
                 "already; free space on that disk"
             )
-        self._held.append(line)
+        self._held += lines
 
     def _places(self, begin: Position) -> Iterator[tuple[bytes, ChainEnd, Position]]:
         for raw, segment, offset in self._lines(begin):
@@ -369,7 +381,7 @@ class Journal:
             if file is not None:
                 with file:
                     file.seek(offset)
-                    while offset < self._whole(segment):
+                    while offset < self._file.whole(segment):
                         raw = file.readline()
                         if not raw:
                             raise JournalError(f"{self.path} was cut by another program")
@@ -386,14 +398,3 @@ class Journal:
             end += len(raw)
             if end > offset:
                 yield raw, segment, end
-
-    def _whole(self, segment: int) -> int:
-        """Bytes of whole lines in a segment."""
-        with self._lock:
-            if segment == self._file.first:
-                return self._file.size
-            return next((each.size for each in self._file.full if each.first == segment), 0)
-
-
-def _day(line: bytes) -> str:
-    return read_line(line, Path("memory")).after.time[:_DAY]

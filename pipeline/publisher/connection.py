@@ -41,6 +41,7 @@ def connect(url: str, timeout_s: float) -> redis.Redis:
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
             decode_responses=True,
+            encoding_errors="replace",  # what others put on a stream need not be text
             protocol=2,  # one shape of answers from Redis 6.2 to 8
         )
     except (ValueError, TypeError) as error:

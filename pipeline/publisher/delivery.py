@@ -54,6 +54,8 @@ class Delivery:
 
     Attributes:
         away: True while the server cannot be reached or takes no writes.
+        compared: True once the journal has taken back what it lacked of the stream; before that nothing is
+            published.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Delivery:
     ) -> None:
         self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
         self.away = False
+        self.compared = journal.found.seq == 0  # no hash proves that anything continues an empty journal
         self._writer = Writer(journal.camera, journal.writer)
         self._behind = journal.published.stream_id
         self._said = journal.published.seq  # the channel has heard of the records up to here
@@ -93,9 +96,11 @@ class Delivery:
         """
         published, away, ends_at = 0, _Away(self._journal.camera, self._options), ""
         while not stop.is_set():
-            batch = self._journal.backlog(self._options.batch)
-            quiet = max(0, self._said - self._journal.published.seq)
             try:
+                if not self.compared:
+                    self._compare()
+                batch = self._journal.backlog(self._options.batch)
+                quiet = max(0, self._said - self._journal.published.seq)
                 if batch.lines and not _follows(batch.lines[0], self._behind):
                     ends_at = self._behind  # journalled only now, but the stream was further on before
                 if ends_at:
@@ -130,6 +135,33 @@ class Delivery:
             PublisherError: it cannot be given up now; it runs out by itself.
         """
         self._publisher.release(self._writer)
+
+    def _compare(self) -> None:
+        """Give the journal back what an earlier run published from memory while the disk took nothing.
+
+        Only what continues the chain is taken. Where this run has told something before the server could be
+        asked, nothing does any more.
+        """
+        journal, camera = self._journal, self._journal.camera
+        place, taken, refused = "{}-{}".format(*journal.found.stream_id), 0, ""
+        while entries := self._publisher.following(camera, place, self._options.batch):
+            count, reason = journal.adopt(line for _, line in entries)
+            taken, refused, place = taken + count, refused or reason, entries[-1][0]
+            if not count:
+                break
+        if taken:
+            _log.warning(
+                "camera %s: %d narrations were on the stream but not in the journal, for its last run ended "
+                "while the disk took none; they are %s now",
+                *(camera, taken, "held in memory" if journal.held else "journalled"),
+            )
+        if refused:
+            _log.warning(
+                "camera %s: the stream goes on behind record %d, with which the journal began this run, but "
+                "not all of that continues the journal (%s); it stays on the stream only",
+                *(camera, journal.found.seq, refused),
+            )
+        self.compared = True
 
     def _find(self, last_id: str) -> int:
         """Find the place in the journal where the stream ends now, and go on from there.

@@ -28,6 +28,10 @@ class _NoPublisher:
         """None."""
         return None
 
+    def following(self, camera: str, stream_id: str, count: int) -> Sequence[tuple[str, bytes]]:  # noqa: ARG002
+        """None."""
+        return ()
+
     def release(self, writer: Writer) -> None:
         """Do nothing."""
 

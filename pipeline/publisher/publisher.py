@@ -106,6 +106,16 @@ class Publisher(Protocol):
         """
         ...
 
+    def following(self, camera: str, stream_id: str, count: int) -> Sequence[tuple[str, bytes]]:
+        """At most `count` entries of the camera's stream behind an id: their ids, and the lines they hold.
+
+        What another program has put there may be anything, or empty.
+
+        Raises:
+            ServerAwayError, PublisherError: as `publish`.
+        """
+        ...
+
     def release(self, writer: Writer) -> None:
         """Give up the lease, if the writer holds it."""
         ...

@@ -90,6 +90,12 @@ class RedisPublisher:
         except (KeyError, RecordError):
             return None
 
+    def following(self, camera: str, stream_id: str, count: int) -> Sequence[tuple[str, bytes]]:
+        """The entries behind an id of the stream; see `Publisher.following`."""
+        with self._worded():
+            entries: Any = self._client.xrange(stream_key(camera), f"({stream_id}", "+", count)
+        return [(entry_id, fields.get("json", "").encode()) for entry_id, fields in entries]
+
     def release(self, writer: Writer) -> None:
         """Give up the lease, if the writer holds it."""
         lease = lease_key(writer.camera)

@@ -17,7 +17,15 @@ from daemon import publishing as module
 from daemon.embedded import EmbeddedServer, find_servers
 from daemon.publishing import Publishing
 from pipeline.journal import Journal, verify
-from pipeline.publisher import NO_ENTRY, PublisherOptions, Writer, lease_key, open_publisher, stream_key
+from pipeline.publisher import (
+    NO_ENTRY,
+    PublisherOptions,
+    Writer,
+    drain,
+    lease_key,
+    open_publisher,
+    stream_key,
+)
 
 
 @pytest.fixture
@@ -196,3 +204,62 @@ def test_records_of_both_cameras_take_turns(publish, journals, client, monkeypat
     publishing = publish()
     until(lambda: publishing.published == 1200)
     assert len(ids(client, "yard")) == len(ids(client, "lot")) == 600
+
+
+@pytest.fixture
+def forgotten(journals, server, tmp_path):
+    """Five records of the yard are on its stream, of which the journal has three, as after a full disk."""
+    folder = tmp_path / "journal"
+    for second in range(3):
+        journals["yard"].append(narration(second, "yard"))
+    kept = journals["yard"].path.read_bytes()
+    for second in range(3, 5):
+        journals["yard"].append(narration(second, "yard"))
+    publisher = open_publisher(server.url)
+    drain(journals["yard"], publisher, threading.Event())
+    publisher.close()
+    journals.pop("yard").close()
+    (folder / "yard.jsonl").write_bytes(kept)
+    (folder / "yard.published").unlink()
+    journals["yard"] = Journal(folder, "yard", fsync=False, hold=100)
+
+
+def test_journals_have_back_what_only_the_streams_had_before_anything_is_told(
+    forgotten, publish, journals, client, caplog
+):
+    publishing = publish()
+    publishing.compare(30, threading.Event())
+    assert journals["yard"].end.seq == 5
+    assert caplog.text.count("2 narrations were on the stream but not in the journal") == 1
+    tell(journals, publishing, "yard", [7])
+    until(lambda: len(ids(client, "yard")) == 6)
+    assert ids(client, "yard") == [record.id for record in journals["yard"]]
+
+
+def test_a_server_that_is_away_keeps_nobody_waiting_for_long(
+    forgotten, publish, journals, server, client, caplog
+):
+    os.kill(server._process.pid, signal.SIGSTOP)
+    publishing = publish()
+    began = time.monotonic()
+    publishing.compare(0.3, threading.Event())
+    assert 0.3 <= time.monotonic() - began < 5
+    assert "camera yard: the server does not say whether its stream has what the journal lacks" in caplog.text
+    os.kill(server._process.pid, signal.SIGCONT)
+    until(lambda: journals["yard"].end.seq == 5)
+    until(lambda: publishing.published == 5)  # found there, not published twice
+    assert len(ids(client, "yard")) == 5
+
+
+@pytest.mark.logs_errors
+def test_nobody_waits_for_a_server_that_refuses_or_at_the_end(forgotten, publish, server, client):
+    client.delete(stream_key("yard"))
+    client.set(stream_key("yard"), "a string")
+    publishing = publish()
+    publishing.compare(30, threading.Event())
+    assert "WRONGTYPE" in publishing.errors["yard"]
+    server.stop()
+    ended = threading.Event()
+    ended.set()
+    publish().compare(30, ended)
+    server.start()

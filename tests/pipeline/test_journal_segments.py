@@ -246,7 +246,7 @@ def test_held_lines_have_a_limit_and_what_is_lost_is_told(tmp_path, caplog):
         with pytest.raises(JournalError, match="3 narrations are held already; free space"):
             journal.append(narration(3))
         journal.close()
-    assert "3 narrations could not be written at all" in caplog.text
+    assert "3 narrations could not be written; the next start takes" in caplog.text
     assert verify([tmp_path]).lines == 0
 
 
