@@ -42,7 +42,8 @@ class CameraWatch:
     @property
     def counts(self) -> dict[str, float]:
         """What became of its frames, over all its threads; see `CameraThread.counts`."""
-        return {name: self.past.get(name, 0) + count for name, count in self.thread.counts.items()}
+        counts = self.thread.counts
+        return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,10 @@ class Cameras:
         return all(thread.tried for thread in self.threads.values())
 
     def stuck(self) -> dict[str, float]:
-        """Cameras whose thread hangs, with the seconds it has hung."""
-        hung = {name: thread.hung_s for name, thread in self.threads.items()}
+        """Cameras whose thread hangs, or that of their sub-stream, with the seconds it has hung."""
+        threads = self.threads
+        hung = {name: thread.hung_s for name, thread in threads.items()}
+        hung |= {f"{name}: sub-stream": thread.screening_hung_s for name, thread in threads.items()}
         return {name: seconds for name, seconds in hung.items() if seconds}
 
     def start(self) -> None:

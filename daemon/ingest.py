@@ -31,6 +31,9 @@ from pipeline.thresholds import PairThresholds, calibrate
 STUCK_S = 20.0
 """A thread that is busy with one frame for so long hangs."""
 
+SCREENING = "screening "
+"""Before the names of what is counted of a sub-stream."""
+
 Opener = Callable[[CameraPlan], Source]
 """Opens a plan's source; raises SourceError."""
 
@@ -138,18 +141,19 @@ class CameraThread:
         return "reading" if self.alive else "ended" if self.started else "waiting"
 
     @property
+    def screening_state(self) -> str | None:
+        """What the sub-stream does; None without one."""
+        small = self.report.screening
+        return None if small is None or not self.alive else str(small.state)
+
+    @property
     def counts(self) -> dict[str, float]:
-        """What became of the frames, by outcome; each only ever rises."""
+        """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
         report = self.report
-        return {
-            "decoded": report.decoded,
-            "sampled": report.sampled,
-            "corrupt": report.corrupt,
-            "dropped": report.dropped,
-            "reconnections": report.reconnections,
-            "pairs": self.pairs,
-            "screened_s": self.screened_s,
-        }
+        counts = {"pairs": float(self.pairs), "screened_s": self.screened_s, **_counted(report)}
+        if report.screening is not None:
+            counts |= {SCREENING + name: count for name, count in _counted(report.screening).items()}
+        return counts
 
     @property
     def busy_s(self) -> float:
@@ -168,12 +172,22 @@ class CameraThread:
         """
         if self.busy_s > STUCK_S:
             return self.busy_s
-        source, since, options = self._source, self._reading_since, self.plan.source
+        source, since = self._source, self._reading_since
         if source is None or since is None:
             return 0.0
         waited_s = getattr(source, "silent_s", 0.0) if source.live else monotonic() - since
-        longest_s = max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
-        return waited_s if waited_s > longest_s else 0.0
+        return waited_s if waited_s > self._longest_wait_s else 0.0
+
+    @property
+    def screening_hung_s(self) -> float:
+        """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
+        waited_s: float = getattr(self._source, "screening_silent_s", 0.0) if self.alive else 0.0
+        return waited_s if waited_s > self._longest_wait_s else 0.0
+
+    @property
+    def _longest_wait_s(self) -> float:
+        options = self.plan.source
+        return max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
 
     @property
     def read_s(self) -> float:
@@ -271,6 +285,16 @@ class CameraThread:
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
         return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)
+
+
+def _counted(report: SourceReport) -> dict[str, float]:
+    return {
+        "decoded": report.decoded,
+        "sampled": report.sampled,
+        "corrupt": report.corrupt,
+        "dropped": report.dropped,
+        "reconnections": report.reconnections,
+    }
 
 
 def _holding(held: deque[Frame], frames: Iterable[Frame]) -> Iterator[Frame]:

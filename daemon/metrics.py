@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
+from daemon.ingest import SCREENING
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # it holds the metrics
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
+_STREAMS = {"main": "", "screening": SCREENING}
 
 
 class Metrics(Collector):
@@ -95,24 +97,29 @@ def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
 
 def _of_frames(daemon: Daemon) -> Iterator[Metric]:
     cameras = daemon.cameras.watched.copy()
+    labels = ["camera", "stream"]
     state = GaugeMetricFamily(
-        "narrated_camera_state", "1 for what a camera does.", labels=["camera", "state"]
+        "narrated_camera_state", "1 for what a stream of a camera does.", labels=[*labels, "state"]
     )
-    skew = GaugeMetricFamily("narrated_camera_skew_seconds", "Camera's clock less ours.", labels=["camera"])
+    skew = GaugeMetricFamily("narrated_camera_skew_seconds", "Camera's clock less ours.", labels=labels)
     frames = CounterMetricFamily(
-        "narrated_frames", "Frames, by what became of them.", labels=["camera", "fate"]
+        "narrated_frames", "Frames, by what became of them.", labels=[*labels, "fate"]
     )
-    again = CounterMetricFamily("narrated_reconnections", "Times opened again.", labels=["camera"])
+    again = CounterMetricFamily("narrated_reconnections", "Times opened again.", labels=labels)
     for name, camera in cameras.items():
         report, counts = camera.thread.report, camera.counts
-        now = camera.thread.state
-        for each in [*CameraState, *([] if now in set(CameraState) else [now])]:
-            state.add_metric([name, str(each)], float(each == now))
-        if report.skew_s is not None:
-            skew.add_metric([name], report.skew_s)
-        for fate in _FRAMES:
-            frames.add_metric([name, fate], counts[fate])
-        again.add_metric([name], counts["reconnections"])
+        states = {"main": camera.thread.state, "screening": camera.thread.screening_state}
+        skews = {"main": report.skew_s, "screening": report.screening.skew_s if report.screening else None}
+        for stream, prefix in _STREAMS.items():
+            if (now := states[stream]) is not None:
+                for each in [*CameraState, *([] if now in set(CameraState) else [now])]:
+                    state.add_metric([name, stream, str(each)], float(each == now))
+            if (ahead_s := skews[stream]) is not None:
+                skew.add_metric([name, stream], ahead_s)
+            if prefix + "decoded" in counts:
+                for fate in _FRAMES:
+                    frames.add_metric([name, stream, fate], counts[prefix + fate])
+                again.add_metric([name, stream], counts[prefix + "reconnections"])
     yield from (state, skew, frames, again)
 
 

@@ -129,12 +129,26 @@ def alive(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
     stuck = health.stuck()
     ages = {loop: round(age, 1) for loop, age in sorted(health.pulses.ages_s().items())}
     status = HTTPStatus.SERVICE_UNAVAILABLE if stuck else HTTPStatus.OK
-    return status, {"ok": not stuck, "hanging": sorted(stuck), "seconds_since_progress": ages}
+    return status, {
+        "ok": not stuck,
+        "hanging": sorted(stuck),
+        "unwritten": health.unwritten(),
+        "seconds_since_progress": ages,
+        **_states(health),
+    }
 
 
 def ready(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
     """`/readyz`: fine while cameras are watched; one that is away is told, a restart would not help."""
-    threads = health.cameras.threads if health.cameras else {}
-    cameras = {name: thread.state for name, thread in sorted(threads.items())}
     status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return status, {"ready": health.ready, "phase": health.phase.value, "cameras": cameras}
+    return status, {"ready": health.ready, "phase": health.phase.value, **_states(health)}
+
+
+def _states(health: Health) -> dict[str, dict[str, str]]:
+    """What each camera does, and each sub-stream that is screened."""
+    threads = sorted((health.cameras.threads if health.cameras else {}).items())
+    small = {name: thread.screening_state for name, thread in threads}
+    return {
+        "cameras": {name: thread.state for name, thread in threads},
+        "screening": {name: state for name, state in small.items() if state is not None},
+    }

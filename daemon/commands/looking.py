@@ -38,21 +38,35 @@ def probe(
     seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long it is looked at.")] = 5.0,
     json: Json = False,
 ) -> None:
-    """Open a camera once, and tell what it sends."""
+    """Open a camera once, and its sub-stream where it has one, and tell what they send."""
     address, settings = _camera(url, config)
     from daemon.plan import camera_plan  # noqa: PLC0415
     from daemon.probe import probe as probed  # noqa: PLC0415
+    from pipeline.sources import SourceError  # noqa: PLC0415
 
-    plan = camera_plan("probe", Secrets().reveal(address), settings)
+    secrets = Secrets()
+    plan = camera_plan("probe", secrets.reveal(address), settings)
     if not plan.url.startswith(("rtsp://", "rtsps://")):
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
         )
-    found = probed(plan.url, plan.source, seconds)
+    found, small, failed = probed(plan.url, plan.source, seconds), None, None
+    if isinstance(settings, Camera) and settings.screening:
+        try:
+            small = probed(secrets.reveal(settings.screening), plan.source, seconds)
+        except SourceError as error:
+            failed = str(error)
     if json:
-        typer.echo(json_format.dumps(asdict(found)))
+        screening = asdict(small) if small else {"error": failed} if failed else None
+        typer.echo(json_format.dumps({**asdict(found), "screening": screening}))
     else:
         _show(found)
+    if small and not json:
+        typer.echo("\nsub-stream, which is screened:")
+        _show(small)
+    if failed:
+        typer.echo(f"narrated: sub-stream: {failed}", err=True)
+        raise typer.Exit(3)
 
 
 def snapshot(

@@ -142,7 +142,7 @@ class SourceReport:
         skew_s: the camera's clock less ours in seconds, the way of the packets included; None where the
             camera tells no time.
         hardware: device type that decodes; None where the processor does.
-        screening: what the sub-stream is doing that is screened in place of this one; None without one.
+        screening: of the sub-stream that is screened in place of this one; None without one.
     """
 
     decoded: int = 0
@@ -156,7 +156,7 @@ class SourceReport:
     clock: Clock | None = None
     skew_s: float | None = None
     hardware: str | None = None
-    screening: CameraState | None = None
+    screening: SourceReport | None = None
 
     @property
     def damaged(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
@@ -16,8 +16,9 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.decode import SoundFrames
-from pipeline.sources.frame import Frame, Luma, Source, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import Frame, Luma, Source, SourceOptions, SourceReport
 from pipeline.sources.idle import FIRST_S, KEYFRAME_GAP_S, STILL_S, Arrived, IdleGate, moves
+from pipeline.sources.redact import redacted
 from pipeline.sources.rtsp import RtspSource
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,9 @@ FRESH_S = 10.0
 the pairs stays fresh, slow change is found, and a sub-stream that shows something else, or for ever the same,
 does not blind the camera."""
 
+AGAIN_S = 30.0
+"""After an error of ours, not of the camera, the sub-stream is opened again so much later."""
+
 HELD_BYTES = 32 << 20
 """Packets of the main stream that are held at most; beyond, they are decoded."""
 
@@ -46,16 +50,17 @@ class Screen:
     """Looks at a camera's sub-stream, in a thread of its own, and knows when something moved last.
 
     Args:
-        source: the sub-stream, its areas blackened.
+        opened: gives the sub-stream, its areas blackened; called again where reading one has failed.
 
     Attributes:
         moved_s: monotonic time at which something moved last.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, opened: Callable[[], Source]) -> None:
         self.moved_s = self._looked_s = float("-inf")
-        self._source = source
-        self._thread = threading.Thread(target=self._watch, name=f"screen {source.camera}", daemon=True)
+        self._opened, self._closed = opened, threading.Event()
+        self._source = opened()
+        self._thread = threading.Thread(target=self._watch, name=f"screen {self._source.camera}", daemon=True)
 
     @classmethod
     def of(cls, url: str, options: SourceOptions, camera: str) -> Screen:
@@ -74,7 +79,7 @@ class Screen:
             clock_skew_s=_UNALARMED_S,
         )
         meanwhile = "the main stream is screened meanwhile"
-        return cls(RtspSource(url, small, f"{camera}: sub-stream", meanwhile=meanwhile))
+        return cls(lambda: RtspSource(url, small, f"{camera}: sub-stream", meanwhile=meanwhile))
 
     @property
     def sees(self) -> bool:
@@ -86,6 +91,12 @@ class Screen:
         """What was read of the sub-stream."""
         return self._source.report
 
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the thread that reads the sub-stream last got on; 0 before it has begun."""
+        silent_s: float = getattr(self._source, "silent_s", 0.0)
+        return silent_s if self._thread.is_alive() else 0.0
+
     def start(self) -> None:
         """Begin to look; a second call does nothing."""
         if self._thread.ident is None:
@@ -93,19 +104,33 @@ class Screen:
 
     def close(self) -> None:
         """Stop looking."""
+        self._closed.set()
         self._source.close()
 
     def _watch(self) -> None:
+        while True:
+            try:
+                self._look()
+            except Exception as error:  # noqa: BLE001 - nobody else learns of it, and the next try may succeed
+                log.warning(
+                    "%s; the main stream is screened meanwhile; next try in %.0f s", redacted(error), AGAIN_S
+                )
+            else:
+                return  # closed, or the footage has ended
+            if self._closed.wait(AGAIN_S):
+                return
+            self._source = self._opened()
+
+    def _look(self) -> None:
         seen: Luma | None = None
-        try:
-            with self._source as frames:
-                for frame in frames:
-                    self._looked_s = monotonic()
-                    if moves(seen, frame.luma):
-                        self.moved_s = self._looked_s
-                    seen = frame.luma
-        except SourceError as error:
-            log.warning("%s; the main stream is screened from now on", error)
+        with self._source as frames:
+            if self._closed.is_set():  # while it was opened again
+                return
+            for frame in frames:
+                self._looked_s = monotonic()
+                if moves(seen, frame.luma):
+                    self.moved_s = self._looked_s
+                seen = frame.luma
 
 
 class ScreenedGate(IdleGate):
@@ -220,8 +245,13 @@ class ScreenedSource(RtspSource):
 
     @property
     def report(self) -> SourceReport:
-        """Counts and state of the main stream, and the state of the sub-stream."""
-        return replace(super().report, screening=self._screen.report.state)
+        """Counts and state of the main stream, and of the sub-stream."""
+        return replace(super().report, screening=self._screen.report)
+
+    @property
+    def screening_silent_s(self) -> float:
+        """Seconds since the thread that reads the sub-stream last got on."""
+        return self._screen.silent_s
 
     def close(self) -> None:
         """Stop both streams."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from daemon.embedded import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
@@ -132,39 +130,24 @@ def test_a_second_daemon_on_the_same_journal_is_refused(
     assert "Traceback" not in err
 
 
-def test_a_real_camera_is_narrated(start: Callable[..., Any], tmp_path: Path, notify: Any) -> None:
+def test_a_real_camera_is_narrated(
+    start: Callable[..., Any], tmp_path: Path, notify: Any, free_port: int, rtsp_server: Callable[..., Any]
+) -> None:
     """A ball that never stops: a pair is proposed after the longest wait, again and again."""
-    check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
-    python = "/usr/bin/python3"
-    if (
-        not Path(python).exists()
-        or subprocess.run([python, "-c", check], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("no GStreamer RTSP server (apt install gir1.2-gst-rtsp-server-1.0 python3-gi)")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    script = Path(__file__).parents[1] / "pipeline" / "rtsp_server.py"
-    camera = subprocess.Popen([python, script, str(port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert camera.stdout is not None
-        assert camera.stdout.readline().strip() == b"ready"
-        pairs = "{lower: 20, upper: 250, max_wait: 1s}"
-        process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{port}/stream', pairs: {pairs}}}\n", None, notify)
-        notify.wait_for("READY=1")
-        journal = tmp_path / "state" / "journal" / "ball.jsonl"
-        until = time.monotonic() + 40
-        while not journal.read_bytes().splitlines():
-            assert time.monotonic() < until, "nothing narrated"
-            assert process.poll() is None, ended(process)
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        err = ended(process, 20)
-        assert process.returncode == 0, err
-        first = next(read_journal(journal))
-        assert first.clock in {"rtcp", "receive"}
-        assert first.latency_ms is not None
-        assert verify([journal]).ok
-    finally:
-        camera.kill()
-        camera.communicate()
+    rtsp_server(free_port)
+    pairs = "{lower: 20, upper: 250, max_wait: 1s}"
+    process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', pairs: {pairs}}}\n", None, notify)
+    notify.wait_for("READY=1")
+    journal = tmp_path / "state" / "journal" / "ball.jsonl"
+    until = time.monotonic() + 40
+    while not journal.read_bytes().splitlines():
+        assert time.monotonic() < until, "nothing narrated"
+        assert process.poll() is None, ended(process)
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    err = ended(process, 20)
+    assert process.returncode == 0, err
+    first = next(read_journal(journal))
+    assert first.clock in {"rtcp", "receive"}
+    assert first.latency_ms is not None
+    assert verify([journal]).ok

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +11,12 @@ import cv2
 import numpy as np
 import pytest
 
-SERVER = Path(__file__).parents[1] / "pipeline" / "rtsp_server.py"
-PYTHON = "/usr/bin/python3"
-
 
 @pytest.fixture
-def camera(free_port: int) -> Iterator[str]:
+def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
     """URL of a real RTSP server that asks for a password."""
-    check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
-    if (
-        not Path(PYTHON).exists()
-        or subprocess.run([PYTHON, "-c", check], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("no GStreamer RTSP server (apt install gir1.2-gst-rtsp-server-1.0 python3-gi)")
-    with subprocess.Popen(
-        [PYTHON, SERVER, str(free_port), "user", "secret"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == b"ready"
-        yield f"rtsp://user:secret@127.0.0.1:{free_port}/stream"
-        process.kill()
+    rtsp_server(free_port, "user", "secret")
+    return f"rtsp://user:secret@127.0.0.1:{free_port}/stream"
 
 
 def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., Any]) -> None:
@@ -50,6 +32,31 @@ def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., An
     assert wrong.code == 1
     assert "(401)" in wrong.err
     assert narrated("probe", "film.mp4").code == 2
+
+
+def test_probe_tells_of_the_sub_stream_as_well(
+    camera: str, narrated: Callable[..., Any], tmp_path: Path
+) -> None:
+    config = tmp_path / "narrated.yaml"
+    small, lost = camera.replace("/stream", "/small"), camera.replace("/stream", "/nowhere")
+    config.write_text(
+        f"version: 1\ncameras:\n  yard: {{url: '{camera}', screening: '{small}'}}\n"
+        f"  gate: {{url: '{camera}', screening: '{lost}'}}\n"
+    )
+    done = narrated("probe", "yard", "-c", config, "--seconds", "1", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["width"], found["screening"]["width"]) == (320, 160)
+    assert found["screening"].keys() == found.keys() - {"screening"}
+    assert found["screening"]["hz"] == pytest.approx(30, rel=0.5)
+    done = narrated("probe", "yard", "-c", config, "--seconds", "1")
+    assert done.out.index("320 x 240") < done.out.index("sub-stream") < done.out.index("160 x 90")
+    done = narrated("probe", "gate", "-c", config, "--seconds", "1", "--json")
+    assert done.code == 3
+    assert json.loads(done.out)["width"] == 320
+    assert "(404)" in json.loads(done.out)["screening"]["error"]
+    assert "sub-stream: rtsp://***@" in done.err
+    assert "secret" not in done.out + done.err
 
 
 @pytest.fixture

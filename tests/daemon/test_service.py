@@ -74,7 +74,9 @@ def test_pages_metrics_and_reload(
     wait_until(lambda: metrics(port).get(("narrated_published_total",)) == 2, process)
     told = metrics(port)
     assert told["narrated_narrations_total", "porch"] == 2
-    assert told["narrated_frames_total", "porch", "sampled"] == 48
+    assert told["narrated_frames_total", "porch", "sampled", "main"] == 48
+    assert told["narrated_camera_state", "porch", "ended", "main"] == 1
+    assert not any("screening" in key for key in told)
     assert told["narrated_unpublished", "porch"] == 0
     assert (told["narrated_evidence_total", "kept"], told["narrated_evidence_total", "failed"]) == (2, 0)
     fates = sum(v for k, v in told.items() if k[:2] == ("narrated_pairs_total", "porch"))
@@ -104,3 +106,39 @@ def test_pages_metrics_and_reload(
     assert process.returncode == 0
     counts = {path.name: len(list(read_journal(path))) for path in journals.glob("*.jsonl")}
     assert counts == {"porch.jsonl": 2, "gate.jsonl": 2, "yard.jsonl": 2, "shed.jsonl": 0}
+
+
+def test_a_sub_stream_is_seen_as_the_main_stream_is(
+    start: Callable[..., Any], tmp_path: Path, rtsp_server: Callable[..., Any]
+) -> None:
+    port, large, small = free_port(), free_port(), free_port()
+    rtsp_server(large)
+    server = rtsp_server(small)
+    urls = f"url: 'rtsp://127.0.0.1:{large}/still', screening: 'rtsp://127.0.0.1:{small}/small'"
+    process = start(
+        f"  yard: {{{urls}, pairs: {{lower: 20, upper: 250}}}}\n",
+        more=f"http: {{listen: '127.0.0.1:{port}'}}\n",
+    )
+
+    def told(name: str, *labels: str) -> float:
+        return metrics(port).get((name, "yard", *labels, "screening"), 0)
+
+    wait_until(lambda: told("narrated_frames_total", "sampled") > 2, process)
+    assert told("narrated_camera_state", "streaming") == 1
+    assert told("narrated_frames_total", "decoded") > told("narrated_frames_total", "sampled")
+    assert told("narrated_reconnections_total") == 0
+    for path in ("/readyz", "/healthz"):
+        assert json.loads(page(port, path)[1])["screening"] == {"yard": "streaming"}
+    server.kill()
+    server.wait()
+    wait_until(lambda: told("narrated_camera_state", "streaming") == 0, process)
+    assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
+    assert json.loads(page(port, "/readyz")[1])["cameras"] == {"yard": "streaming"}
+    frames = told("narrated_frames_total", "sampled")
+    rtsp_server(small)
+    wait_until(lambda: told("narrated_frames_total", "sampled") > frames, process)
+    assert told("narrated_reconnections_total") == 1
+    assert metrics(port)["narrated_reconnections_total", "yard", "main"] == 0
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from pipeline.sources.idle import KEYFRAME_GAP_S
 from pipeline.sources.picture import View
 from pipeline.sources.screening import HELD_BYTES, Screen, ScreenedGate, ScreenedSource
 from pipeline.sources.tally import Tally
+from pipeline.sources.video import VideoSource
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 VIEW = View(SourceOptions(analysis_width=96))
@@ -170,7 +172,8 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     camera.until(lambda: blind.report.sampled >= seen + 2)  # 1 s: 30 packets of the large stream
     assert source.report.decoded - decoded <= 2
     assert source.state is CameraState.STREAMING
-    assert source.report.screening is CameraState.STREAMING
+    assert source.report.screening.state is CameraState.STREAMING
+    assert source.report.screening.sampled >= seen
     server.tell("move")
     camera.until(lambda: not gate.idle)
     assert {frame.image.shape for frame in camera.more(10)} == {(240, 320, 3)}
@@ -180,7 +183,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     monkeypatch.setattr(screening, "LATE_S", 1.0)
     camera.until(lambda: not gate.idle)
     camera.more(5)
-    camera.until(lambda: source.report.screening is CameraState.BACKING_OFF)
+    camera.until(lambda: source.report.screening.state is CameraState.BACKING_OFF)
     assert caplog.text.count("; the main stream is screened meanwhile") == 1
     assert "yard: sub-stream: " in caplog.text
     assert not {"s3cr3t", "me:"} & set(caplog.text.split())
@@ -200,3 +203,27 @@ def test_a_second_stream_is_a_cameras(make_clip):
     with pytest.raises(SourceError, match=r"rtsp://\*\*\*@/small: names no host") as caught:
         open_source("rtsp://127.0.0.1/a", screening="rtsp://me:s3cr3t@/small")
     assert "s3cr3t" not in str(caught.value)
+
+
+class Broken(VideoSource):
+    """A source with an error of ours, which no camera can bring about."""
+
+    def __iter__(self):
+        raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small")
+
+
+def test_a_small_stream_whose_reading_fails_is_opened_again(make_clip, monkeypatch, caplog):
+    monkeypatch.setattr(screening, "AGAIN_S", 0.05)
+    kinds = iter([Broken, VideoSource])
+    clip = make_clip()
+    screen = Screen(lambda: next(kinds)([clip], SourceOptions(), "yard"))
+    screen.start()
+    end = time.monotonic() + 10
+    while not screen.report.sampled:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert screen.sees
+    assert screen.moved_s > NEVER
+    assert caplog.text.count("the main stream is screened meanwhile; next try in") == 1
+    assert "s3cr3t" not in caplog.text
+    screen.close()
