@@ -33,11 +33,15 @@ def verify(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check that no byte of the journals, of their pictures and signatures was changed."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from daemon.check_progress import CheckProgress  # noqa: PLC0415
     from pipeline.journal import JournalError, VerifyOptions, compare  # noqa: PLC0415
     from pipeline.journal import verify as verified  # noqa: PLC0415
 
     keys = tuple(_key(text) for text in public_key or ())
-    found = verified(paths, VerifyOptions(not no_evidence, evidence, keys))
+    with CheckProgress(Console(stderr=True)) as progress:
+        found = verified(paths, VerifyOptions(not no_evidence, evidence, keys, progress=progress.update))
     comparison: Comparison | None = None
     if against:
         if len(paths) != 1:

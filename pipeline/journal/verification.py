@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -77,12 +77,14 @@ class VerifyOptions:
         evidence_folder: where they are; None is ``evidence`` in the journal's folder or beside it.
         keys: public keys that may have signed; none takes those that the signatures name.
         processes: at most; None is one per processor that this process may use.
+        progress: told the bytes of journals that were checked, and how many there are.
     """
 
     evidence: bool = True
     evidence_folder: Path | None = None
     keys: Collection[str] = ()
     processes: int | None = None
+    progress: Callable[[int, int], None] | None = None
 
 
 def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
@@ -105,8 +107,12 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
     walks = [_Walk(chain, options) for chain in chains]
     pieces = [(walk, piece) for walk in walks for piece in walk.pieces(options)]
+    size, done = sum(piece.stop - piece.start for _, piece in pieces), 0
     for (walk, piece), findings in zip(pieces, _checked([p for _, p in pieces], options), strict=True):
         walk.take(piece, findings)
+        done += piece.stop - piece.start
+        if options.progress:
+            options.progress(done, size)
     for walk in walks:
         walk.finish(options.keys)
         problems += [walk.problem] if walk.problem else []

@@ -79,6 +79,13 @@ class TestSegments:
             assert (found.ok, found.files, found.lines) == (True, 3, 9)
             assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
 
+    def test_tell_how_many_bytes_are_checked(self, tmp_path: Path) -> None:
+        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
+        told: list[tuple[int, int]] = []
+        assert verify([tmp_path], VerifyOptions(progress=lambda *each: told.append(each))).ok
+        sizes = [path.stat().st_size for path in sorted(tmp_path.glob("*.jsonl"))]
+        assert told == [(sum(sizes[: n + 1]), sum(sizes)) for n in range(3)]
+
     def test_a_new_empty_segment_and_one_that_is_not_begun(self, tmp_path: Path) -> None:
         segmented(tmp_path, chain(map(narration, range(5))), 1, 4, 6)
         assert verify([tmp_path]).lines == 5

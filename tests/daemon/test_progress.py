@@ -1,0 +1,60 @@
+"""Progress bars: on stderr, and only where that is a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, standard output, and what the terminal on standard error was given."""
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+
+    def read() -> None:
+        try:
+            while piece := os.read(ours, 4096):
+                shown.extend(piece)
+        except OSError:  # nobody holds the other end any more
+            return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    done = subprocess.run(
+        [sys.executable, "-m", "daemon.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    os.close(theirs)
+    reader.join()
+    os.close(ours)
+    return done.returncode, done.stdout.decode(), shown.decode()
+
+
+def test_replay_and_verify_show_how_far_they_are(
+    clip: Path, checkpoint: Path, tmp_path: Path, narrated: Callable[..., Any]
+) -> None:
+    replay = ("replay", clip, "--out", tmp_path / "out", "--captioner-file", checkpoint)
+    code, out, shown = on_a_terminal(*replay)
+    assert code == 0, shown
+    assert "told" in shown
+    assert "━" in shown
+    assert "━" not in out
+    assert out.count("\n") == 2
+
+    code, out, shown = on_a_terminal("verify", tmp_path / "out" / "narrations.jsonl")
+    assert code == 0, shown
+    assert "checking" in shown
+    assert "━" in shown
+    assert "2 records" in out
+    assert "checking" not in out
+    piped = narrated("verify", tmp_path / "out" / "narrations.jsonl")
+    assert (piped.code, piped.out, piped.err) == (0, out, "")
