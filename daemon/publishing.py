@@ -156,9 +156,13 @@ class Publishing:
             turn = self._deliveries[camera] = _Turn(
                 journal, Delivery(journal, self._publisher, beat=self._beat)
             )
-        if journal.trouble:
-            journal.settle()
         now = monotonic()
+        try:
+            if journal.trouble:
+                journal.settle()
+        except JournalError as error:
+            self._tell(camera, str(error))
+            return
         due = now - turn.asked_at >= RENEW_S
         if self._stop.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
             return

@@ -160,7 +160,10 @@ class Retention:
         journal = next(iter(list(self._journals.values())), None)
         if self._options.free is None or journal is None:
             return False
-        return shutil.disk_usage(journal.folder).free < self._options.free
+        try:
+            return shutil.disk_usage(journal.folder).free < self._options.free
+        except FileNotFoundError:
+            return False  # the folder could not be made yet, so there is nothing to delete
 
     def _run(self) -> None:
         told = ""

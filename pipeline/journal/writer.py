@@ -55,7 +55,6 @@ class Journal:
         path: the segment that is being written.
         found: the last record that was on disk at opening.
         torn_bytes: how many bytes of a torn last line were found at opening; 0 normally.
-        writer: names this journal, also in its next run; see `WriterLock`.
         trouble: why the disk takes no lines now, empty normally.
 
     Raises:
@@ -83,7 +82,6 @@ class Journal:
         except OSError as error:
             self._begin_to_hold(error)
         self._writer_lock = WriterLock(folder / f"{camera}.writer", self.path)
-        self.writer = self._writer_lock.token
         try:
             self._resume(limits, fsync=fsync)
         except BaseException:
@@ -100,10 +98,7 @@ class Journal:
         """Give the journal up to other writers; closing twice is harmless."""
         with self._lock:
             if self._open and not self.settle():
-                reason = (
-                    "could not be written; the next start takes those that were published from the stream"
-                )
-                _log.error("%s: %d narrations %s", self.path, self.held, reason)
+                _log.error("%s: %d narrations are not on disk, at best on the stream", self.path, self.held)
             self._open = False
             self._file.close()
             self._writer_lock.close()
@@ -114,6 +109,11 @@ class Journal:
         return self._end
 
     @property
+    def writer(self) -> str:
+        """Names this journal, also in its next run; see `WriterLock`."""
+        return self._writer_lock.token
+
+    @property
     def held(self) -> int:
         """Lines that wait in memory for the disk."""
         return len(self._held)
@@ -121,8 +121,7 @@ class Journal:
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        with self._lock:
-            return sum(segment.size for segment in self._file.full) + self._file.size
+        return sum(self._file.whole(segment.first) for segment in self._segments())
 
     def append(
         self,
@@ -173,11 +172,12 @@ class Journal:
         """Try to write what is held; True where nothing is held any more."""
         with self._lock:
             try:
+                if self._held or self.trouble:
+                    self._writer_lock.take()
+                    self._file.open()
                 if self._held:
                     first = read_line(self._held[0], self.path)
                     self._file.write(b"".join(self._held), first.after.time[:_DAY])
-                elif self.trouble:
-                    self._file.open()
             except OSError as error:
                 self.trouble = error.strerror or str(error)
                 return False
@@ -198,9 +198,7 @@ class Journal:
 
     def pending(self) -> Iterator[tuple[Record, Position]]:
         """The records that are not acknowledged yet, each with the position behind it, oldest first."""
-        for raw, segment, offset in self._lines(self._published):
-            record = read_line(raw, self.path)
-            yield record, Position.behind(ChainEnd.of(record), segment, offset)
+        return ((read_line(raw, self.path), place) for raw, _, place in self._places(self._published))
 
     def backlog(self, count: int) -> Backlog:
         """At most `count` lines that are not acknowledged yet, oldest first, and the position behind them.

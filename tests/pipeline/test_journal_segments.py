@@ -246,8 +246,44 @@ def test_held_lines_have_a_limit_and_what_is_lost_is_told(tmp_path, caplog):
         with pytest.raises(JournalError, match="3 narrations are held already; free space"):
             journal.append(narration(3))
         journal.close()
-    assert "3 narrations could not be written; the next start takes" in caplog.text
+    assert "3 narrations are not on disk, at best on the stream" in caplog.text
     assert verify([tmp_path]).lines == 0
+
+
+@pytest.mark.logs_errors
+def test_a_journal_that_was_opened_without_a_disk_is_locked_and_named_when_there_is_one(tmp_path):
+    folder = tmp_path / "state"
+    with disk_full_at(0), opened(folder, hold=10) as journal:
+        (folder / "yard.writer").unlink(missing_ok=True)
+        journal.append(narration(0))
+        assert journal.held == 1
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert journal.settle()
+        with pytest.raises(JournalError, match="being written by another"):
+            opened(folder)
+        name = journal.writer
+    with opened(folder) as journal:
+        assert journal.writer == name
+
+
+@pytest.mark.logs_errors
+def test_a_journal_that_appears_later_is_not_written_over(tmp_path):
+    """The disk was mounted after the start: what is held belongs to no journal that is on it."""
+    mounted, folder = tmp_path / "mounted", tmp_path / "state"
+    fill(mounted, range(3))
+    before = (mounted / "yard.jsonl").read_bytes()
+    with disk_full_at(0):
+        journal = opened(folder, hold=10)
+        journal.append(narration(9))
+        assert journal.held == 1
+    shutil.rmtree(folder)
+    mounted.rename(folder)
+    for _ in range(2):
+        with pytest.raises(JournalError, match="start it again"):
+            journal.settle()
+    assert journal.held == 1
+    assert (folder / "yard.jsonl").read_bytes() == before
+    assert not (folder / "yard.torn").exists()
 
 
 @pytest.mark.logs_errors
