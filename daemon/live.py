@@ -19,6 +19,7 @@ from daemon.device import chosen_device
 from daemon.embedded import EmbeddedServer
 from daemon.evidence import EvidenceKeeper
 from daemon.health import Health, Phase
+from daemon.memory import Trimming, few_arenas, settle
 from daemon.metrics import Metrics
 from daemon.narrator import Narrator, Told, warm_up
 from daemon.narrator_thread import NarratorThread
@@ -155,6 +156,7 @@ def startup(
         resources: closes the pages, the journals and the embedded server at the end.
         signals: end the main loop.
     """
+    few_arenas()
     watch, health, metrics = ServiceWatch(), Health(), Metrics()
     resources.callback(watch.close)
     if configuration.http.listen:
@@ -201,6 +203,7 @@ def startup(
     )
     health.journals = journals
     metrics.watch(daemon)
+    settle()
     signals.watching()
     retention.start()
     signing.start()
@@ -213,8 +216,10 @@ def startup(
 
 def main_loop(daemon: Daemon) -> None:
     """Look after all threads, until the signal or until every camera has ended."""
+    trimming = Trimming()
     while not daemon.signals.stop.wait(_TURN_S):
         daemon.health.pulses.beat("main")
+        trimming.turn()
         if daemon.signals.reload.is_set():
             daemon.signals.reload.clear()
             reload(daemon)

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from daemon import __version__
 from daemon.ingest import SCREENING
+from daemon.memory import allocated
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
 
@@ -89,6 +90,11 @@ def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
     hanging = GaugeMetricFamily("narrated_loops_hanging", "Loops that hang; the watchdog is not fed then.")
     hanging.add_metric([], len(daemon.health.stuck()))
     yield hanging
+    if (now := allocated()) is not None:
+        memory = GaugeMetricFamily("narrated_allocated_bytes", "The allocator's memory.", labels=["kind"])
+        memory.add_metric(["used"], now.used)
+        memory.add_metric(["free"], now.free)
+        yield memory
     read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
     for outcome, count in reloads.copy().items():
         read.add_metric([outcome], count)
