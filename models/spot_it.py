@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, affine_grid, batch_norm, grid_sample, interpolate
 
 from models.captioner import PairBatch
-from models.encoder import Encoder
+from models.encoder import EfficientNetLite0, Encoder
 from models.recurrent import WholePair
 from models.state import State
 from models.vocabulary import PAD, Vocabulary
@@ -69,6 +69,7 @@ class SpotIt(WholePair):
         halves: bool = True,
         attention: int = 0,
         trained: bool = True,
+        finest: bool = True,
     ) -> None:
         """Build with the encoder's weights in the CNN, and random ones elsewhere.
 
@@ -84,9 +85,10 @@ class SpotIt(WholePair):
             halves: whether the halves of the difference are pooled apart.
             attention: size of the attention; 0 for none.
             trained: whether the CNN is trained.
+            finest: whether its layers down to stride 8 are trained, too: half of the time of training.
 
         Raises:
-            ValueError: another recurrent network.
+            ValueError: another recurrent network, or an encoder without such layers.
         """
         super().__init__(vocabulary, encoder)
         if recurrent not in ("lstm", "gru"):
@@ -101,9 +103,18 @@ class SpotIt(WholePair):
             "halves": halves,
             "attention": attention,
             "trained": trained,
+            "finest": finest,
         }
         self.rotation, self.zoom, self.halves = rotation, zoom, halves
         self.cnn = copy.deepcopy(encoder).requires_grad_(trained)
+        for unused in ("head", "classes"):  # of an encoder that can classify, too
+            if hasattr(self.cnn, unused):
+                delattr(self.cnn, unused)
+        if not finest:
+            if not isinstance(self.cnn, EfficientNetLite0):
+                raise ValueError(f"finest: false takes encoder efficientnet_lite0, not {encoder.name}")
+            self.cnn.stem.requires_grad_(requires_grad=False)
+            self.cnn.stride8.requires_grad_(requires_grad=False)
         self.reduce = nn.Linear(encoder.channels * (1 + halves), features)
         self.norm = nn.BatchNorm1d(features)
         self.embed_word = nn.Embedding(len(vocabulary), features, padding_idx=PAD)

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import PairBatch
+from models.captioner import Captioner, PairBatch
 from models.encoder import Encoder
+from models.nearest import Nearest
+from models.recurrent import WholePair
 from models.vocabulary import Vocabulary, tokenize
 from models.wording import read
 from pipeline.changes import ChangeOptions
@@ -133,6 +135,19 @@ def epoch_batches(
         told = [(split.samples[position], sentences) for position, sentences in chosen]
         changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in told])
         yield replace(pairs, truth=truth_of(told), changed=changed), tokens
+
+
+def by_pair(split: Split) -> Split:
+    """The split with all that is said of a pair as one annotation, so that every pair is looked at once."""
+    told: dict[int, tuple[str, ...]] = {}
+    for position, sentences in split.annotations:
+        told[position] = (*told.get(position, ()), *sentences)
+    return replace(split, annotations=tuple(told.items()))
+
+
+def tells_stories(captioner: Captioner) -> bool:
+    """Whether it learns the sentences of an annotation as one, so that annotations must stay apart."""
+    return isinstance(captioner, (WholePair, Nearest)) and captioner.joined
 
 
 def _tells_change(sample: Sample, sentences: Sequence[str]) -> bool:

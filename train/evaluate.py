@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.nearest import Nearest
 from models.vocabulary import PAD
-from train.batches import Split
+from train.batches import Split, by_pair, tells_stories
 from train.metrics.claims import Truth, truth
 from train.metrics.groups import group_scores, sample_groups
 from train.samples import Box, Sample
@@ -150,6 +150,8 @@ def perplexity(captioner: Captioner, split: Split) -> float:
         return math.nan
     total, tokens = 0.0, 0
     captioner.eval()
+    if not tells_stories(captioner):
+        split = by_pair(split)
     with torch.inference_mode():
         for start in range(0, len(split.annotations), _AT_ONCE):
             some = split.annotations[start : start + _AT_ONCE]

@@ -24,7 +24,7 @@ from torch import Tensor
 from models import save
 from models.captioner import Captioner, PairBatch
 from models.nearest import Nearest
-from train.batches import Split, epoch_batches, prior_features
+from train.batches import Split, by_pair, epoch_batches, prior_features, tells_stories
 from train.distributed import ALONE, Group
 from train.evaluate import perplexity, single_sentences
 from train.objectives import Objective, Own, Step
@@ -51,6 +51,8 @@ class TrainOptions:
         max_words: longer training sentences are cut.
         keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
             rate has fallen by then (few validation cameras choose between epochs by chance).
+        by_pair: whether what all annotators say of a pair is learnt at once: the pair is looked at once an
+            epoch instead of once for each of them. A batch then counts pairs. Not for stories.
     """
 
     epochs: int = 20
@@ -63,6 +65,7 @@ class TrainOptions:
     seed: int = 0
     max_words: int = 24
     keep: Literal["best", "last"] = "best"
+    by_pair: bool = False
 
     def __post_init__(self) -> None:
         positive = (self.epochs, self.batch, self.learning_rate, self.decay, self.clip_norm, self.max_words)
@@ -146,6 +149,8 @@ def train(
             f"nothing to train on: none of {len(training.samples)} pairs has a cluster of differing pixels; "
             "lower delta or min_area under `changes`"
         )
+    if options.by_pair:
+        training = _together(captioner, training)
     objective = (objective or Own()).to(captioner.device)
     captioner.record = {
         **(record or {}),
@@ -178,6 +183,15 @@ def train(
     objective.load_state_dict(run.best_objective)
     _save_best(learner, run, out)
     return Trained(tuple(run.curves), run.best_epoch, _stale(run, options), seconds)
+
+
+def _together(captioner: Captioner, training: Split) -> Split:
+    """Pairs instead of annotations, see `TrainOptions.by_pair`."""
+    if tells_stories(captioner):
+        raise TrainError(
+            f"{captioner.name} learns an annotator's sentences as one story: leave out training.by_pair"
+        )
+    return by_pair(training)
 
 
 def _memorised(

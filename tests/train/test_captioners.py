@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ from models.encoder import Encoder
 from models.nearest import Nearest
 from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
-from train.batches import Split, epoch_batches, load_split
+from train.batches import Split, by_pair, epoch_batches, load_split
 from train.config import build_captioner, load_config
 from train.evaluate import SILENCE, evaluate, single_sentences
 from train.features import read_image, sample_features
-from train.loop import TrainOptions, train
+from train.loop import TrainError, TrainOptions, train
 from train.runs import evaluate_on_folder, train_on_folder
 from train.samples import load_samples
 
@@ -134,6 +135,38 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
             options = TrainOptions(epochs=epochs, batch=5, patience=9, keep="last")
             train(captioner, training, validation, options, outs[-1], resume=True)
     assert outs[0].read_bytes() == outs[1].read_bytes()
+
+
+@pytest.mark.parametrize("name", ["capt", "ddla", "idc-pcl"])
+def test_a_pair_is_looked_at_once_for_all_annotators(
+    folder: Path, toy_encoder: Encoder, tmp_path: Path, name: str
+) -> None:
+    torch.manual_seed(0)
+    arguments = {"idc-pcl": {"size": 32, "inner": 32, "heads": 2, "layers": 1}}.get(name, ATTENDING)
+    captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has", "moved"]), toy_encoder, **arguments)
+    split, _ = loaded(folder, toy_encoder, tmp_path, captioner)
+    further = tuple((position, ("a red car has moved", "no")) for position, _ in split.annotations[:3])
+    split = replace(split, annotations=(*split.annotations, *further))
+    together = by_pair(split)
+    assert [position for position, _ in together.annotations] == sorted({p for p, _ in split.annotations})
+    assert together.annotations[0][1] == (*split.annotations[0][1], "a red car has moved", "no")
+    captioner.eval()
+    sums = []
+    for each in (split, together):
+        batches = epoch_batches(each, captioner.vocabulary, 4, seed=0, epoch=0, max_words=24)
+        with torch.inference_mode():
+            sums.append(sum(float(captioner.log_likelihood(*batch).sum()) for batch in batches))
+    assert sums[0] == pytest.approx(sums[1], rel=1e-5), "and is as likely to be told as it was"
+    out = tmp_path / "by-pair.safetensors"
+    trained = train(captioner, split, split, TrainOptions(epochs=1, batch=4, by_pair=True), out)
+    assert (len(trained.curves), captioner.record["training"]["by_pair"]) == (1, True)
+
+
+def test_a_story_is_one_annotators(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+    captioner = CAPTIONERS["capt-multi"]()(Vocabulary(["red"]), toy_encoder, **ATTENDING)
+    split, _ = loaded(folder, toy_encoder, tmp_path, captioner)
+    with pytest.raises(TrainError, match=r"leave out training\.by_pair"):
+        train(captioner, split, split, TrainOptions(epochs=1, by_pair=True), tmp_path / "some.safetensors")
 
 
 def test_images_are_kept_beside_the_maps(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:

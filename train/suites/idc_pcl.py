@@ -19,11 +19,17 @@ _PRE_TRAINING: dict[str, Any] = {
     "warmup": 8000,
     "keep": "last",
 }
-_SMALL: dict[str, Any] = {
-    "arguments": {"size": 64, "inner": 128, "heads": 4, "layers": 2, "dropout": 0.1},
-    "training": {"epochs": 5, "batch": 32, "learning_rate": 1e-3, "decay": 0.8, "patience": 5},
+_SMALL_TRAINING: dict[str, Any] = {
+    "epochs": 8,
+    "batch": 8,
+    "by_pair": True,
+    "learning_rate": 2e-3,
+    "warmup": 150,
 }
-_SMALL_PRE_TRAINING: dict[str, Any] = {"epochs": 5, "batch": 32, "learning_rate": 2e-3, "warmup": 60}
+_SMALL: dict[str, Any] = {
+    "arguments": {"size": 64, "inner": 128, "heads": 4, "layers": 2, "dropout": 0.0},
+    "training": {**_SMALL_TRAINING, "patience": 8},
+}
 
 
 def _row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
@@ -31,8 +37,9 @@ def _row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
     if not tasks:
         return Row(key, label, full, _SMALL)
     objective = {"name": "pretraining", "arguments": {"tasks": {task: _TASKS[task] for task in tasks}}}
+    less = {"objective": {"arguments": {"temperature": 0.1}}, "training": _SMALL_TRAINING}
     full["pretraining"] = {"objective": objective, "training": _PRE_TRAINING}
-    return Row(key, label, full, merged(_SMALL, {"pretraining": {"training": _SMALL_PRE_TRAINING}}))
+    return Row(key, label, full, merged(_SMALL, {"pretraining": less}))
 
 
 def _columns() -> tuple[Column, ...]:

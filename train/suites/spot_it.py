@@ -12,9 +12,16 @@ _FULL: dict[str, Any] = {
     "training": {"epochs": 50, "batch": 5, "learning_rate": 1e-4, "patience": 4},
 }
 _SMALL: dict[str, Any] = {
-    "arguments": {"features": 96, "hidden": 96},
+    "arguments": {"features": 96, "hidden": 96, "finest": False},
     "min_count": 1,
-    "training": {"epochs": 4, "batch": 8, "learning_rate": 1e-3, "decay": 0.7},
+    "training": {
+        "epochs": 6,
+        "batch": 16,
+        "by_pair": True,
+        "learning_rate": 1e-3,
+        "decay": 0.75,
+        "patience": 6,
+    },
 }
 
 
@@ -56,5 +63,4 @@ SUITE = Suite(
         Claim("augmentation helps", "augmented", "halves"),
         Claim("attention helps", "attention", "augmented"),
     ),
-    pairs=200,
 )
