@@ -46,7 +46,6 @@ CELLS = SIDE * SIDE
 IMAGE = CELLS + 1
 """Vectors of an image: [IMG] and its cells."""
 
-_KINDS_APART = 0.5
 _ROOM = 24
 """Words that a state has room for, before it grows."""
 
@@ -119,8 +118,8 @@ class IDCPCL(Captioner):
         self.embed_word = nn.Embedding(len(vocabulary) + 2, size, padding_idx=PAD)
         self.embed_cell = nn.Sequential(nn.Linear(encoder.channels, size), nn.LayerNorm(size))
         self.place = nn.Parameter(places(size))
-        self.image_cls = nn.Parameter(torch.randn(2, size))
-        self.kind = nn.Parameter(_KINDS_APART * torch.randn(3, size))
+        self.image_cls = nn.Parameter(0.02 * torch.randn(2, size))
+        self.kind = nn.Parameter(0.02 * torch.randn(3, size))
         self.single = stack(single_layers if difference_encoder else 0)
         self.pair = stack(pair_layers if difference_encoder else 0)
         self.cross = stack(layers)

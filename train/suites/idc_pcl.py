@@ -37,7 +37,7 @@ def _row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
     if not tasks:
         return Row(key, label, full, _SMALL)
     objective = {"name": "pretraining", "arguments": {"tasks": {task: _TASKS[task] for task in tasks}}}
-    less = {"objective": {"arguments": {"temperature": 0.1}}, "training": _SMALL_TRAINING}
+    less = {"objective": {"arguments": {"masked": 0.4, "temperature": 0.1}}, "training": _SMALL_TRAINING}
     full["pretraining"] = {"objective": objective, "training": _PRE_TRAINING}
     return Row(key, label, full, merged(_SMALL, {"pretraining": less}))
 
