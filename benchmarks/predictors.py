@@ -49,7 +49,9 @@ class Step:
 
 
 NONE = Step("")
+NOT_ASKED = Step("the encoder's own classes not asked", attributes={"recognise": False})
 STEPS = (
+    NOT_ASKED,
     Step("clusters not split: one thing each", attributes={"split": False}),
     Step("nothing linked: nothing has moved", attributes={"link": False}),
     Step("nothing told together", attributes={"group": False}),

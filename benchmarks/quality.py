@@ -31,6 +31,8 @@ from predictors import (
     BENCH,
     DATA,
     LABELS,
+    NONE,
+    NOT_ASKED,
     STEPS,
     Predictions,
     baseline,
@@ -46,6 +48,7 @@ COMPOSED = SHIPPED["grounded"].with_name("grounded.compose.json")
 BASELINES = ("constant", "guess", "detector")
 LOCO = "grounded, leave-one-camera-out"
 FOLDS = "grounded's recipe, every camera left out"
+UNASKED = "... the encoder's own classes not asked"
 HEADINGS = {
     "precision": "precision",
     "recall": "recall",
@@ -144,9 +147,11 @@ def measured(pairs: Sequence[Mapping[str, Any]], chosen: argparse.Namespace, fol
     rows.append(Row("grounded", told[:1]))
     if len(told) > 1:
         rows.append(Row(f"grounded, {len(told)} seeds", told))
-    for name, files in ((LOCO, dict(chosen.loco)), (FOLDS, chosen.fold)):
+    folds = chosen.fold
+    apart_rows = ((LOCO, dict(chosen.loco), NONE), (FOLDS, folds, NONE), (UNASKED, folds, NOT_ASKED))
+    for name, files, step in apart_rows:
         of_camera = {c: [paths[p["id"]] for p in pairs if p["camera"] == c] for c in files}
-        apart = {c: [in_process(of_camera[c], file) for file in each] for c, each in files.items()}
+        apart = {c: [in_process(of_camera[c], file, step) for file in each] for c, each in files.items()}
         if files:
             rows.append(Row(name, left_out_seeds(told, list(apart.values()))))
     steps = () if chosen.without_steps else STEPS

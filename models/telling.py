@@ -29,6 +29,9 @@ CLEARLY = 1.5
 """How much more one side must look like an object than the other for it to be said that it is there."""
 SAME_PLACE = 0.5
 """Two boxes of one object that overlap so much (intersection over union) are the same place."""
+SLIGHTLY = 0.5
+"""How sure it is that an object has moved which still stands at the same place, as a share of how sure it is
+that something changed there: a shake, leaves and shadows move edges as well."""
 
 Box = tuple[float, float, float, float]
 
@@ -123,15 +126,17 @@ def tales(
         clusters: for each crop, the number of its cluster in its pair.
     """
     told: list[Tale] = []
+    shared, _, union = overlaps(before.box, after.box)
+    stays = shared >= SAME_PLACE * union
     for i, j in links:
         name, sure = named((before.label[i] + after.label[j]) / 2)
-        score = max(float(before.score[i]), float(after.score[j]))
+        score = max(float(before.score[i]), float(after.score[j])) * (SLIGHTLY if stays[i, j] else 1.0)
         n = int(after.cluster[j] if after.score[j] >= before.score[i] else before.cluster[i])
         sides = _box(before, i), _box(after, j)
         told.append(Tale(int(before.pair[i]), clusters[n], "moved", name, 1, *sides, score, sure))
     old = set(range(len(before))) - {i for i, _ in links}
     new = set(range(len(after))) - {j for _, j in links}
-    for i, j in _replaced(before, after, old, new, another):
+    for i, j in _replaced(before, after, old, new, stays & another):
         old.discard(i)
         new.discard(j)
         name, sure = named((before.label[i] + after.label[j]) / 2)
@@ -154,13 +159,12 @@ def _box(things: Things, t: int) -> Box:
 
 
 def _replaced(
-    before: Things, after: Things, old: set[int], new: set[int], another: Tensor
+    before: Things, after: Things, old: set[int], new: set[int], same: Tensor
 ) -> list[tuple[int, int]]:
-    """Unlinked things of one family at one place that are known to be two objects."""
+    """Unlinked things of one family at one place, bool ``(S, T)``, that are known to be two objects."""
     if not old or not new:
         return []
-    shared, _, union = overlaps(before.box, after.box)
-    same = (shared >= SAME_PLACE * union) & another & (before.pair[:, None] == after.pair[None])
+    same = same & (before.pair[:, None] == after.pair[None])
     found: list[tuple[int, int]] = []
     for i in sorted(old):
         for j in sorted(new):

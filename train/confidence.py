@@ -22,9 +22,9 @@ _THRESHOLDS = tuple(round(0.02 * k, 2) for k in range(1, 50))
 _RECALL = 3.0
 """How much recall counts beside precision: composed pairs are far harder than real ones (two of five false
 sentences about them are one of ten on the benchmark), so that equal weights would keep silent too often."""
-_ALARMED = 0.2
-"""Largest share of composed pairs without a change that may be told of: their screens, shadows and noise are
-far stronger than what cameras show (one in five here is one in thirty of the benchmark's negatives)."""
+_ALARMED = 0.25
+"""Largest share of composed pairs without a change that may be told of: their screens, shadows and leaves are
+far stronger than what cameras show (one in four of them is one in twenty of the benchmark's negatives)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Calibration:
     Attributes:
         slope, offset: confidence = sigmoid(slope x logit(raw) + offset).
         threshold: least confidence of a sentence: that of the best F3-measure among those at which no more
-            than one in five of the pairs without a change is told of.
+            than one in four of the pairs without a change is told of.
         sentences: how many were judged.
         error: expected calibration error 0..1 on pairs that the fit did not see (two halves, each judged by
             the fit of the other).
