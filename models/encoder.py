@@ -144,11 +144,11 @@ class EfficientNetLite0(Encoder):
             floats = images.float().contiguous(memory_format=torch.channels_last)
             return tuple(level.contiguous() for level in self._levels(floats))
 
-    def classify(self, coarse: Tensor) -> Tensor:
+    def classify(self, cells: Tensor) -> Tensor:
         """See `models.imagenet.ClassifyingEncoder`: the classifier in every cell instead of their mean."""
         with torch.no_grad():
-            cells = self.head(coarse.contiguous(memory_format=torch.channels_last)).permute(0, 2, 3, 1)
-            probabilities: Tensor = self.classes(cells).softmax(-1).permute(0, 3, 1, 2)
+            head = self.head(cells[:, :, None, None]).flatten(1)
+            probabilities: Tensor = self.classes(head).softmax(1)
             return probabilities
 
     def _levels(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -32,8 +32,8 @@ APART = 0.02
 class ClassifyingEncoder(Protocol):
     """An encoder that still has its classifier."""
 
-    def classify(self, coarse: Tensor) -> Tensor:
-        """From its coarsest map, float32 ``(N, C, h, w)``, to probabilities ``(N, 1000, h, w)``."""
+    def classify(self, cells: Tensor) -> Tensor:
+        """From M cells of its coarsest map, float32 ``(M, C)``, to probabilities ``(M, 1000)``."""
         ...
 
 
@@ -49,15 +49,15 @@ def familiar(encoder: object, coarse: Tensor, masks: Tensor) -> Tensor:
         float32 ``(N, 2, len(CLASSES))`` in 0..1.
     """
     known = coarse.new_zeros((len(coarse), 2, len(CLASSES)))
-    if not isinstance(encoder, ClassifyingEncoder) or not len(coarse):
+    if not isinstance(encoder, ClassifyingEncoder):
         return known
-    height, width = coarse.shape[-2:]
-    weight = adaptive_avg_pool2d(masks.unsqueeze(1), (height, width))
-    weight = weight / weight.sum((2, 3), keepdim=True).clamp(min=1e-6)
+    weight = adaptive_avg_pool2d(masks.unsqueeze(1), (coarse.shape[-2], coarse.shape[-1]))[:, 0]
+    weight = weight / weight.sum((1, 2), keepdim=True).clamp(min=1e-6)
+    n, row, column = weight.nonzero(as_tuple=True)
     for side in (0, 1):
-        cells = encoder.classify(coarse[:, side])
-        for c, numbers in enumerate(CLASSES.values()):
-            known[:, side, c] = (cells[:, list(numbers)].sum(1) * weight[:, 0]).sum((1, 2))
+        cells = encoder.classify(coarse[n, side, :, row, column])
+        share = torch.stack([cells[:, list(numbers)].sum(1) for numbers in CLASSES.values()], dim=1)
+        known[:, side].index_add_(0, n, share * weight[n, row, column, None])
     return known
 
 

@@ -77,6 +77,11 @@ def test_an_encoder_without_classes_knows_nothing() -> None:
     assert not familiar(object(), torch.rand(2, 2, 8, 4, 4), torch.ones(2, 16, 16)).any()
 
 
+def test_no_crops_and_an_empty_mask_are_no_trouble(eyes: EfficientNetLite0) -> None:
+    assert familiar(eyes, torch.rand(0, 2, 320, 4, 4), torch.ones(0, 16, 16)).shape == (0, 2, 1)
+    assert not familiar(eyes, torch.rand(1, 2, 320, 4, 4), torch.zeros(1, 16, 16)).any()
+
+
 @pytest.fixture(scope="module")
 def eyes() -> EfficientNetLite0:
     return EfficientNetLite0()
@@ -120,6 +125,6 @@ def test_the_classifier_is_the_package_s(eyes: EfficientNetLite0) -> None:
     with torch.inference_mode():
         coarse = eyes.pyramid(picture)[-1]
         assert coarse.shape[-2:] == (1, 1)  # one cell, so that its class is the picture's
-        own = eyes.classify(coarse)[0, :, 0, 0]
+        own = eyes.classify(coarse[:, :, 0, 0])[0]
         theirs = net((picture.float() - 127) / 128)[0].softmax(0)
     assert torch.allclose(own, theirs, atol=1e-4)
