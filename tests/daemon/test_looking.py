@@ -49,9 +49,7 @@ def test_probe_tells_of_the_sub_stream_as_well(
     assert (found["width"], found["screening"]["width"]) == (320, 160)
     assert found["screening"].keys() == found.keys() - {"screening"}
     assert found["screening"]["hz"] == pytest.approx(30, rel=0.5)
-    done = narrated("probe", "yard", "-c", config, "--seconds", "1")
-    assert done.out.index("320 x 240") < done.out.index("sub-stream") < done.out.index("160 x 90")
-    done = narrated("probe", "gate", "-c", config, "--seconds", "1", "--json")
+    done = narrated("probe", "gate", "-c", config, "--seconds", "0.5", "--json")
     assert done.code == 3
     assert json.loads(done.out)["width"] == 320
     assert "(404)" in json.loads(done.out)["screening"]["error"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from daemon import ingest
 from daemon.calibration import CalibrationStore
 from daemon.cameras import Cameras
 from daemon.health import Health
@@ -21,6 +23,8 @@ from daemon.settings import CaptionerSettings
 from daemon.watch import ServiceWatch
 from models.captioner import Captioner
 from pipeline.journal import Journal
+from pipeline.sources import SourceOptions
+from pipeline.sources.rtsp import BACK_OFF_S
 
 
 class Clock:
@@ -87,3 +91,24 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
         assert not health.stuck()
     cameras.stop()
     assert cameras.join(time.monotonic() + 10)
+
+
+def test_a_reader_of_a_sub_stream_that_hangs_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
+        plan = CameraPlan("yard", url, SourceOptions(open_timeout_s=5.0), screening=url, lower=20, upper=250)
+        cameras = Cameras([plan], PairQueue(["yard"], 8), CalibrationStore(tmp_path), lambda *_: None, print)
+        health = Health(cameras=cameras)
+        cameras.start()
+        end = time.monotonic() + 5
+        while cameras.threads["yard"].screening_state is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        time.sleep(0.3)
+        assert not health.stuck()  # its own time-out has not run out
+        monkeypatch.setattr(ingest, "STUCK_S", 0.1 - BACK_OFF_S[1])  # as if it had, and had been overrun
+        assert "camera yard: sub-stream" in health.stuck()
+        cameras.stop()
+        cameras.join(time.monotonic() + 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from daemon.embedded import EmbeddedServer
@@ -102,10 +104,46 @@ def test_pages_metrics_and_reload(
     )
     process.send_signal(signal.SIGHUP)
     wait_until(lambda: metrics(port)["narrated_reloads_total", "taken"] == 1, process)
-    process.communicate(timeout=60)  # all footage has ended, so the daemon ends
+    _, err = process.communicate(timeout=60)  # all footage has ended, so the daemon ends
     assert process.returncode == 0
+    line = next(line for line in err.splitlines() if "urk" in line)
+    assert "narrated.yaml:" in line  # which line of the file
+    assert "url" in line
     counts = {path.name: len(list(read_journal(path))) for path in journals.glob("*.jsonl")}
     assert counts == {"porch.jsonl": 2, "gate.jsonl": 2, "yard.jsonl": 2, "shed.jsonl": 0}
+
+
+def test_it_is_ready_when_the_model_is_loaded_and_every_camera_was_tried(
+    start: Callable[..., Any], notify: Any
+) -> None:
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
+        camera = f"  yard: {{url: '{url}', rtsp: {{open_timeout: 3s}}, pairs: {{lower: 20, upper: 250}}}}\n"
+        process = start(camera, None, notify, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
+        phases = []
+
+        def ready() -> bool:
+            notify.listen()
+            told = any("READY" in message for message in notify.heard)
+            code, text = page(port, "/readyz")
+            if code:
+                phases.append(json.loads(text)["phase"])
+                assert json.loads(text)["ready"] == (code == 200)
+            assert code == 200 or not told
+            return code == 200
+
+        wait_until(ready, process)
+        notify.wait_for("READY=1", 5)
+        assert [phase for phase, _ in itertools.groupby(phases)] == [
+            "loading",
+            "opening the cameras",
+            "watching",
+        ]
+        status = next(message for message in notify.heard if "STATUS=" in message)
+        assert "1 of 1 cameras running, 0 narrations" in status
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
 
 
 def test_a_sub_stream_is_seen_as_the_main_stream_is(
@@ -142,3 +180,16 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464", "example.org:9464", ":9464"]
+)
+def test_pages_are_for_this_machine_only(tmp_path: Path, narrated: Callable[..., Any], address: str) -> None:
+    config = tmp_path / "narrated.yaml"
+    config.write_text(f"version: 1\nhttp: {{listen: '{address}'}}\ncameras: {{a: {{url: a.mp4}}}}\n")
+    done = narrated("check-config", "-c", config)
+    assert done.code == 78
+    assert "loopback interface only" in done.err
+    config.write_text(config.read_text().replace(address, "[::1]:9464"))
+    assert narrated("check-config", "-c", config).code == 0

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import logging
 import socket
 import threading
 import time
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from pipeline.sources import Clock, SourceOptions, open_source
+from pipeline.sources import Clock, SourceOptions, open_source, rtsp, session
+from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.rtsp import BACK_OFF_S, back_off_s
+from pipeline.sources.session import Feed, Sessions, open_camera
+from pipeline.sources.state import Connection
+from pipeline.sources.tally import ERRORS_KEPT, Tally
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
 
@@ -51,23 +59,36 @@ def first_error(url, options=QUICK, seconds=6.0):
         return source.report.errors[0], took
 
 
+def files_open():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, caplog):
     server = rtsp_server("admin", "s3cr3t")
     url = server.url(user="admin:s3cr3t@")
     with open_source(url, QUICK) as source:
         frames, thread = read_in_thread(source)
         assert wait_for(lambda: len(frames) >= 5, 15)
-        server.kill()
-        assert wait_for(lambda: source.report.errors, 5)
-        server.start()
-        before = len(frames)
-        assert wait_for(lambda: len(frames) >= before + 5, 30)
+        away_s = []
+
+        def more(count, before):
+            return wait_for(lambda: len(frames) >= before + count, 30)
+
+        while min(away_s, default=4) > 3 and len(away_s) < 3:  # a busy machine gets another chance
+            server.kill()
+            assert wait_for(lambda: len(source.report.errors) > len(away_s), 5)
+            server.start()
+            before, began = len(frames), time.monotonic()
+            assert more(1, before)
+            away_s.append(time.monotonic() - began)
+            assert more(5, before)
+        assert min(away_s) <= 3  # frames again within 3 s of the server's return
         assert thread.is_alive()
         source.close()
         thread.join(1.5)
         assert not thread.is_alive()
     report = source.report
-    assert report.reconnections == 1
+    assert report.reconnections == len(away_s)
     assert report.damaged
     assert report.sampled == len(frames)
     times = [f.time for f in frames]
@@ -110,6 +131,51 @@ def test_refusal_does_not_spin_and_is_told_once(caplog):
     assert 2 <= len(source.report.errors) <= 5
     assert "refused" in source.report.errors[0]
     assert len(caplog.records) == 1
+
+
+def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypatch, caplog):
+    caplog.set_level(logging.ERROR)
+    tries = itertools.count()
+
+    def opened(*arguments):
+        next(tries)
+        return open_camera(*arguments)
+
+    monkeypatch.setattr(session, "open_camera", opened)
+    monkeypatch.setattr(rtsp, "BACK_OFF_S", (0.001, 0.001))
+    with socket.socket() as probe:  # bound, but nobody listens
+        probe.bind(("127.0.0.1", 0))
+        with open_source(f"rtsp://127.0.0.1:{probe.getsockname()[1]}/a", QUICK) as source:
+            _, thread = read_in_thread(source)
+            held = []
+            for number in (200, 700):
+                assert wait_for(lambda number=number: next(tries) > number, 20)
+                tracemalloc.start()
+                gc.collect()
+                held.append((tracemalloc.get_traced_memory()[0], files_open(), len(source.report.errors)))
+            tracemalloc.stop()
+            source.close()
+            thread.join(1.0)
+    assert held[1][0] - held[0][0] < 100_000
+    assert abs(held[1][1] - held[0][1]) <= 2  # one try may be under way
+    assert held[1][2] == ERRORS_KEPT
+
+
+def test_every_connection_is_closed_at_once(rtsp_server):
+    server, closed, tally = rtsp_server(), threading.Event(), Tally()
+    feed = Feed(tally, Connection(2.0), lambda _: closed.set(), closed)
+    sessions = Sessions(server.url(), QUICK, "yard", feed, clock=ReceiveClock())
+    gc.disable()  # a connection that only the collector closes is one too many
+    try:
+        counts = []
+        for _ in range(6):
+            closed.clear()
+            assert sessions.run() == "closed"
+            counts.append(files_open())
+    finally:
+        gc.enable()
+    assert tally.reconnections == 5
+    assert len(set(counts)) == 1
 
 
 def test_close_during_opening_ends_iteration_at_once():
