@@ -16,6 +16,7 @@ from daemon.cameras import Cameras
 from daemon.health import Health
 from daemon.narrator import Narrator, Told
 from daemon.narrator_thread import LOOP, NarratorThread
+from daemon.pages import alive
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from daemon.pulse import Pulses
@@ -82,6 +83,8 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
         assert reached.wait(60)
         clock.now += 600
         assert set(health.stuck()) == {LOOP}
+        code, told = alive(health)
+        assert (code, told["ok"], told["hanging"]) == (503, False, [LOOP])
         queue.close()
         began = time.monotonic()
         assert not thread.finish(began + 0.3)
@@ -107,6 +110,7 @@ def test_a_reader_of_a_sub_stream_that_hangs_is_noticed(
             assert time.monotonic() < end
             time.sleep(0.02)
         time.sleep(0.3)
+        assert alive(health)[0] == 200
         assert not health.stuck()  # its own time-out has not run out
         monkeypatch.setattr(ingest, "STUCK_S", 0.1 - BACK_OFF_S[1])  # as if it had, and had been overrun
         assert "camera yard: sub-stream" in health.stuck()

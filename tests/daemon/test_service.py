@@ -83,6 +83,9 @@ def test_pages_metrics_and_reload(
     assert (told["narrated_evidence_total", "kept"], told["narrated_evidence_total", "failed"]) == (2, 0)
     fates = sum(v for k, v in told.items() if k[:2] == ("narrated_pairs_total", "porch"))
     assert told["narrated_pairs_proposed_total", "porch"] == fates > 0
+    assert told["narrated_stage_seconds_total", "porch", "screen"] > 0
+    assert told["narrated_stage_seconds_total", "", "narrate"] > 0
+    assert sum(v for k, v in told.items() if k[:3] == ("narrated_pairs_total", "porch", "published")) >= 2
     assert told["narrated_loops_hanging",] == 0
     assert told["narrated_publishing_failing", "porch"] == 0
     assert told["narrated_evidence_total", "kept"] == 2
@@ -119,7 +122,7 @@ def test_it_is_ready_when_the_model_is_loaded_and_every_camera_was_tried(
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
-        camera = f"  yard: {{url: '{url}', rtsp: {{open_timeout: 3s}}, pairs: {{lower: 20, upper: 250}}}}\n"
+        camera = f"  yard: {{url: '{url}', rtsp: {{open_timeout: 1.5s}}, pairs: {{lower: 20, upper: 250}}}}\n"
         process = start(camera, None, notify, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
         phases = []
 

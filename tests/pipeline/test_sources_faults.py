@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from pipeline.sources import CameraState, SourceOptions, open_source
-from pipeline.sources.state import Connection
+from pipeline.sources.state import QUIET_SHARE, Connection
 
 QUICK = SourceOptions(sample_hz=30, open_timeout_s=3.0, stall_timeout_s=2.0)
 
@@ -146,6 +146,7 @@ def test_no_smeared_frame_is_handed_out_when_packets_are_lost(
 
 
 def test_a_stream_without_sound_pictures_is_stalled():
+    assert QUIET_SHARE * SourceOptions().stall_timeout_s < SourceOptions().stall_timeout_s <= 10
     connection = Connection(stall_timeout_s=0.2)
     connection.packet()
     connection.picture()
