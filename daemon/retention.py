@@ -7,15 +7,22 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from daemon.settings import Configuration
-from pipeline.evidence import EvidenceStore, references
+from pipeline.evidence import EvidenceStore, Named, named_in
 from pipeline.journal import Journal, JournalError
 
 _EVERY_S = 60.0
+_WHOLE_EVERY_S = 86_400.0
+"""How often all pictures are looked at, for those that a crash has left, once something is deleted at all."""
+
+_MANY = 200_000
+"""Pictures of deleted segments that are removed in one go."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +74,8 @@ class Retention:
         self.pictures = self.picture_bytes = self.runs = 0
         self.unpublished: frozenset[str] = frozenset()
         self._options, self._journals, self._evidence = options, journals, evidence
+        self._forsaken: set[str] = set()  # digests that deleted segments named
+        self._whole_due = float("-inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
@@ -90,13 +99,9 @@ class Retention:
         kept: set[str] = set()
         if self._options.age_s is not None:
             self._delete_old(time.time() - self._options.age_s, kept)
-        for reason, too_much in (("size", self._too_large), ("free", self._too_full)):
-            while too_much() and not self._stop.is_set():
-                camera = self._oldest(kept)
-                if camera is None:
-                    break
-                if self._delete(camera, reason, kept):
-                    self._sweep()
+        for reason, excess in (("size", self._too_large), ("free", self._too_full)):
+            self._make_room(reason, excess, kept)
+        self._sweep()
         if kept - self.unpublished:
             logger.warning(
                 "more is kept than retention allows, for it is not published: %s", ", ".join(sorted(kept))
@@ -105,12 +110,23 @@ class Retention:
         self.runs += 1
 
     def _delete_old(self, before: float, kept: set[str]) -> None:
-        deleted = False
         for camera in list(self._journals):
             while camera not in kept and (written := self._written(camera)) is not None and written < before:
-                deleted |= self._delete(camera, "age", kept)
-        if deleted:
-            self._sweep()
+                self._delete(camera, "age", kept)
+                if len(self._forsaken) >= _MANY:
+                    self._sweep()
+
+    def _make_room(self, reason: str, excess: Callable[[], int], kept: set[str]) -> None:
+        """Delete the oldest segments until nothing exceeds the limit.
+
+        To find out which pictures go with them all journals are read: for many segments once.
+        """
+        while (left := excess()) > 0 and not self._stop.is_set():
+            camera = None
+            while left > 0 and len(self._forsaken) < _MANY and (camera := self._oldest(kept)):
+                left -= self._delete(camera, reason, kept)
+            if not self._sweep() or camera is None:
+                return
 
     def _oldest(self, but: set[str]) -> str | None:
         """The camera whose oldest closed segment is the oldest of all."""
@@ -127,43 +143,58 @@ class Retention:
         except FileNotFoundError:
             return None
 
-    def _delete(self, camera: str, reason: str, kept: set[str]) -> bool:
+    def _delete(self, camera: str, reason: str, kept: set[str]) -> int:
+        """Delete the camera's oldest segment; the bytes of it and of the pictures that it names."""
         journal = self._journals.get(camera)
         closed = journal.closed() if journal else []
         size = closed[0].size if closed else 0
+        named = set(named_in(closed[0].path)) if closed and self._evidence else set()
         if journal is None or not journal.delete_oldest():
             kept.add(camera)
-            return False
+            return 0
+        self._forsaken |= named
         self.segments[camera, reason] += 1
         self.bytes[camera, reason] += size
         logger.info("camera %s: a journal segment of %d bytes was deleted (%s)", camera, size, reason)
-        return True
+        return size + sum(self._size_of(digest) for digest in named)
 
-    def _sweep(self) -> None:
-        """Remove pictures that no journal names any more."""
+    def _size_of(self, digest: str) -> int:
+        path = self._evidence.find(digest) if self._evidence else None
+        return path.stat().st_size if path else 0
+
+    def _sweep(self) -> bool:
+        """Remove the pictures of deleted segments that no journal names any more; False where they wait."""
         journals = list(self._journals.values())
-        if self._evidence is None or any(journal.held for journal in journals):
-            return  # what is held in memory names pictures too
-        folders = {journal.folder for journal in journals}
-        named = {digest for folder in folders for digest in _named(folder)}
-        swept = self._evidence.sweep(named)
+        if self._evidence is None or not self._forsaken:
+            return True
+        if any(journal.held for journal in journals):
+            return False  # what is held in memory names pictures too
+        named = _named({journal.folder for journal in journals})
+        whole = monotonic() >= self._whole_due
+        swept = self._evidence.sweep(named, among=None if whole else self._forsaken)
+        self._forsaken.clear()
+        if whole:
+            self._whole_due = monotonic() + _WHOLE_EVERY_S
         self.pictures += swept.files
         self.picture_bytes += swept.bytes
+        return True
 
-    def _too_large(self) -> bool:
+    def _too_large(self) -> int:
+        """Bytes beyond the size that may be kept."""
         if self._options.size is None:
-            return False
-        evidence = self._evidence.size().bytes if self._evidence else 0
-        return sum(journal.size for journal in list(self._journals.values())) + evidence > self._options.size
+            return 0
+        evidence = self._evidence.known_size().bytes if self._evidence else 0
+        return sum(journal.size for journal in list(self._journals.values())) + evidence - self._options.size
 
-    def _too_full(self) -> bool:
+    def _too_full(self) -> int:
+        """Bytes that lack to those that must stay free."""
         journal = next(iter(list(self._journals.values())), None)
         if self._options.free is None or journal is None:
-            return False
+            return 0
         try:
-            return shutil.disk_usage(journal.folder).free < self._options.free
+            return self._options.free - shutil.disk_usage(journal.folder).free
         except FileNotFoundError:
-            return False  # the folder could not be made yet, so there is nothing to delete
+            return 0  # the folder could not be made yet, so there is nothing to delete
 
     def _run(self) -> None:
         told = ""
@@ -178,14 +209,16 @@ class Retention:
             self._stop.wait(_EVERY_S)
 
 
-def _named(folder: Path) -> Iterator[str]:
-    """Digests of the pictures that the journals of a folder name, also those of cameras removed since."""
-    for path in folder.glob("*.jsonl"):
-        try:
-            with path.open("rb") as lines:
-                for line in lines:
-                    yield from references(line)
-        except FileNotFoundError:
-            # Renamed or deleted meanwhile; what is not counted here must not be swept.
-            yield from _named(folder)
-            return
+def _named(folders: set[Path]) -> Named:
+    """The pictures that the journals of folders name, also those of cameras removed since."""
+    while True:
+        paths = _journals_in(folders)
+        with suppress(FileNotFoundError):
+            named = Named(paths)
+            if paths == _journals_in(folders):
+                return named
+        # A file was renamed or deleted meanwhile; what is not counted here must not be swept.
+
+
+def _journals_in(folders: set[Path]) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.glob("*.jsonl"))

@@ -1,5 +1,6 @@
 """Evidence: the pictures that show what a record tells, stored by the SHA-256 of their bytes."""
 
-from pipeline.evidence.store import EvidenceStore, Swept, evidence_fault, references
+from pipeline.evidence.named import Named, named_in, references
+from pipeline.evidence.store import EvidenceStore, Swept, evidence_fault
 
-__all__ = ["EvidenceStore", "Swept", "evidence_fault", "references"]
+__all__ = ["EvidenceStore", "Named", "Swept", "evidence_fault", "named_in", "references"]

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ UNSETTLED_S = 3600.0
 
 _TAG = "sha256:"
 _NAME = re.compile(r"[0-9a-f]{64}\.(?:jpg|webp)")
-_REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
 _UNFINISHED = ".part"
 _REMEMBERED = 10_000
 
@@ -47,6 +46,7 @@ class EvidenceStore:
         self.folder = folder
         self._fsync = fsync
         self._lock = Lock()  # between finding a picture there and sweeping it away
+        self._known: Swept | None = None
         self._put: dict[str, float] = {}  # when, by the monotonic clock: the wall clock may step by an hour
 
     def put(self, content: bytes, suffix: str) -> str:
@@ -70,6 +70,8 @@ class EvidenceStore:
             self._remember(digest)
             if not (path.is_file() and path.stat().st_size == len(content)):
                 self._write(path, content)
+                if self._known:
+                    self._known = Swept(self._known.files + 1, self._known.bytes + len(content))
         return _TAG + digest
 
     def _remember(self, digest: str) -> None:
@@ -101,18 +103,25 @@ class EvidenceStore:
         """The file of a picture as a record names it, or None where there is none."""
         return _find(self.folder, reference)
 
-    def sweep(self, kept: Container[str], *, unsettled_s: float = UNSETTLED_S) -> Swept:
+    def sweep(
+        self,
+        kept: Container[str],
+        *,
+        among: Iterable[str] | None = None,
+        unsettled_s: float = UNSETTLED_S,
+    ) -> Swept:
         """Remove the pictures that no record names any more, and what a crash left unfinished.
 
         Args:
             kept: digests (64 hexadecimal digits) that records name, see `references`.
+            among: the digests that may be removed; None looks through the whole folder.
             unsettled_s: what was put within so long stays in any case.
 
         Raises:
             OSError: the folder cannot be read or written.
         """
         files, size, since = 0, 0, time.monotonic() - unsettled_s
-        for path in self._files():
+        for path in self._files() if among is None else filter(None, map(self.find, among)):
             digest, part = path.name[:64], path.name.endswith(_UNFINISHED)
             if digest in kept and not part:
                 continue
@@ -125,7 +134,17 @@ class EvidenceStore:
             files, size = files + 1, size + length
         with self._lock:
             self._put = {digest: moment for digest, moment in self._put.items() if moment > since}
+            if self._known:
+                self._known = Swept(self._known.files - files, self._known.bytes - size)
         return Swept(files, size)
+
+    def known_size(self) -> Swept:
+        """As `size`, but the folder is only looked through the first time: it may hold millions."""
+        if self._known is None:
+            counted = self.size()  # what is put meanwhile may be missing
+            with self._lock:
+                self._known = counted
+        return self._known
 
     def size(self) -> Swept:
         """How many pictures there are, and their bytes."""
@@ -160,14 +179,6 @@ def evidence_fault(folder: Path | None, reference: str) -> str:
     except OSError as error:
         return f"{path} cannot be read: {error.strerror or error}"
     return "" if _TAG + digest == reference else f"{path} was changed: its bytes are sha256:{digest}"
-
-
-def references(line: bytes) -> Iterator[str]:
-    """The digests of the pictures that a record's line names; without parsing it.
-
-    Nothing else in a record is written as ``"sha256:..."``, and inside a text the quotes are escaped.
-    """
-    return (match.group(1).decode() for match in _REFERENCE.finditer(line))
 
 
 def _find(folder: Path, reference: str) -> Path | None:

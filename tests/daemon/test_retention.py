@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from narrations import narration
 
+from daemon import retention as module
 from daemon.retention import Retention, RetentionOptions
 from daemon.sizes import format_size, parse_size
-from pipeline.evidence import EvidenceStore
+from pipeline.evidence import EvidenceStore, Named
 from pipeline.journal import Journal, SegmentLimits, verify
 from pipeline.record import Evidence
 
@@ -55,8 +56,8 @@ class Everything:
 class Impatient(EvidenceStore):
     """Sweeps what was put just now; else a picture stays for an hour."""
 
-    def sweep(self, kept, *, unsettled_s=0.0):
-        return super().sweep(kept, unsettled_s=unsettled_s)
+    def sweep(self, kept, *, among=None, unsettled_s=0.0):
+        return super().sweep(kept, among=among, unsettled_s=unsettled_s)
 
 
 def publish(journal):
@@ -124,6 +125,62 @@ def test_where_the_disk_fills_up_all_but_the_current_segments_may_go(cameras, st
     assert [days(journal) for journal in cameras.values()] == [[4], [4]]
     assert looking.segments["lot", "free"] == 3
     assert store.size().files == 4
+
+
+def test_a_picture_stays_as_long_as_any_record_names_it(cameras, store, tmp_path):
+    """What was seen on the first day of the yard is also on the last of the lot, and on its second."""
+    before = store.size()
+    shared = store.put(b"as ever", "webp")
+    alone = store.put(b"only then", "webp")
+    journal = Journal(tmp_path / "journal", "gate", fsync=False, limits=SegmentLimits(daily=True))
+    cameras["gate"] = journal
+    for day, pictures in enumerate([(shared, alone), (shared, shared), (None, None)]):
+        journal.append(narration(day * DAY, "gate"), evidence=Evidence(before=pictures[0], after=pictures[1]))
+    for age, segment in enumerate(reversed(journal.closed()), 1):
+        os.utime(segment.path, (time.time() - 10 * age * DAY,) * 2)
+    publish(journal)
+    looking = retention({"gate": journal}, store, age_s=15 * DAY)
+    for _ in range(2):
+        looking.look()
+        assert days(journal) == [2, 3]
+        assert store.find(alone) is None
+        assert store.find(shared)
+    assert looking.pictures == 1
+    assert looking._evidence.known_size() == looking._evidence.size()
+    looking._options = RetentionOptions(age_s=5 * DAY)
+    looking.look()  # this time only the pictures of the deleted segment are looked at
+    assert days(journal) == [3]
+    assert store.find(shared) is None
+    assert store.size() == before == looking._evidence.known_size()
+
+
+def test_many_segments_cost_one_reading_of_the_journals(cameras, store, monkeypatch):
+    readings = []
+    monkeypatch.setattr(module, "Named", lambda paths: readings.append(len(paths)) or Named(paths))
+    for journal in cameras.values():
+        publish(journal)
+    looking = retention(cameras, store, free=10**18)
+    looking.look()
+    assert looking.segments.total() == 6
+    assert readings == [2]
+    looking.look()
+    assert readings == [2]
+
+
+@pytest.mark.logs_errors
+def test_pictures_wait_while_lines_are_held(cameras, store, tmp_path):
+    """A line that is only in memory may name them; and segments do not go in their stead."""
+    for journal in cameras.values():
+        publish(journal)
+    cameras["lot"]._held.append(b"{}")  # as on a disk that takes nothing
+    size = sum(journal.size for journal in cameras.values()) + store.size().bytes
+    looking = retention(cameras, store, size=size - 1)
+    looking.look()
+    assert looking.segments.total() == 1
+    assert looking.pictures == 0
+    cameras["lot"]._held.clear()
+    looking.look()
+    assert looking.pictures > 0
 
 
 def test_without_limits_nothing_goes(cameras, store):

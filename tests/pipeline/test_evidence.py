@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.evidence import EvidenceStore, evidence_fault, references
+from pipeline.evidence import EvidenceStore, Named, evidence_fault, named_in, references
 
 
 @pytest.fixture
@@ -91,3 +91,20 @@ def test_what_an_earlier_run_left_is_swept_whatever_its_time(store: EvidenceStor
 def test_references_are_found_without_parsing() -> None:
     line = b'{"evidence":{"after":"sha256:%s"},"text":"\\"sha256:%s\\""}' % (b"1" * 64, b"2" * 64)
     assert list(references(line)) == ["1" * 64]
+
+
+def test_pictures_named_in_files_larger_than_a_block(tmp_path: Path) -> None:
+    digests = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(9000)]
+    lines = [b'{"evidence":{"after":"sha256:%b"}}\n' % digest.encode() for digest in digests[:8000]]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines[:7000]))
+    (tmp_path / "b.jsonl").write_bytes(b"".join(lines[7000:])[:-1])  # a last line without its end counts too
+    assert list(named_in(tmp_path / "a.jsonl")) == digests[:7000]
+    named = Named(tmp_path.iterdir())
+    assert [digest in named for digest in digests] == [True] * 8000 + [False] * 1000
+    assert 5 not in named
+    spoken = b'{"text":"say \\"sha256:nothing\\" or \\"sha256:12\\""}\n' + lines[0]
+    (tmp_path / "d.jsonl").write_bytes(spoken)
+    assert digests[0] in Named([tmp_path / "d.jsonl"])
+    assert digests[0] not in Named([])
+    (tmp_path / "c.jsonl").write_bytes(b'"sha256:' + b"f" * 64 + b'"' + b" " * 600_000 + lines[0])
+    assert list(named_in(tmp_path / "c.jsonl")) == ["f" * 64, digests[0]]
