@@ -86,16 +86,27 @@ class Attending(Recurrent):
         return hidden, cell
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Recurrent`: the hidden state and both contexts, ``(N, hidden + 2 * features)``."""
-        keys, values, log_weights = state.pictures
+        """See `Recurrent`: the hidden state and both contexts, ``(N, hidden + 2 * features)``.
+
+        Pictures may come in parts of so many rows each, one after the other, with different M.
+        """
         hidden, cell = state.memory
-        matched = torch.tanh(keys + self.query(hidden)[:, None, None, :])
-        # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
-        weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
-        context = (weights.unsqueeze(2) @ values).flatten(1)
+        queries, parts, first = self.query(hidden), [], 0
+        for part in range(0, len(state.pictures), 3):
+            keys, values, log_weights = state.pictures[part : part + 3]
+            parts.append(self._context(queries[first : first + len(keys)], keys, values, log_weights))
+            first += len(keys)
+        context = parts[0] if len(parts) == 1 else torch.cat(parts)
         words = self.dropout(self.embed_word(tokens))
         hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
         return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
+
+    def _context(self, queries: Tensor, keys: Tensor, values: Tensor, log_weights: Tensor) -> Tensor:
+        """What each row sees, both images' contexts, ``(N, 2 * features)``."""
+        matched = torch.tanh(keys + queries[:, None, None, :])
+        # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
+        weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
+        return (weights.unsqueeze(2) @ values).flatten(1)
 
 
 def cell_coordinates() -> Tensor:

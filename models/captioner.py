@@ -82,6 +82,8 @@ class DescribeOptions:
         colours: whether such a captioner says a colour where it is sure of it.
         depth: whether it says near and far ("in the foreground on the left") in place of bottom and top:
             true of cameras that look ahead, not of those that look down.
+        no_change: whether a sentence that says that nothing changed is kept, for scoring its words; otherwise
+            it is silence.
     """
 
     sentences: int | None = None
@@ -93,6 +95,7 @@ class DescribeOptions:
     zones: tuple[Zone, ...] = ()
     colours: bool = True
     depth: bool = False
+    no_change: bool = False
 
 
 FEATURES = 4
@@ -297,7 +300,7 @@ class _Story:
 
     def add(self, sentence: Sentence, options: DescribeOptions) -> None:
         """Take a sentence, if it is to be told."""
-        if sentence.type == "none" or not sentence.text:
+        if not sentence.text or (sentence.type == "none" and not options.no_change):
             return
         if options.sentences is None and (
             len(self.sentences) >= options.max_sentences

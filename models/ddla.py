@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -43,6 +44,9 @@ from models.vocabulary import PAD, Vocabulary
 
 MASK_FLOOR = 1e-4
 """Cells with less of the cluster than this are not attended to."""
+
+_WORTH_IT = 0.2
+"""Of the cells of a batch, so many must be saved for its rows to attend in two parts."""
 
 
 def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
@@ -181,8 +185,11 @@ class DDLA(Attending):
         state = self.encode(pairs)
         told = sentences[:, :, 0] != PAD
         row, t = told[state.pair].nonzero(as_tuple=True)
+        order = state.pictures[2][row].isfinite().sum(dim=1).argsort()
+        row, t = row[order], t[order]
         b, k = state.pair[row], state.cluster[row]
-        log_p = self.forced(state.select(row), sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
+        rows = _in_two_widths(state.select(row))
+        log_p = self.forced(rows, sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
         likelihood = log_p.new_zeros(*told.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
         return state.log_prior, likelihood
 
@@ -211,6 +218,26 @@ class DDLA(Attending):
         counted = pairs.valid.any(dim=1).to(sentences.device)
         tokens = int((sentences[counted] != PAD).sum())
         return math.exp(-float(log_p.sum()) / tokens) if tokens else math.nan
+
+
+def _in_two_widths(state: State) -> State:
+    """Rows by rising number of cells, with the narrow ones attending by themselves, see `Attending.advance`.
+
+    Otherwise the few large clusters of a batch would widen all, which is most of the time of training.
+    """
+    keys, values, log_weights = state.pictures
+    if not len(state):
+        return state
+    counts = log_weights.isfinite().sum(dim=1)
+    most = int(counts[-1])
+    saved = (torch.arange(1, len(counts) + 1, device=counts.device) * (most - counts)).tolist()
+    first = saved.index(max(saved)) + 1
+    if max(saved) < _WORTH_IT * len(counts) * most:
+        return state
+    width = int(counts[first - 1])
+    narrow = (keys[:first, :, :width], values[:first, :, :width], log_weights[:first, :width])
+    wide = (keys[first:], values[first:], log_weights[first:])
+    return replace(state, pictures=tuple(part.contiguous() for part in (*narrow, *wide)))
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:

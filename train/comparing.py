@@ -30,7 +30,7 @@ from train.loop import TrainError, state_path
 from train.runs import QUIET, Telling, plain_changes, train_on_splits
 from train.suites import Row, SizeName, Suite, merged
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

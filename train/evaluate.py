@@ -21,7 +21,10 @@ from train.samples import Box, Sample
 from train.scores import TextScores, length_ratio, text_scores, trivial_rows
 
 SILENCE = "there are no differences"
-"""The text of a captioner that says nothing about a pair, where text is scored."""
+"""The text of a captioner that says nothing about a pair, where text is scored.
+
+One that says in its own words that nothing changed is scored by these words, as the papers do.
+"""
 
 _AT_ONCE = 32
 
@@ -165,7 +168,11 @@ def perplexity(captioner: Captioner, split: Split) -> float:
 
 def _given(options: DescribeOptions, number: int) -> DescribeOptions:
     return DescribeOptions(
-        sentences=number, max_sentences=number, beam_size=options.beam_size, max_words=options.max_words
+        sentences=number,
+        max_sentences=number,
+        beam_size=options.beam_size,
+        max_words=options.max_words,
+        no_change=True,
     )
 
 
