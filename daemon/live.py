@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -139,7 +140,7 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         finally:
             ended = shutdown(daemon)
         code = 3 if daemon.cameras.failed else 0
-    if not ended:
+    if not ended or threading.active_count() > 1:  # a reader may still wait for a camera that says nothing
         _leave(code)
     return code
 
