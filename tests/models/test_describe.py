@@ -105,6 +105,7 @@ def test_nothing_changed_is_not_told(told: Callable[..., list[str]]) -> None:
     lines = [(NOTHING, 0.6, 0.9), (CAR, 0.4, 0.9)]
     assert told(lines) == ["A red car has appeared."]
     assert told(lines, sentences=1) == []
+    assert told(lines, sentences=1, no_change=True) == ["Nothing has changed."], "but its words are scored"
 
 
 def test_the_same_change_is_told_once(told: Callable[..., list[str]]) -> None:

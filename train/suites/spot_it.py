@@ -15,12 +15,12 @@ _SMALL: dict[str, Any] = {
     "arguments": {"features": 96, "hidden": 96, "finest": False},
     "min_count": 1,
     "training": {
-        "epochs": 6,
+        "epochs": 3,
         "batch": 16,
         "by_pair": True,
-        "learning_rate": 1e-3,
-        "decay": 0.75,
-        "patience": 6,
+        "learning_rate": 3e-3,
+        "warmup": 40,
+        "patience": 3,
     },
 }
 
