@@ -21,11 +21,13 @@ class Allocated(NamedTuple):
     """What the C library's allocator holds, in bytes.
 
     Attributes:
-        used: given out, and not freed.
+        used: given out of its heaps, and not freed.
+        mapped: given out as blocks of their own, as large ones may be.
         free: freed, but kept from the system.
     """
 
     used: int
+    mapped: int
     free: int
 
 
@@ -87,7 +89,7 @@ def allocated() -> Allocated | None:
         return None
     mallinfo2.restype = _Mallinfo2
     now = mallinfo2()
-    return Allocated(now.uordblks + now.hblkhd, now.fordblks)
+    return Allocated(now.uordblks, now.hblkhd, now.fordblks)
 
 
 @cache

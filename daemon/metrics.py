@@ -92,8 +92,8 @@ def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
     yield hanging
     if (now := allocated()) is not None:
         memory = GaugeMetricFamily("narrated_allocated_bytes", "The allocator's memory.", labels=["kind"])
-        memory.add_metric(["used"], now.used)
-        memory.add_metric(["free"], now.free)
+        for kind, count in now._asdict().items():
+            memory.add_metric([kind], count)
         yield memory
     read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
     for outcome, count in reloads.copy().items():

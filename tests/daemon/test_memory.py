@@ -68,11 +68,11 @@ def test_what_is_free_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     trimming = Trimming()
     before = allocated()
     assert before is not None
-    blocks = [bytes(100_000) for _ in range(600)]
+    blocks = [b"%d" % number * 33_000 for number in range(100, 700)]
     between = blocks[::2]  # small enough for the heap, and between them what stays
     full = allocated()
     assert full is not None
-    assert full.used - before.used > 55e6
+    assert full.used + full.mapped - before.used - before.mapped > 55e6
     del blocks
     gc.collect()
     holes, resident = allocated(), _resident_bytes()
@@ -81,7 +81,7 @@ def test_what_is_free_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     trimming.turn()
     assert resident - _resident_bytes() > 20e6
     assert len(between) == 300
-    assert np.sum([len(block) for block in between]) == 30e6
+    assert np.sum([len(block) for block in between]) > 29e6
 
 
 def _resident_bytes() -> int:
