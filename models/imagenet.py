@@ -3,7 +3,8 @@
 Perception learns its classes from the footage at hand; what that lacks it takes for the likest thing it
 knows, "a person has appeared" of a bottle. The frozen encoder was taught 1,000 classes before: its own
 classifier, asked in every cell of a crop and averaged over the cluster's mask, names these objects. Where
-perception does not know the object, its boxes are parts of it: those that touch are one.
+perception does not know the object, its boxes are parts of it: those that touch, or lie in one another, are
+one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.perception import OBJECTS
-from models.things import Things
+from models.things import Things, merged
 
 CLASSES = {"bottle": (440, 680, 720, 737, 898, 907)}
 """Numbers in ILSVRC 2012 by our name: beer bottle, nipple (of a baby's bottle), pill, pop, water and wine
@@ -77,7 +78,7 @@ def recognised(things: Things, known: Tensor) -> Things:
     given = torch.zeros_like(things.label).scatter_(1, name[:, None], 1.0)
     mixed = share[:, None] * given + (1 - share[:, None]) * things.label
     label = torch.where(other[:, None], mixed, things.label)
-    return _whole(replace(things, label=label), other.tolist())
+    return merged(_whole(replace(things, label=label), other.tolist()))
 
 
 def _whole(things: Things, parts: list[bool]) -> Things:

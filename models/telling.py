@@ -30,8 +30,9 @@ CLEARLY = 1.5
 SAME_PLACE = 0.5
 """Two boxes of one object that overlap so much (intersection over union) are the same place."""
 SLIGHTLY = 0.5
-"""How sure it is that an object has moved which still stands at the same place, as a share of how sure it is
-that something changed there: a shake, leaves and shadows move edges as well."""
+"""How sure it is that an object has moved which still stands at the same place, or which is of no known
+class, as a share of how sure it is that something changed there: a shake, leaves and shadows move edges as
+well, and what cannot be named cannot be known again."""
 
 Box = tuple[float, float, float, float]
 
@@ -130,7 +131,8 @@ def tales(
     stays = shared >= SAME_PLACE * union
     for i, j in links:
         name, sure = named((before.label[i] + after.label[j]) / 2)
-        score = max(float(before.score[i]), float(after.score[j])) * (SLIGHTLY if stays[i, j] else 1.0)
+        doubtful = bool(stays[i, j]) or name == "object"
+        score = max(float(before.score[i]), float(after.score[j])) * (SLIGHTLY if doubtful else 1.0)
         n = int(after.cluster[j] if after.score[j] >= before.score[i] else before.cluster[i])
         sides = _box(before, i), _box(after, j)
         told.append(Tale(int(before.pair[i]), clusters[n], "moved", name, 1, *sides, score, sure))

@@ -83,7 +83,7 @@ def find_things(seen: Seen, colours: Tensor, pair: Tensor, windows: Tensor, mask
     label = seen.label.permute(0, 2, 3, 1)[n, row, column].softmax(1)
     feature, colour = pool(box, seen.feature[n], colours[n], windows[n], masks[n])
     things = Things(pair[n], n, box, p[n, row, column], label, feature, colour)
-    return _merged(things.select((box[:, 2:] > 0).all(1).nonzero()[:, 0]))
+    return merged(things.select((box[:, 2:] > 0).all(1).nonzero()[:, 0]))
 
 
 def pool(
@@ -115,7 +115,7 @@ def pool(
     return torch.einsum("tfhw,thw->tf", feature, weight), torch.cat([mean, deviation], dim=1)
 
 
-def _merged(things: Things) -> Things:
+def merged(things: Things) -> Things:
     """Each pair's things by falling score, without those that a surer one of the same place tells."""
     order = sorted(range(len(things)), key=lambda t: (int(things.pair[t]), -float(things.score[t])))
     shared, least, union = overlaps(things.box, things.box)

@@ -24,7 +24,7 @@ _RECALL = 3.0
 sentences about them are one of ten on the benchmark), so that equal weights would keep silent too often."""
 _ALARMED = 0.25
 """Largest share of composed pairs without a change that may be told of: their screens, shadows and leaves are
-far stronger than what cameras show (one in four of them is one in twenty of the benchmark's negatives)."""
+far stronger than what cameras show (one in four of them is one in thirty of the benchmark's negatives)."""
 
 
 @dataclass(frozen=True, slots=True)
