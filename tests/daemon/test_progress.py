@@ -1,4 +1,4 @@
-"""Progress bars: on stderr, and only where that is a terminal."""
+"""The bar of `narrated verify`: on stderr, and only where that is a terminal (for replay see test_replay)."""
 
 from __future__ import annotations
 
@@ -39,17 +39,10 @@ def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), shown.decode()
 
 
-def test_replay_and_verify_show_how_far_they_are(
+def test_verify_shows_how_far_it_is(
     clip: Path, checkpoint: Path, tmp_path: Path, narrated: Callable[..., Any]
 ) -> None:
-    replay = ("replay", clip, "--out", tmp_path / "out", "--captioner-file", checkpoint)
-    code, out, shown = on_a_terminal(*replay)
-    assert code == 0, shown
-    assert "told" in shown
-    assert "━" in shown
-    assert "━" not in out
-    assert out.count("\n") == 2
-
+    assert narrated("replay", clip, "--out", tmp_path / "out", "--captioner-file", checkpoint).code == 0
     code, out, shown = on_a_terminal("verify", tmp_path / "out" / "narrations.jsonl")
     assert code == 0, shown
     assert "checking" in shown
