@@ -25,7 +25,7 @@ from train.batches import Split, load_split
 from train.compare_results import Result, read_result, write_result
 from train.config import TrainConfig, build_captioner, build_encoder, checked_config
 from train.cost import Meter
-from train.evaluate import evaluate, multi_texts, single_sentences
+from train.evaluate import evaluate, multi_texts, silence_of, single_sentences
 from train.loop import TrainError, state_path
 from train.runs import QUIET, Telling, plain_changes, train_on_splits
 from train.suites import Row, SizeName, Suite, merged
@@ -234,15 +234,16 @@ def _result(
     except TrainError as error:
         raise TrainError(f"{row.label}, seed {seed}: {error} (its files are in {folder})") from error
     curves = tuple(point.plain() for point in trained.curves)
-    scores = evaluate(captioner, splits.measured, splits.training.sentences)
+    silence = silence_of(splits.training.sentences)
+    scores = evaluate(captioner, splits.measured, splits.training.sentences, silence=silence)
     result = Result(
         mark=mark,
         row=row.key,
         label=row.label,
         seed=seed,
         evaluation=scores.plain(),
-        single=tuple(single_sentences(captioner, splits.measured)),
-        multi=tuple(multi_texts(captioner, splits.measured)),
+        single=tuple(single_sentences(captioner, splits.measured, silence=silence)),
+        multi=tuple(multi_texts(captioner, splits.measured, silence=silence)),
         curves=curves,
         pretraining=_pretraining_curves(checkpoint),
         best_epoch=trained.best_epoch,

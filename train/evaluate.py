@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.nearest import Nearest
-from models.vocabulary import PAD
+from models.vocabulary import PAD, tokenize
+from models.wording import read
 from train.batches import Split, by_pair, tells_stories
 from train.metrics.claims import Truth, truth
 from train.metrics.groups import group_scores, sample_groups
@@ -101,6 +103,7 @@ def evaluate(
     split: Split,
     training: Sequence[Sequence[str]] = (),
     options: DescribeOptions | None = None,
+    silence: str = SILENCE,
 ) -> Evaluation:
     """Measure a captioner on a split.
 
@@ -109,11 +112,12 @@ def evaluate(
         split: at least one pair.
         training: sentences of the training pairs, for the trivial rows.
         options: how words are sought, and how many sentences are told when the number is its own choice.
+        silence: what a captioner that says nothing about a pair is scored as, see `silence_of`.
     """
     options = options or DescribeOptions()
-    single = single_sentences(captioner, split, options)
+    single = single_sentences(captioner, split, options, silence)
     told = described(captioner, split, lambda _: options)
-    multi = multi_texts(captioner, split, options)
+    multi = multi_texts(captioner, split, options, silence)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     measured = perplexity(captioner, split)
     return Evaluation(
@@ -130,18 +134,32 @@ def evaluate(
     )
 
 
-def single_sentences(captioner: Captioner, split: Split, options: DescribeOptions | None = None) -> list[str]:
-    """The one sentence about each pair: argmax of the prior; `SILENCE` where nothing is said."""
+def silence_of(training: Sequence[Sequence[str]]) -> str:
+    """How the training captions most often say that nothing changed; `SILENCE` where none does.
+
+    A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
+    annotator uses, while others have learnt theirs.
+    """
+    said = Counter(" ".join(tokenize(s)) for told in training for s in told if read(s).type == "none")
+    return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
+
+
+def single_sentences(
+    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+) -> list[str]:
+    """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
     one = _given(options or DescribeOptions(), 1)
     told = described(captioner, split, lambda _: one)
-    return [sentences[0].text if sentences else SILENCE for sentences in told]
+    return [sentences[0].text if sentences else silence for sentences in told]
 
 
-def multi_texts(captioner: Captioner, split: Split, options: DescribeOptions | None = None) -> list[str]:
-    """All sentences about each pair in one text, T of them; `SILENCE` where nothing is said."""
+def multi_texts(
+    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+) -> list[str]:
+    """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
     chosen = options or DescribeOptions()
     given = described(captioner, split, lambda sample: _given(chosen, len(sample.sentences)))
-    return [" ".join(s.text for s in sentences) or SILENCE for sentences in given]
+    return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
 def perplexity(captioner: Captioner, split: Split) -> float:

@@ -14,7 +14,7 @@ from models.encoder import Encoder
 from models.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.batches import Split, load_split
-from train.evaluate import SILENCE, evaluate, perplexity, single_sentences
+from train.evaluate import SILENCE, evaluate, perplexity, silence_of, single_sentences
 
 
 class Oracle:
@@ -101,6 +101,9 @@ def test_silence_is_scored_as_the_sentence_it_stands_for(split: Split) -> None:
     silent = Oracle(split, lambda _: [])
     assert single_sentences(silent, split) == [SILENCE] * 6
     assert evaluate(silent, split).truth.pairs == 0
+    said = [["nothing has changed", "a car is gone"], ["no change"], ["Nothing has changed"], ["a red car"]]
+    assert single_sentences(silent, split, silence=silence_of(said)) == ["nothing has changed"] * 6
+    assert silence_of([["a car is gone"]]) == SILENCE
 
 
 def test_alignment_is_judged_where_there_is_a_choice(split: Split) -> None:
