@@ -106,7 +106,8 @@ class Attending(Recurrent):
         matched = torch.tanh(keys + queries[:, None, None, :])
         # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
         weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
-        return (weights.unsqueeze(2) @ values).flatten(1)
+        seen: Tensor = weights.unsqueeze(2) @ values
+        return seen.flatten(1)
 
 
 def cell_coordinates() -> Tensor:

@@ -83,6 +83,9 @@ SUITE = Suite(
     ),
     claims=(
         Claim("DDLA above CAPT-MASKED", "ddla", "capt-masked"),
+        Claim(
+            "... on pairs with a change, as the paper's are", "ddla", "capt-masked", "groups.changed.cider"
+        ),
         Claim("CAPT-MASKED above CAPT", "capt-masked", "capt"),
         Claim("DDLA above CAPT", "ddla", "capt"),
         Claim("learned prior above uniform", "ddla", "ddla-uniform"),
