@@ -20,6 +20,9 @@ Where the paper is silent, and departures:
   of words are sinusoids, those of cells are learned, from sinusoids of row and column on.
 * The judge reads both [IMG] vectors after the cross-modal layers: two layers, one answer. It does not silence
   the words, which may themselves say that nothing changed; see `distractors`.
+* `comparing` lets the pair layers begin where a long training brings them: each cell attends to the same
+  cell of the other image, by a bias learned per head, and what it finds there is subtracted. From random
+  weights some thousand steps are spent on finding that cell (benchmarks/papers/idc-pcl.md).
 * After the last layer stands a layer norm, as pre-norm needs. Words are predicted by a linear layer of their
   own.
 """
@@ -46,6 +49,10 @@ CELLS = SIDE * SIDE
 IMAGE = CELLS + 1
 """Vectors of an image: [IMG] and its cells."""
 
+_KIND, _SAME_CELL, _SUBTRACTED = 0.3, 7.0, 1.2
+"""A pair layer that compares at first: standard deviation of the type embeddings (without them a cell where
+nothing changed becomes noise), the bias of the same cell (e^7 against 99 others), how much is subtracted."""
+
 _ROOM = 24
 """Words that a state has room for, before it grows."""
 
@@ -68,6 +75,7 @@ class IDCPCL(Captioner):
         single_layers: int = 1,
         pair_layers: int = 1,
         difference_encoder: bool = True,
+        comparing: bool = False,
         judge: bool = True,
         share: float = 1.0,
         dropout: float = 0.2,
@@ -85,6 +93,8 @@ class IDCPCL(Captioner):
             single_layers: of the single-image encoder.
             pair_layers: of the pair encoder.
             difference_encoder: whether there are these two; False is a row of the ablation.
+            comparing: whether the pair layers, if any, begin by comparing cells, see the head of this file;
+                False from random weights, as in the paper.
             judge: whether fine-tuning also learns to tell distractors; False is a row of the ablation.
             share: of the words that count in fine-tuning, above 0 and at most 1.
             dropout: everywhere.
@@ -104,6 +114,7 @@ class IDCPCL(Captioner):
             "single_layers": single_layers,
             "pair_layers": pair_layers,
             "difference_encoder": difference_encoder,
+            "comparing": comparing,
             "judge": judge,
             "share": share,
             "dropout": dropout,
@@ -119,9 +130,14 @@ class IDCPCL(Captioner):
         self.embed_cell = nn.Sequential(nn.Linear(encoder.channels, size), nn.LayerNorm(size))
         self.place = nn.Parameter(places(size))
         self.image_cls = nn.Parameter(0.02 * torch.randn(2, size))
-        self.kind = nn.Parameter(0.02 * torch.randn(3, size))
+        comparing = comparing and difference_encoder
+        self.kind = nn.Parameter((_KIND if comparing else 0.02) * torch.randn(3, size))
         self.single = stack(single_layers if difference_encoder else 0)
         self.pair = stack(pair_layers if difference_encoder else 0)
+        self.same_cell = nn.Parameter(torch.full((heads, 1, 1), _SAME_CELL)) if comparing else None
+        if comparing:
+            for layer in self.pair:
+                layer.subtract(_SUBTRACTED)
         self.cross = stack(layers)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))
@@ -155,7 +171,8 @@ class IDCPCL(Captioner):
         heads = self.image_cls.expand(len(cells), 2, self.size).unsqueeze(2)
         x = torch.cat([heads, self.embed_cell(cells)], dim=2) + self.place + self.kind[1:].unsqueeze(1)
         x = self.single(self.dropout(x).flatten(0, 1)).view(x.shape)
-        pictures: Tensor = self.pair(x.flatten(1, 2), seen(present))
+        bias = None if self.same_cell is None else self.same_cell * same_cells(x)
+        pictures: Tensor = self.pair(x.flatten(1, 2), seen(present), bias)
         return pictures
 
     def joined(
@@ -356,6 +373,12 @@ def places(size: int) -> Tensor:
     rows, columns = along.repeat_interleave(SIDE, dim=0), along.repeat(SIDE, 1)
     cells = nn.functional.pad(torch.cat([rows, columns], dim=1), (0, size - 2 * along.shape[1]))
     return torch.cat([torch.zeros(1, size), cells])
+
+
+def same_cells(like: Tensor) -> Tensor:
+    """1 where a vector meets that of the same place in the other image, float ``(100, 100)``; else 0."""
+    one = torch.eye(IMAGE, dtype=like.dtype, device=like.device)
+    return torch.block_diag(one, one).roll(IMAGE, dims=0)
 
 
 def seen(present: Tensor | None) -> Tensor | None:

@@ -51,23 +51,29 @@ class Layer(nn.Module):
         both: Tensor = self.key_value(self.norm(x))
         return both
 
-    def forward(self, x: Tensor, kept: Tensor, allowed: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, kept: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
         """One layer on.
 
         Args:
             x: float ``(N, M, size)``.
             kept: of what is attended to, see `kept`, ``(N, S, 2 * size)``.
             allowed: bool, broadcast to ``(N, M, S)``: who may attend to what, at least one each; None all.
+            bias: float, broadcast to ``(N, heads, M, S)``, added to what is attended by; None nothing.
 
         Returns:
             float ``(N, M, size)``.
         """
+        mask = None if allowed is None else allowed.unsqueeze(1)
+        if bias is not None:
+            mask = bias if mask is None else torch.where(mask, bias, -math.inf)
         keys, values = (self._split(part) for part in kept.chunk(2, dim=2))
         mixed = scaled_dot_product_attention(
             self._split(self.query(self.norm(x))),
             keys,
             values,
-            attn_mask=None if allowed is None else allowed.unsqueeze(1),
+            attn_mask=mask,
             dropout_p=self.share if self.training else 0.0,
         )
         x = x + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
@@ -82,6 +88,18 @@ class Layer(nn.Module):
             scores = scores.masked_fill(~allowed.unsqueeze(1), -math.inf)
         return scores.softmax(dim=3).mean(dim=1)
 
+    @torch.no_grad()
+    def subtract(self, scale: float) -> None:
+        """Let it begin by taking `scale` times what it attends to from what comes in.
+
+        Values start near the identity and the last layer of the attention near its negative, which trained
+        vision transformers come close to (Trockman and Kolter, "Mimetic Initialization of Self-Attention
+        Layers", ICML 2023).
+        """
+        one = torch.eye(self.out.weight.shape[0])
+        self.key_value.weight.chunk(2)[1].mul_(0.1).add_(one)
+        self.out.weight.mul_(0.1).sub_(scale * one)
+
     def _split(self, x: Tensor) -> Tensor:
         """Heads apart, ``(N, heads, M, size / heads)``."""
         return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
@@ -93,10 +111,10 @@ class Stack(nn.ModuleList):
     def __iter__(self) -> Iterator[Layer]:
         return (layer for layer in super().__iter__() if isinstance(layer, Layer))
 
-    def forward(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """Vectors ``(N, M, size)`` after all layers, each attending to all it may."""
+    def forward(self, x: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        """Vectors ``(N, M, size)`` after all layers, each attending to all it may, see `Layer`."""
         for layer in self:
-            x = layer(x, layer.kept(x), allowed)
+            x = layer(x, layer.kept(x), allowed, bias)
         return x
 
 

@@ -104,6 +104,39 @@ def test_every_row_of_the_ablation_can_be_built(
             part.distractors(make_pairs(PLACES))
 
 
+@torch.no_grad()
+def test_pair_layers_that_compare_see_at_once_where_the_pictures_differ(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    cells = build(vocabulary, encoder).cells(make_pairs([[(100, 100, 60, 60)]]))
+    cells[:, 1] = cells[:, 0]
+    cells[:, 1, 24] += 3 * torch.randn(cells.shape[3])
+
+    def contrast(**arguments: object) -> float:
+        """How far the changed cell stands out from the others, after the difference encoder."""
+        looked = build(vocabulary, encoder, dropout=0.0, pair_layers=1, **arguments).look(cells)
+        before, after = (each[0, 1:] - each[0, 1:].mean(dim=0) for each in looked.split(IMAGE, dim=1))
+        size = torch.cat([before, after], dim=1).norm(dim=1)
+        return float(size[24] / size[torch.arange(49) != 24].max())
+
+    assert contrast(comparing=True) > 1.2
+    assert contrast(comparing=True) > contrast() + 0.2
+
+
+def test_pair_layers_compare_only_what_is_there(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    captioner = build(vocabulary, encoder, dropout=0.0, comparing=True)
+    cells = captioner.cells(make_pairs([[(100, 100, 60, 60)]]))
+    other = torch.stack([cells[:, 0], torch.rand_like(cells[:, 1])], dim=1)
+    present = torch.tensor([[True, False]])
+    alone, too = captioner.look(cells, present), captioner.look(other, present)
+    torch.testing.assert_close(alone[:, :IMAGE], too[:, :IMAGE])
+    alone.sum().backward()
+    assert captioner.same_cell is not None
+    assert captioner.same_cell.grad is not None
+
+
 def test_the_judge_learns_what_a_distractor_is(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
 ) -> None:

@@ -27,7 +27,14 @@ _SMALL_TRAINING: dict[str, Any] = {
     "warmup": 150,
 }
 _SMALL: dict[str, Any] = {
-    "arguments": {"size": 64, "inner": 128, "heads": 4, "layers": 2, "dropout": 0.0},
+    "arguments": {
+        "size": 64,
+        "inner": 128,
+        "heads": 4,
+        "layers": 2,
+        "dropout": 0.0,
+        "comparing": True,  # from random weights these few steps do not find which cells to compare
+    },
     "training": {**_SMALL_TRAINING, "patience": 8},
 }
 
