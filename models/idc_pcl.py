@@ -377,8 +377,7 @@ def places(size: int) -> Tensor:
 
 def same_cells(like: Tensor) -> Tensor:
     """1 where a vector meets that of the same place in the other image, float ``(100, 100)``; else 0."""
-    one = torch.eye(IMAGE, dtype=like.dtype, device=like.device)
-    return torch.block_diag(one, one).roll(IMAGE, dims=0)
+    return torch.eye(2 * IMAGE, dtype=like.dtype, device=like.device).roll(IMAGE, dims=0)
 
 
 def seen(present: Tensor | None) -> Tensor | None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from train.compare_results import Result
     from train.compare_tables import Report
     from train.comparing import CompareOptions, Shelf
-    from train.suites import Suite
+    from train.suites import FolderName, Suite
 
 
 class SuiteName(StrEnum):
@@ -28,6 +28,8 @@ class SuiteName(StrEnum):
     CLEVR_CHANGE = "clevr-change"
     IDC_PCL = "idc-pcl"
     SPOT_IT = "spot-it"
+    SPOT_THE_DIFF_AUXILIARY = "spot-the-diff-auxiliary"
+    BIRDS_TO_WORDS = "birds-to-words"
 
 
 class Size(StrEnum):
@@ -55,6 +57,12 @@ def compare(
         Size, typer.Option(help="small: minutes on a CPU, the same architectures; full: as in the papers.")
     ] = Size.SMALL,
     row: Annotated[list[str] | None, typer.Option(help="Only this row; repeat it.")] = None,
+    single_images: Annotated[
+        Path | None, typer.Option(help="birds-to-words: folder of captioned single images (CUB).")
+    ] = None,
+    classes: Annotated[
+        Path | None, typer.Option(help="birds-to-words: folder of images with classes (NABirds).")
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="At most this many, of training and pre-training.")
     ] = None,
@@ -79,7 +87,7 @@ def compare(
     ] = False,
 ) -> None:
     """Train every system of a paper's tables alike, and write those tables: resumable, seed by seed."""
-    from train.comparing import CompareOptions, compare_rows  # noqa: PLC0415 - needed by this command only
+    from train.comparing import CompareOptions, compare_rows, rows_left_out  # noqa: PLC0415 - needed by this command only
     from train.suites import SUITES  # noqa: PLC0415
 
     paper = SUITES[suite.value]()
@@ -89,6 +97,7 @@ def compare(
         seeds=tuple(range(seeds)),
         size=size.value,
         rows=tuple(row or ()),
+        folders=_given(single_images=single_images, classes=classes),
         epochs=epochs,
         pairs=pairs,
         cache=cache,
@@ -98,6 +107,8 @@ def compare(
     command = _command(suite.value, options)
     authority = (with_meteor, spice_jars)
     report = None
+    for line in rows_left_out(paper, options):
+        _say(line)
     with training_progress(_say, epochs=False) as telling:
         for shelf, results in compare_rows(paper, options, telling=telling):
             last = len({r.seed for r in results}) == seeds
@@ -116,9 +127,18 @@ def compare(
     _say(f"{stem}.md, {stem}.json")
 
 
+def _given(**folders: Path | None) -> dict[FolderName, Path]:
+    return {cast("FolderName", name): folder for name, folder in folders.items() if folder is not None}
+
+
 def _command(suite: str, options: CompareOptions) -> str:
     """The command line for the record, without anybody's paths."""
-    given = (("--epochs", options.epochs), ("--pairs", options.pairs), ("--device", options.device))
+    given = (
+        *((f"--{name.replace('_', '-')}", folder.name) for name, folder in options.folders.items()),
+        ("--epochs", options.epochs),
+        ("--pairs", options.pairs),
+        ("--device", options.device),
+    )
     return (
         f"narrated-train compare --suite {suite} --data {options.data.name} --out {options.out.name} "
         f"--seeds {len(options.seeds)} --size {options.size}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from train.cost import Meter
 from train.evaluate import evaluate, multi_texts, silence_of, single_sentences
 from train.loop import TrainError, state_path
 from train.runs import QUIET, Telling, plain_changes, train_on_splits
-from train.suites import Row, SizeName, Suite, merged
+from train.suites import FolderName, Row, SizeName, Suite, merged
 
 FORMAT = 2
 
@@ -43,6 +43,7 @@ class CompareOptions:
         seeds: of the runs of each row.
         size: of the captioners, see `train.suites`.
         rows: keys of the rows wanted; none for all.
+        folders: of further images, for the rows that need them.
         epochs: at most this many, of training and of pre-training; None as the size has it.
         pairs: learn from this many training pairs only; None as the size has it.
         cache: folder of the features; None takes ``.features`` in `data`.
@@ -55,6 +56,7 @@ class CompareOptions:
     seeds: tuple[int, ...] = (0, 1, 2)
     size: SizeName = "small"
     rows: tuple[str, ...] = ()
+    folders: Mapping[FolderName, Path] = field(default_factory=dict)
     epochs: int | None = None
     pairs: int | None = None
     cache: Path | None = None
@@ -147,6 +149,9 @@ def row_config(row: Row, options: CompareOptions, seed: int) -> TrainConfig:
     """
     content = merged(row.content(options.size), {"training": {"seed": seed}})
     content = merged(content, {"arguments": dict.fromkeys(row.seeded, seed)})
+    if row.needs:
+        folders = {need: str(options.folders[need]) for need in row.needs}
+        content = merged(content, {"pretraining": {"objective": {"arguments": folders}}})
     if options.epochs is not None:
         content = merged(content, {"training": {"epochs": options.epochs}})
         if "pretraining" in content:
@@ -154,17 +159,34 @@ def row_config(row: Row, options: CompareOptions, seed: int) -> TrainConfig:
     return checked_config(content, f"row {row.key}")
 
 
-def chosen_rows(suite: Suite, keys: Sequence[str]) -> tuple[Row, ...]:
-    """The rows of a suite that are wanted.
+def chosen_rows(suite: Suite, options: CompareOptions) -> tuple[Row, ...]:
+    """The rows of a suite that are wanted and whose folders are given.
 
     Raises:
-        TrainError: there is no such row.
+        TrainError: there is no such row, or a wanted one lacks its folder.
     """
     known = {row.key: row for row in suite.rows}
-    for key in keys:
+    for key in options.rows:
         if key not in known:
             raise TrainError(f"suite {suite.name} has no row {key!r}; there is {', '.join(known)}")
-    return tuple(known[key] for key in keys) if keys else suite.rows
+        if lacking := _lacking(known[key], options):
+            raise TrainError(f"row {key} of suite {suite.name} needs {lacking}")
+    wanted = [known[key] for key in options.rows] or suite.rows
+    return tuple(row for row in wanted if not _lacking(row, options))
+
+
+def rows_left_out(suite: Suite, options: CompareOptions) -> list[str]:
+    """A line for each wanted row that lacks a folder."""
+    return [
+        f"{row.label} is left out: it needs {lacking}"
+        for row in suite.rows
+        if not options.rows and (lacking := _lacking(row, options))
+    ]
+
+
+def _lacking(row: Row, options: CompareOptions) -> str:
+    missing = [need for need in row.needs if need not in options.folders]
+    return " and ".join(f"--{need.replace('_', '-')} FOLDER" for need in missing)
 
 
 def compare_rows(
@@ -183,7 +205,7 @@ def compare_rows(
     Raises:
         SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
-    rows = chosen_rows(suite, options.rows)
+    rows = chosen_rows(suite, options)
     pairs = options.pairs or (suite.pairs if options.size == "small" else None)
     shelf, results = Shelf(options, pairs, telling), list[Result]()
     whole = len(rows) * len(options.seeds)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from train.compare_results import Result, interval, pair_ciders, read_result, spread
-from train.comparing import CompareOptions, compare_rows, first_pairs, row_config
+from train.comparing import CompareOptions, chosen_rows, compare_rows, first_pairs, row_config, rows_left_out
 from train.config import ConfigError, load_config
 from train.loop import TrainError, state_path
 from train.runs import Telling
@@ -33,7 +33,10 @@ SAME_AS_FILE = {
     ],
     "idc-pcl": ["fda=idc-pcl"],
     "spot-it": ["augmented=spot-it"],
+    "spot-the-diff-auxiliary": ["ddla", "duda", "duda-joint"],
+    "birds-to-words": ["both=idc-pcl-birds"],
 }
+EVERY = {"single_images": Path("cub"), "classes": Path("nabirds")}
 
 
 def toy_suite(*keys: str) -> Suite:
@@ -67,7 +70,7 @@ def results_of(suite: Suite, options: CompareOptions, telling: Telling | None = 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_row_has_a_valid_configuration(name: str, size: str) -> None:
     suite = SUITES[name]()
-    chosen = CompareOptions(Path("pairs"), Path("out"), size=size)
+    chosen = CompareOptions(Path("pairs"), Path("out"), size=size, folders=EVERY)
     for row in suite.rows:
         config = row_config(row, chosen, seed=2)
         assert config.train_options().seed == 2
@@ -89,7 +92,7 @@ def test_tables_and_claims_name_rows_that_exist(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_full_size_is_that_of_the_configuration_files(name: str) -> None:
     rows = {row.key: row for row in SUITES[name]().rows}
-    chosen = CompareOptions(Path("pairs"), Path("out"), size="full")
+    chosen = CompareOptions(Path("pairs"), Path("out"), size="full", folders=EVERY)
     for each in SAME_AS_FILE[name]:
         key, _, file = each.partition("=")
         ours = row_config(rows[key], chosen, 0).model_dump()
@@ -188,6 +191,22 @@ def test_a_damaged_state_names_its_folder(options: CompareOptions) -> None:
         results_of(suite, one)
     shutil.rmtree(folder)
     assert results_of(suite, one)[0].evaluation == result.evaluation
+
+
+def test_rows_without_their_folders_are_left_out_and_say_so() -> None:
+    suite, options = SUITES["birds-to-words"](), CompareOptions(Path("pairs"), Path("out"))
+    assert [row.key for row in chosen_rows(suite, options)] == ["pairs"]
+    assert rows_left_out(suite, options)[2] == (
+        "+ both is left out: it needs --single-images FOLDER and --classes FOLDER"
+    )
+    cub = replace(options, folders={"single_images": Path("cub")})
+    assert [row.key for row in chosen_rows(suite, cub)] == ["pairs", "single"]
+    assert len(rows_left_out(suite, cub)) == 2
+    pretraining = row_config(suite.rows[1], cub, 0).pretraining
+    assert pretraining is not None
+    assert pretraining.objective.arguments["single_images"] == "cub"
+    with pytest.raises(TrainError, match="row both of suite birds-to-words needs --classes FOLDER"):
+        chosen_rows(suite, replace(cub, rows=("both",)))
 
 
 def test_first_pairs_are_another_split(splits: tuple) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 SizeName = Literal["small", "full"]
 SIZES: tuple[SizeName, ...] = ("small", "full")
+FolderName = Literal["single_images", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Row:
         full: training configuration, see `train.config.TrainConfig`; `version` is added.
         small: what differs from it in the small size, section by section.
         seeded: arguments of the captioner that take the run's seed.
+        needs: arguments of its pre-training that take a folder, which the user gives or goes without the row.
     """
 
     key: str
@@ -33,6 +35,7 @@ class Row:
     full: Mapping[str, Any]
     small: Mapping[str, Any] = field(default_factory=dict)
     seeded: tuple[str, ...] = ()
+    needs: tuple[FolderName, ...] = ()
 
     def content(self, size: SizeName) -> dict[str, Any]:
         """The training configuration of a size, as a YAML file would hold it."""
@@ -137,5 +140,7 @@ SUITES: dict[str, Callable[[], Suite]] = {
     "clevr-change": _in("clevr_change"),
     "idc-pcl": _in("idc_pcl"),
     "spot-it": _in("spot_it"),
+    "spot-the-diff-auxiliary": _in("spot_the_diff_auxiliary"),
+    "birds-to-words": _in("birds_to_words"),
 }
 """Every suite by its name; call the value for it."""

@@ -21,7 +21,7 @@ _TRAINING: dict[str, Any] = {
 }
 _WORDS: dict[str, Any] = {"words": 48, "hidden": 96, "dropout": 0.2, "visual": 96}
 _CONVOLVED: dict[str, Any] = {**_WORDS, "convolved": 32}
-_ATTENDED: dict[str, Any] = {
+ATTENDED: dict[str, Any] = {
     **_WORDS,
     "attention": 24,
     "groups": 8,
@@ -31,7 +31,8 @@ _ATTENDED: dict[str, Any] = {
 _TIRG: dict[str, Any] = {"size": 64, "words": 48, "grid": 7, "cells": 16}
 
 
-def _row(key: str, label: str, small: dict[str, Any], **objective: Any) -> Row:
+def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> Row:
+    """A captioner of the two papers, trained jointly where arguments of the objective are given."""
     captioner = key if not objective else "duda"
     full: dict[str, Any] = {**_PLAIN, "captioner": captioner}
     less: dict[str, Any] = {"arguments": small, "training": _TRAINING}
@@ -53,20 +54,20 @@ def _columns(setting: str = "single") -> tuple[Column, ...]:
     return tuple(Column(heading, f"{setting}.{value}", 1) for heading, value in named)
 
 
-_JOINT = {"gamma": 0.2, "candidates": 8}
+JOINT = {"gamma": 0.2, "candidates": 8}
 
 SUITE = Suite(
     name="clevr-change",
     paper="Hosseinzadeh and Wang, Image Change Captioning by Learning from an Auxiliary Task, CVPR 2021",
     data="CLEVR-Change",
     rows=(
-        _row("capt-pix-diff", "Capt-Pix-Diff", _CONVOLVED),
-        _row("capt-rep-diff", "Capt-Rep-Diff", _CONVOLVED),
-        _row("capt-att", "Capt-Att", _ATTENDED),
-        _row("capt-dual-att", "Capt-Dual-Att", _ATTENDED),
-        _row("duda", "DUDA", _ATTENDED),
-        _row("duda-easy", "DUDA + auxiliary, easy candidates only", _ATTENDED, **_JOINT, hard_from=None),
-        _row("duda-joint", "DUDA + auxiliary", _ATTENDED, **_JOINT, hard_from=30),
+        row("capt-pix-diff", "Capt-Pix-Diff", _CONVOLVED),
+        row("capt-rep-diff", "Capt-Rep-Diff", _CONVOLVED),
+        row("capt-att", "Capt-Att", ATTENDED),
+        row("capt-dual-att", "Capt-Dual-Att", ATTENDED),
+        row("duda", "DUDA", ATTENDED),
+        row("duda-easy", "DUDA + auxiliary, easy candidates only", ATTENDED, **JOINT, hard_from=None),
+        row("duda-joint", "DUDA + auxiliary", ATTENDED, **JOINT, hard_from=30),
     ),
     tables=(
         PaperTable(

@@ -17,7 +17,8 @@ _SMALL: dict[str, Any] = {
 }
 
 
-def _row(key: str, label: str, captioner: str, **arguments: Any) -> Row:
+def row(key: str, label: str, captioner: str, **arguments: Any) -> Row:
+    """A captioner that learns, as the paper trains it."""
     full = {**_DECODER, "captioner": captioner, "arguments": {**_DECODER["arguments"], **arguments}}
     return Row(key, label, full, _SMALL)
 
@@ -39,12 +40,12 @@ SUITE = Suite(
     data="Spot-the-diff",
     rows=(
         _nearest("nn", "NN", "seed"),
-        _row("capt", "CAPT", "capt"),
-        _row("capt-masked", "CAPT-MASKED", "capt-masked"),
-        _row("ddla-uniform", "DDLA-UNIFORM", "ddla", prior="uniform"),
-        _row("ddla", "DDLA", "ddla"),
+        row("capt", "CAPT", "capt"),
+        row("capt-masked", "CAPT-MASKED", "capt-masked"),
+        row("ddla-uniform", "DDLA-UNIFORM", "ddla", prior="uniform"),
+        row("ddla", "DDLA", "ddla"),
         _nearest("nn-multi", "NN-MULTI"),
-        _row("capt-multi", "CAPT-MULTI", "capt-multi"),
+        row("capt-multi", "CAPT-MULTI", "capt-multi"),
     ),
     tables=(
         PaperTable(
