@@ -77,6 +77,7 @@ class IDCPCL(Captioner):
         difference_encoder: bool = True,
         comparing: bool = False,
         judge: bool = True,
+        judge_weight: float = 1.0,
         share: float = 1.0,
         dropout: float = 0.2,
         attention_dropout: float | None = None,
@@ -96,6 +97,7 @@ class IDCPCL(Captioner):
             comparing: whether the pair layers, if any, begin by comparing cells, see the head of this file;
                 False from random weights, as in the paper.
             judge: whether fine-tuning also learns to tell distractors; False is a row of the ablation.
+            judge_weight: of that beside the words; the paper adds both.
             share: of the words that count in fine-tuning, above 0 and at most 1.
             dropout: everywhere.
             attention_dropout: of attention weights; None takes `dropout`.
@@ -116,11 +118,12 @@ class IDCPCL(Captioner):
             "difference_encoder": difference_encoder,
             "comparing": comparing,
             "judge": judge,
+            "judge_weight": judge_weight,
             "share": share,
             "dropout": dropout,
             "attention_dropout": attention_dropout,
         }
-        self.size, self.share = size, share
+        self.size, self.share, self.judge_weight = size, share, judge_weight
         self.cls, self.mask = len(vocabulary), len(vocabulary) + 1
 
         def stack(number: int) -> Stack:
@@ -242,7 +245,7 @@ class IDCPCL(Captioner):
             told = (sentences[:, :, 0] != PAD).any(dim=1)
             same = ~self._changed(pairs, sentences)
             wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
-            loss = loss + (wrong * told).sum() / told.sum().clamp(min=1)
+            loss = loss + self.judge_weight * (wrong * told).sum() / told.sum().clamp(min=1)
         return loss
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:

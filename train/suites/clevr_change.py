@@ -38,7 +38,7 @@ def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> Row:
     less: dict[str, Any] = {"arguments": small, "training": _TRAINING}
     if objective:
         full = merged(full, {"training": _LONG, "objective": {"name": "joint", "arguments": objective}})
-        hard = objective["hard_from"] and _EPOCHS // 2
+        hard = objective["hard_from"] and _EPOCHS // 2 + 1  # as 30 of 60
         less["objective"] = {"arguments": {"network": _TIRG, "hard_from": hard}}
     return Row(key, label, full, less)
 

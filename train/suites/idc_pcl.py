@@ -43,15 +43,16 @@ _SMALL: dict[str, Any] = {
 def row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
     """The captioner, pre-trained with tasks, where there are any."""
     full: dict[str, Any] = {**_FULL, "arguments": arguments}
+    small = merged(_SMALL, {"arguments": {"judge_weight": 0.1}}) if arguments.get("judge", True) else _SMALL
     if not tasks:
-        return Row(key, label, full, _SMALL)
+        return Row(key, label, full, small)
     objective = {"name": "pretraining", "arguments": {"tasks": {task: TASKS[task] for task in tasks}}}
     less = {
         "objective": {"arguments": {"masked": 0.4, "temperature": 0.1}},
         "training": {**_SMALL_TRAINING, "learning_rate": 1e-3},
     }
     full["pretraining"] = {"objective": objective, "training": _PRE_TRAINING}
-    return Row(key, label, full, merged(_SMALL, {"pretraining": less}))
+    return Row(key, label, full, merged(small, {"pretraining": less}))
 
 
 def _columns() -> tuple[Column, ...]:
