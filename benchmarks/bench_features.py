@@ -1,11 +1,11 @@
 """A training epoch with the feature cache and without it, in processor time; prints a table.
 
-    narrated-train generate --out FOLDER --pairs 300
-    python benchmarks/bench_features.py FOLDER [--suite SUITE] [--row ddla] [--size small] [--pairs 96]
+    narrated-train generate --out FOLDER --pairs 120
+    python benchmarks/bench_features.py FOLDER [--suite SUITE] [--row ddla] [--size small] [--pairs 48]
 
 Without the cache every annotation of a batch has its images read, aligned, compared and encoded anew, as it
 would be in every epoch; with it they come from disk. The cached epoch includes opening and checking the
-cache. One pass before warms up.
+cache, which a run does once for all its epochs. One pass before warms up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -42,7 +41,7 @@ def epoch(captioner: Captioner, split: Split, config: TrainConfig) -> None:
         optimizer.step()
 
 
-def measured(data: Path, config: TrainConfig, pairs: int) -> tuple[float, float, int]:
+def measured(data: Path, config: TrainConfig, pairs: int | None) -> tuple[float, float, int]:
     """Seconds of a pass with and without the cache, and its annotations."""
     encoder, changes = build_encoder(config), config.change_options()
     whole = CAPTIONERS[config.captioner]().whole
@@ -50,8 +49,7 @@ def measured(data: Path, config: TrainConfig, pairs: int) -> tuple[float, float,
 
         def load() -> Split:
             cache = Path(folder) / "features"
-            split = first_pairs(load_split(data, "train", encoder, changes, cache=cache, whole=whole), pairs)
-            return replace(split, annotations=split.annotations[:pairs])
+            return first_pairs(load_split(data, "train", encoder, changes, cache=cache, whole=whole), pairs)
 
         split = load()
         vocabulary = Vocabulary.build([s for told in split.sentences for s in told], config.min_count)
@@ -73,7 +71,7 @@ def main() -> None:
     parser.add_argument("--suite", choices=list(SUITES), default="spot-the-diff")
     parser.add_argument("--row", action="append", help="by default every row that is trained")
     parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--pairs", type=int, default=96)
+    parser.add_argument("--pairs", type=int, help="by default all training pairs of the folder")
     given = parser.parse_args()
     suite = SUITES[given.suite]()
     options = CompareOptions(given.data, Path(), size=given.size)
