@@ -77,7 +77,7 @@ def test_what_is_free_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     holes, resident = allocated(), _resident_bytes()
     assert holes is not None
-    assert holes.free > before.free + 25e6
+    assert holes.free > full.free + 25e6
     trimming.turn()
     assert resident - _resident_bytes() > 20e6
     assert len(between) == 300

@@ -12,6 +12,7 @@ from models import CAPTIONERS, load_captioner, save
 from models.captioner import Box, Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoder import Encoder
 from models.grounded import Grounded
+from models.idc_pcl import IDCPCL
 from models.nearest import Nearest
 from models.vocabulary import BOS, PAD, Vocabulary
 
@@ -34,7 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "capt-dual-att": DUAL,
     "duda": DUAL | {"entropy_weight": 1e-2},
     "spot-it": {"features": 32, "hidden": 48, "dropout": 0.05, "rotation": 2.0, "attention": 8},
-    "idc-pcl": {"size": 24, "inner": 32, "heads": 2, "layers": 1, "dropout": 0.02},
+    "idc-pcl": {"size": 32, "inner": 48, "heads": 2, "layers": 1, "dropout": 0.02},
 }
 PLACES = [
     [(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)],
@@ -287,10 +288,11 @@ def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> N
     """Train it until it knows these."""
     if isinstance(captioner, Grounded):
         torch.nn.init.constant_(captioner.perception.answer.bias[:1], -2.0)
-    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.01)
+    slow = isinstance(captioner, IDCPCL)  # transformers do not stand large steps
+    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.003 if slow else 0.01)
     captioner.train()
     losses = []
-    for _ in range(150 if captioner.crop_size is None else 300):
+    for _ in range(300 if slow or captioner.crop_size is not None else 150):
         loss = captioner.loss(pairs, sentences)
         optimiser.zero_grad()
         loss.backward()
