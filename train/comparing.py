@@ -27,6 +27,7 @@ from train.config import TrainConfig, build_captioner, build_encoder, checked_co
 from train.cost import Meter
 from train.evaluate import evaluate, multi_texts, silence_of, single_sentences
 from train.loop import TrainError, state_path
+from train.objectives.expansion import LISTS
 from train.runs import QUIET, Telling, plain_changes, train_on_splits
 from train.suites import FolderName, Row, SizeName, Suite, merged
 
@@ -224,7 +225,7 @@ def _result(
     config = row_config(row, options, seed)
     encoder = shelf.encoder(config)
     captioner, splits = _captioner(config, encoder, shelf, seed)
-    mark = _mark(config, splits, encoder, options)
+    mark = _mark(row, config, splits, encoder, options)
     folder = options.out / "runs" / f"{suite.name}-{row.key}-{seed}-{mark[:10]}"
     done = read_result(folder, mark)
     if done is not None:
@@ -292,9 +293,12 @@ def _captioner(config: TrainConfig, encoder: Encoder, shelf: Shelf, seed: int) -
     return build_captioner(config, Vocabulary.build(sentences, config.min_count), encoder), splits
 
 
-def _mark(config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions) -> str:
+def _mark(row: Row, config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions) -> str:
     """Hash over what decides a result."""
     seen = [each.sha256 for each in (splits.training, splits.validation, splits.measured)]
+    for listed in (options.folders[need] / LISTS[need] for need in row.needs):
+        content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
+        seen.append(hashlib.sha256(content).hexdigest())
     decides = [FORMAT, config.model_dump(mode="json"), seen, encoder.sha256, options.half]
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 

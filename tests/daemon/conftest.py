@@ -16,6 +16,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from running_daemon import unused_port
 
 import models
 from daemon import cli
@@ -257,6 +258,4 @@ def rtsp_server() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 @pytest.fixture
 def free_port() -> int:
     """A port that was free a moment ago."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return int(unused.getsockname()[1])
+    return unused_port()

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 import redis
+from running_daemon import unused_port
 
 from daemon.embedded import EmbeddedServer
 from pipeline.journal import read_camera, verify
@@ -150,13 +150,6 @@ class Narrated:
     def close(self) -> None:
         self.end(signal.SIGKILL)
         self._client.close()
-
-
-def unused_port() -> int:
-
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return int(unused.getsockname()[1])
 
 
 @pytest.fixture

@@ -6,43 +6,16 @@ import itertools
 import json
 import signal
 import socket
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from running_daemon import page, until, unused_port
 
 from daemon.embedded import EmbeddedServer
 from pipeline.journal import read_journal
-
-
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return int(unused.getsockname()[1])
-
-
-def page(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except (urllib.error.URLError, ConnectionError):
-        return 0, ""
-
-
-def wait_until(reached: Callable[[], Any], process: Any, limit_s: float = 60) -> Any:
-    until = time.monotonic() + limit_s
-    while not (value := reached()):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < until, "not reached"
-        time.sleep(0.1)
-    return value
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
@@ -61,19 +34,19 @@ def metrics(port: int) -> dict[tuple[str, ...], float]:
 def test_pages_metrics_and_reload(
     start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
 ) -> None:
-    port, config, journals = free_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
-    away = f"rtsp://127.0.0.1:{free_port()}/s"
+    port, config, journals = unused_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
+    away = f"rtsp://127.0.0.1:{unused_port()}/s"
     http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
     process = start(
         f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
         server.url,
         more=http,
     )
-    wait_until(lambda: page(port, "/readyz")[0] == 200, process)
+    until(process, lambda: page(port, "/readyz")[0] == 200)
     code, text = page(port, "/healthz")
     assert (code, json.loads(text)["ok"]) == (200, True)
     assert {"main", "narrator", "publisher", "http"} <= set(json.loads(text)["seconds_since_progress"])
-    wait_until(lambda: metrics(port).get(("narrated_published_total",)) == 2, process)
+    until(process, lambda: metrics(port).get(("narrated_published_total",)) == 2)
     told = metrics(port)
     assert told["narrated_narrations_total", "porch"] == 2
     assert told["narrated_frames_total", "porch", "sampled", "main"] == 48
@@ -96,7 +69,7 @@ def test_pages_metrics_and_reload(
     whole = config.read_text()
     config.write_text(whole.replace("url: 'rtsp", "urk: 'rtsp"))
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: metrics(port)["narrated_reloads_total", "refused"] == 1, process)
+    until(process, lambda: metrics(port)["narrated_reloads_total", "refused"] == 1)
     assert set(json.loads(page(port, "/readyz")[1])["cameras"]) == {"porch", "gate", "shed"}
 
     # One comes, one goes, one changes; the untouched file is not read a second time.
@@ -106,7 +79,7 @@ def test_pages_metrics_and_reload(
         )
     )
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: metrics(port)["narrated_reloads_total", "taken"] == 1, process)
+    until(process, lambda: metrics(port)["narrated_reloads_total", "taken"] == 1)
     _, err = process.communicate(timeout=60)  # all footage has ended, so the daemon ends
     assert process.returncode == 0
     line = next(line for line in err.splitlines() if "urk" in line)
@@ -119,7 +92,7 @@ def test_pages_metrics_and_reload(
 def test_it_is_ready_when_the_model_is_loaded_and_every_camera_was_tried(
     start: Callable[..., Any], notify: Any
 ) -> None:
-    port = free_port()
+    port = unused_port()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
         camera = f"  yard: {{url: '{url}', rtsp: {{open_timeout: 1.5s}}, pairs: {{lower: 20, upper: 250}}}}\n"
@@ -136,7 +109,7 @@ def test_it_is_ready_when_the_model_is_loaded_and_every_camera_was_tried(
             assert code == 200 or not told
             return code == 200
 
-        wait_until(ready, process)
+        until(process, ready)
         notify.wait_for("READY=1", 5)
         assert [phase for phase, _ in itertools.groupby(phases)] == [
             "loading",
@@ -152,7 +125,7 @@ def test_it_is_ready_when_the_model_is_loaded_and_every_camera_was_tried(
 def test_a_sub_stream_is_seen_as_the_main_stream_is(
     start: Callable[..., Any], tmp_path: Path, rtsp_server: Callable[..., Any]
 ) -> None:
-    port, large, small = free_port(), free_port(), free_port()
+    port, large, small = unused_port(), unused_port(), unused_port()
     rtsp_server(large)
     server = rtsp_server(small)
     urls = f"url: 'rtsp://127.0.0.1:{large}/still', screening: 'rtsp://127.0.0.1:{small}/small'"
@@ -164,7 +137,7 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     def told(name: str, *labels: str) -> float:
         return metrics(port).get((name, "yard", *labels, "screening"), 0)
 
-    wait_until(lambda: told("narrated_frames_total", "sampled") > 2, process)
+    until(process, lambda: told("narrated_frames_total", "sampled") > 2)
     assert told("narrated_camera_state", "streaming") == 1
     assert told("narrated_frames_total", "decoded") > told("narrated_frames_total", "sampled")
     assert told("narrated_reconnections_total") == 0
@@ -172,12 +145,12 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
         assert json.loads(page(port, path)[1])["screening"] == {"yard": "streaming"}
     server.kill()
     server.wait()
-    wait_until(lambda: told("narrated_camera_state", "streaming") == 0, process)
+    until(process, lambda: told("narrated_camera_state", "streaming") == 0)
     assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
     assert json.loads(page(port, "/readyz")[1])["cameras"] == {"yard": "streaming"}
     frames = told("narrated_frames_total", "sampled")
     rtsp_server(small)
-    wait_until(lambda: told("narrated_frames_total", "sampled") > frames, process)
+    until(process, lambda: told("narrated_frames_total", "sampled") > frames)
     assert told("narrated_reconnections_total") == 1
     assert metrics(port)["narrated_reconnections_total", "yard", "main"] == 0
     process.send_signal(signal.SIGTERM)

@@ -6,14 +6,13 @@ import json
 import signal
 import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import redis
 from prometheus_client.parser import text_string_to_metric_families
+from running_daemon import page, until
 
 from daemon.embedded import EmbeddedServer
 from pipeline.journal import read_journal, verify
@@ -41,27 +40,6 @@ def hang(self, batch):
 
 Narrator.tell = hang
 """
-
-
-def page(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except (urllib.error.URLError, ConnectionError):
-        return 0, ""
-
-
-def until(process: Any, reached: Callable[[], Any], limit_s: float = 60) -> Any:
-    end = time.monotonic() + limit_s
-    while not (value := reached()):
-        assert process.poll() is None, process.communicate()[1]
-        if time.monotonic() >= end:
-            process.kill()
-            raise AssertionError(f"not within {limit_s} s: {process.communicate()[1][-4000:]}")
-        time.sleep(0.05)
-    return value
 
 
 def sampled(port: int) -> dict[str, float]:

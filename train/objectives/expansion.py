@@ -42,6 +42,9 @@ from train.samples import SampleError
 from train.shards import FeatureError
 
 _AT_ONCE = 16
+LISTS = {"single_images": "captions.json", "classes": "classes.json"}
+"""What lists a folder's images, by the argument of the pre-training that takes the folder."""
+
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -149,7 +152,7 @@ def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
         SampleError: the list is missing or broken, or there are no words in it.
         FeatureError: an image cannot be read, or the features cannot be kept.
     """
-    path = folder / "captions.json"
+    path = folder / LISTS["single_images"]
     rows = [(name, [str(s) for s in said]) for name, said in _listed(path, "captions", (list,))]
     told = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
     told = [(name, said) for name, said in told if said]
@@ -166,7 +169,7 @@ def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
         SampleError: the list is missing or broken, or there are fewer than two classes.
         FeatureError: an image cannot be read, or the features cannot be kept.
     """
-    path = folder / "classes.json"
+    path = folder / LISTS["classes"]
     rows = _listed(path, "class", (str, int))
     classes = tuple(sorted({str(c) for _, c in rows}))
     if len(classes) < 2:  # noqa: PLR2004 - a class, and another one

@@ -1,0 +1,40 @@
+"""What tests ask of a daemon that runs: its pages, and to get somewhere."""
+
+from __future__ import annotations
+
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+
+def unused_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return int(unused.getsockname()[1])
+
+
+def page(port: int, path: str) -> tuple[int, str]:
+    """Status and text of a page; status 0 where nothing answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except (urllib.error.URLError, ConnectionError):
+        return 0, ""
+
+
+def until(process: Any, reached: Callable[[], Any], limit_s: float = 60) -> Any:
+    """Wait for what is reached, and give it; what the process said where it ends or takes too long."""
+    end = time.monotonic() + limit_s
+    while not (value := reached()):
+        assert process.poll() is None, process.communicate()[1]
+        if time.monotonic() >= end:
+            process.kill()
+            raise AssertionError(f"not within {limit_s} s: {process.communicate()[1][-4000:]}")
+        time.sleep(0.05)
+    return value
