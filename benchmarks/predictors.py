@@ -1,136 +1,104 @@
-"""Who predicts in `quality.py`: baselines, `narrated describe`, and captioners with a step switched off."""
+"""Who predicts in `quality.py`: the benchmark's baselines and `narrated describe`; and on which pairs."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-
-from daemon.describe import Description, PairPaths, describe, sentence_members
-from daemon.plan import camera_plan
-from daemon.settings import CameraDefaults
-from models import load_captioner
-from pipeline.changes import ChangeOptions
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 BENCH, DATA = SHARED / "bench", SHARED / "data"
-LABELS = BENCH / "visible" / "pairs.jsonl"
-MEMBERS = ("text", "box", "confidence")
+LABELS = {"first": BENCH / "visible" / "pairs.jsonl", "further": BENCH / "visible" / "further.jsonl"}
+FOOTAGE = (DATA / "clips", DATA / "cameras" / "test")
+SEEN = frozenset(("tfl_625", "intel_bottle-detection", "intel_one-by-one-person-detection"))
+"""The benchmark's cameras on the training side; all others are for testing only."""
 
+Pair = Mapping[str, Any]
 Predictions = dict[str, list[dict[str, Any]]]
 """By a pair's id its sentences, as `score.py` takes them."""
 
-_PAPER = ChangeOptions()
 
-
-@dataclass(frozen=True)
-class Step:
-    """A step of the grounded captioner, switched off (or set otherwise) while it describes.
-
-    Attributes:
-        name: of the row.
-        attributes: of the captioner, to be set.
-        functions: of `models.grounded`, to be replaced.
-        changes: options by which changes are found, to be set.
-        options: by which is described, to be set.
-    """
-
-    name: str
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-NONE = Step("")
-NOT_ASKED = Step("the encoder's own classes not asked", attributes={"recognise": False})
-STEPS = (
-    NOT_ASKED,
-    Step("clusters not split: one thing each", attributes={"split": False}),
-    Step("nothing linked: nothing has moved", attributes={"link": False}),
-    Step("nothing told together", attributes={"group": False}),
-    Step("ghosts told", functions={"without_ghosts": lambda before, after: (before, after)}),
-    Step("words not checked against facts", functions={"agrees": lambda *_: True}),
-    Step("no confidence asked for", options={"min_confidence": 0.0}),
-    Step("light gate at .7", changes={"light_correlation": 0.7}),
-    Step("no light gate", changes={"light_correlation": None}),
-    Step(
-        "the paper's difference and clusters",
-        changes={
-            name: getattr(_PAPER, name)
-            for name in ("size", "max_shift", "delta", "eps", "min_samples", "min_area")
-        },
-    ),
-)
-
-
-def baseline(name: str, folder: Path) -> Predictions:
-    """A baseline of the benchmark; what lies in `folder` already is taken as it is."""
-    out = folder / f"{name}.jsonl"
-    if not out.exists():
-        weights = DATA / "weights" / "yolox_nano_416_coco.onnx"
-        options = ("--out", out, "--clips", DATA / "clips", "--weights", weights)
-        run_script("baselines.py", name, LABELS, *options)
-    return read_predictions(out)
-
-
-def pictures(ids: Sequence[str], folder: Path) -> dict[str, PairPaths]:
-    """The pairs as pictures in `folder`, written unless they are there."""
-    paths = {
-        i: PairPaths(i, folder / "png" / f"{i}_before.png", folder / "png" / f"{i}_after.png") for i in ids
+def parts(labels: Mapping[str, Path] = LABELS) -> dict[str, list[Pair]]:
+    """The visible pairs of cameras "unseen" and "seen" in training, and those of the "further" file alone."""
+    read = {name: _lines(path) for name, path in labels.items()}
+    every: list[Pair] = [pair for pairs in read.values() for pair in pairs]
+    return {
+        "unseen": [pair for pair in every if pair["camera"] not in SEEN],
+        "seen": [pair for pair in every if pair["camera"] in SEEN],
+        "further": list(read["further"]),
     }
-    if not all(each.before.exists() and each.after.exists() for each in paths.values()):
-        run_script("extract.py", LABELS, "--clips", DATA / "clips", "--out", folder / "png")
-    return paths
 
 
-def by_command(pairs: Sequence[PairPaths], folder: Path, *options: str) -> Predictions:
-    """What the public command `narrated describe --pairs` says."""
+def absent() -> list[str]:
+    """What of the benchmark is not there."""
+    wanted = (*LABELS.values(), *FOOTAGE, BENCH / "score.py")
+    return [str(path.relative_to(SHARED)) for path in wanted if not path.exists()]
+
+
+def pictures(pairs: Sequence[Pair], folder: Path) -> dict[str, tuple[Path, Path]]:
+    """By id the two pictures of each pair in `folder`, written unless they are there."""
+    names = {
+        p["id"]: [folder / "png" / f"{p['id']}_{side}.png" for side in ("before", "after")] for p in pairs
+    }
+    if not all(path.exists() for both in names.values() for path in both):
+        _script("extract.py", _wanted(pairs, folder), "--clips", *FOOTAGE, "--out", folder / "png")
+    return {name: (before, after) for name, (before, after) in names.items()}
+
+
+def baseline(name: str, pairs: Sequence[Pair], folder: Path) -> Predictions:
+    """What a baseline of the benchmark says; what `folder` has of these pairs is not made again."""
+    out = folder / f"{name}.jsonl"
+    ids = {pair["id"] for pair in pairs}
+    if not out.exists() or not ids <= predictions(out).keys():
+        weights = DATA / "weights" / "yolox_nano_416_coco.onnx"
+        options = ("--out", out, "--clips", *FOOTAGE, "--weights", weights)
+        _script("baselines.py", name, _wanted(pairs, folder), *options)
+    return {name: said for name, said in predictions(out).items() if name in ids}
+
+
+def by_command(pairs: Sequence[Pair], folder: Path, *options: str, gaps: bool = True) -> Predictions:
+    """What the public command `narrated describe --pairs` says.
+
+    Args:
+        pairs: of the benchmark.
+        folder: for pictures and predictions.
+        options: further ones of the command.
+        gaps: whether it is told the time between the two pictures.
+    """
     wanted, out = folder / "describe.jsonl", folder / "narrated.jsonl"
-    lines = [
-        json.dumps({"id": p.id, "before": str(p.before.resolve()), "after": str(p.after.resolve())})
-        for p in pairs
-    ]
+    seen = pictures(pairs, folder)
+    lines = [json.dumps(asked(pair, *seen[pair["id"]], gap=gaps)) for pair in pairs]
     wanted.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     narrated = Path(sys.executable).with_name("narrated")
-    command = [narrated, "describe", "--pairs", wanted, "--out", out]
-    subprocess.run([*map(str, command), *options], check=True)
-    return read_predictions(out)
+    command = [narrated, "describe", "--pairs", wanted, "--out", out, *options]
+    subprocess.run([str(part) for part in command], check=True)
+    return predictions(out)
 
 
-def in_process(pairs: Sequence[PairPaths], checkpoint: Path | None, step: Step = NONE) -> Predictions:
-    """What the command would say, with a step switched off; None takes the packaged checkpoint."""
-    captioner = load_captioner(checkpoint)
-    for name, value in step.attributes.items():
-        if not hasattr(captioner, name):
-            raise ValueError(f"captioner {captioner.name} has no {name} to be switched off")
-        setattr(captioner, name, value)
-    plan = camera_plan("describe", "", CameraDefaults())
-    plan = replace(plan, changes=dict(step.changes), describe=replace(plan.describe, **step.options))
-    told: Predictions = {}
-    with ExitStack() as replaced:
-        for name, function in step.functions.items():
-            replaced.enter_context(patch(f"models.grounded.{name}", function))
-        for one in describe(pairs, captioner, plan):
-            if not isinstance(one, Description):
-                raise one
-            sentences = [sentence_members(sentence) for sentence in one.narration.sentences]
-            told[one.id] = [{member: s[member] for member in MEMBERS} for s in sentences]
-    return told
+def asked(pair: Pair, before: Path, after: Path, *, gap: bool) -> dict[str, Any]:
+    """A line of `narrated describe --pairs`; a gap that the benchmark does not know is not given."""
+    line = {"id": pair["id"], "before": str(before.resolve()), "after": str(after.resolve())}
+    return line | ({"gap_s": pair["gap_s"]} if gap and pair.get("gap_s") is not None else {})
 
 
-def read_predictions(path: Path) -> Predictions:
-    """Predictions by id."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {line["id"]: line["sentences"] for line in lines}
+def predictions(path: Path) -> Predictions:
+    """Those of a file, by id."""
+    return {line["id"]: line["sentences"] for line in _lines(path)}
 
 
-def run_script(name: str, *arguments: object) -> None:
+def _wanted(pairs: Sequence[Pair], folder: Path) -> Path:
+    path = folder / "pairs.jsonl"
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
+    return path
+
+
+def _lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _script(name: str, *arguments: object) -> None:
     """A script of the benchmark."""
     subprocess.run([sys.executable, str(BENCH / name), *map(str, arguments)], check=True)

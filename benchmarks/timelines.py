@@ -1,13 +1,14 @@
 """Which events of whole clips a replay tells, and what it tells besides: ../shared/bench, events.jsonl.
 
-    python benchmarks/timelines.py [--checkpoint FILE] [--captioner NAME] [--loco CAMERA=FILE] [--keep DIR]
+    python benchmarks/timelines.py [--checkpoint FILE] [--captioner NAME] [--keep DIR]
 
 Runs `narrated replay --json` over every clip of events.jsonl. A sentence tells an event where type (appeared
 or more, disappeared or fewer) and object family agree and its time, that of the sentence where it has one,
 else of the after frame, lies within the event's tolerance; each event is told once, each sentence tells as
 many events as it counts objects. What tells no event, not even a marginal one, is false: a narration that
 holds such a sentence is a false narration. A sentence that counts more objects than it tells events is
-miscounted, which is shown beside. Places are not judged here; `quality.py` does that.
+miscounted, which is shown beside. Places are not judged here; `quality.py` does that. Clips of cameras that
+training may see are marked, and summed apart.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from predictors import SEEN
 from scipy.optimize import linear_sum_assignment
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -132,21 +134,29 @@ def timelines() -> dict[str, tuple[list[dict[str, Any]], float]]:
     return found
 
 
+def summed(scores: Sequence[Score]) -> Score:
+    """Of several clips."""
+    return Score(
+        sum(s.minutes for s in scores),
+        sum(s.events for s in scores),
+        sum(s.found for s in scores),
+        tuple(m for s in scores for m in s.missed),
+        tuple(f for s in scores for f in s.false),
+        tuple(m for s in scores for m in s.miscounted),
+    )
+
+
 def table(scores: dict[str, Score]) -> str:
     """Markdown: a line a clip, all of them, then every miss and every false sentence."""
     lines = [
         "| clip | events | found | false sentences | false narrations a minute | miscounted |",
         "|---|---|---|---|---|---|",
     ]
-    whole = Score(
-        sum(s.minutes for s in scores.values()),
-        sum(s.events for s in scores.values()),
-        sum(s.found for s in scores.values()),
-        tuple(m for s in scores.values() for m in s.missed),
-        tuple(f for s in scores.values() for f in s.false),
-        tuple(m for s in scores.values() for m in s.miscounted),
-    )
-    for name, s in [*scores.items(), ("**all**", whole)]:
+    seen = {name: s for name, s in scores.items() if Path(name).stem in SEEN}
+    unseen = {name: s for name, s in scores.items() if name not in seen}
+    rows = [*unseen.items(), *((f"{name} (seen in training)", s) for name, s in seen.items())]
+    sums = {"unseen": unseen, "seen": seen, "all": scores}
+    for name, s in [*rows, *((f"**{name}**", summed(list(of.values()))) for name, of in sums.items() if of)]:
         share, rate = s.found / max(s.events, 1), s.false_narrations / s.minutes
         counts = f"{len(s.false)} | {rate:.2f} | {len(s.miscounted)}"
         lines.append(f"| {name} | {s.events} | {s.found} ({share:.2f}) | {counts} |")
@@ -166,9 +176,6 @@ def main() -> None:
     )
     arguments.add_argument("--checkpoint", type=Path, help="another checkpoint than the packaged one")
     arguments.add_argument("--captioner", help="a packaged captioner by its name")
-    arguments.add_argument(
-        "--loco", action="append", default=[], help="CAMERA=FILE: a checkpoint that was trained without it"
-    )
     arguments.add_argument("--keep", type=Path, help="folder for the records, one file a clip")
     chosen = arguments.parse_args()
     if not (EVENTS.is_file() and CLIPS.is_dir()):
@@ -176,14 +183,12 @@ def main() -> None:
         return
     options = ["--captioner-file", str(chosen.checkpoint)] if chosen.checkpoint else []
     options += ["--captioner", chosen.captioner] if chosen.captioner else []
-    left_out = dict(each.split("=", 1) for each in chosen.loco)
     scores = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         for clip, (events, minutes) in timelines().items():
-            own = left_out.get(Path(clip).stem)
-            records = replayed(CLIPS / clip, ["--captioner-file", own] if own else options)
+            records = replayed(CLIPS / clip, options)
             (folder / f"{clip}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
             scores[clip] = score(events, said_in(records, START), minutes)
     print(table(scores))

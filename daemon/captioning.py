@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -22,6 +22,7 @@ from daemon.pair_queue import Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner, DescribeOptions
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
+from pipeline.following import Follower
 from pipeline.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair
@@ -76,12 +77,15 @@ class Captioning:
         self.error = ""
         self._main = self._captioner = captioner
         self._spare = copy.deepcopy(captioner).cpu() if captioner.device.type != "cpu" else None
+        self._followers: Mapping[str, Follower] = {}
         self._most: int | None = None
         self._rested_at = float("inf")
         self._told_at = float("-inf")
 
-    def narrate(self, batch: Sequence[Proposed], manner: Manner) -> list[Narration | None]:
-        """Narrate a batch of cameras of one manner.
+    def narrate(
+        self, batch: Sequence[Proposed], manner: Manner, followers: Mapping[str, Follower] | None = None
+    ) -> list[Narration | None]:
+        """Narrate a batch of cameras of one manner, whose objects are followed by `followers`.
 
         Returns:
             One narration per pair, in their order; None where not even the pair's pictures can be read.
@@ -89,6 +93,7 @@ class Captioning:
         if monotonic() >= self._rested_at:
             self._captioner, self._most, self._rested_at = self._main, None, float("inf")
         self.error = ""
+        self._followers = followers or {}
         told = iter(self._told([one.pair for one in batch if not one.late], manner))
         return [self._late(one.pair, manner) if one.late else next(told) for one in batch]
 
@@ -118,7 +123,7 @@ class Captioning:
         captioner = self._captioner
         device = str(captioner.device) if captioner.device.type != "cpu" else None
         changes = find_changes(pairs, manner.changes, captioner.salience, device)
-        return narrate(changes, captioner, manner.describe, manner.settings_sha256)
+        return narrate(changes, captioner, manner.describe, manner.settings_sha256, self._followers)
 
     def _alone(self, pair: FramePair, manner: Manner) -> Narration | None:
         """A pair that the captioner failed on, alone."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from daemon.gaps import Gap, gap_between
 from daemon.plan import CameraPlan
 from models.captioner import Captioner, Sentence
 from pipeline.changes import Change, find_changes
@@ -20,6 +22,7 @@ from pipeline.thresholds import PairThresholds
 
 BATCH = 8
 _DIGITS = 4
+_LONGEST_S = 10 * 365 * 86400.0  # of a gap: a time must stay one that the calendar has
 
 
 class PairError(Exception):
@@ -28,11 +31,18 @@ class PairError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PairPaths:
-    """Two pictures to be compared; `id` is the caller's."""
+    """Two pictures to be compared.
+
+    Attributes:
+        id: the caller's.
+        before, after: the pictures.
+        gap: the time between them, where the caller knows it; None asks the pictures.
+    """
 
     id: str
     before: Path
     after: Path
+    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +50,7 @@ class Description:
     """What changed between two pictures."""
 
     id: str
+    gap: Gap
     pair: FramePair
     change: Change
     narration: Narration
@@ -47,6 +58,8 @@ class Description:
 
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
     """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
+
+    A member ``gap_s`` tells the seconds between the two; without it, or where it is null, the pictures do.
 
     Yields:
         A pair, or why its line holds none.
@@ -60,15 +73,30 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
                 continue
             try:
                 pair = json.loads(line)
-                yield PairPaths(str(pair["id"]), path.parent / pair["before"], path.parent / pair["after"])
+                paths = path.parent / pair["before"], path.parent / pair["after"]
+                yield PairPaths(str(pair["id"]), *paths, _given(pair.get("gap_s")))
             except (ValueError, KeyError, TypeError):
                 yield PairError(
-                    f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}'
+                    f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}, '
+                    "with the seconds between them as gap_s where they are known"
                 )
 
 
-def read_pair(paths: PairPaths, plan: CameraPlan) -> FramePair:
-    """Two pictures as a frame pair.
+def _given(gap_s: object) -> Gap | None:
+    """The gap that a pair's line tells.
+
+    Raises:
+        ValueError: it is no number of seconds, 0 or more.
+    """
+    if gap_s is None:
+        return None
+    if isinstance(gap_s, bool) or not isinstance(gap_s, int | float) or not 0 <= gap_s < math.inf:
+        raise ValueError(f"gap_s: {gap_s!r}")
+    return Gap(float(gap_s), "--pairs")
+
+
+def read_pair(paths: PairPaths, gap: Gap, plan: CameraPlan) -> FramePair:
+    """Two pictures as a frame pair, so far apart in time as the gap tells.
 
     Raises:
         PairError: one of them cannot be read, or they differ in size.
@@ -82,10 +110,12 @@ def read_pair(paths: PairPaths, plan: CameraPlan) -> FramePair:
         raise PairError(
             f"{paths.id}: the pictures differ in size ({bw}x{bh}, {aw}x{ah}): give two of one camera"
         )
-    after = replace(after, time=max(after.time, before.time + timedelta(seconds=1)), pts=1)
+    apart = 1.0 if gap.seconds is None else min(gap.seconds, _LONGEST_S)
+    after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
     upper = plan.upper or PairThresholds().upper
     beyond = l2_luma(before.luma, after.luma)[0] > upper
-    return FramePair(before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond)
+    l2 = l2_rgb(before.image, after.image)[0]
+    return FramePair(before, after, l2, beyond_upper=beyond, gap_known=gap.seconds is not None)
 
 
 def describe(
@@ -97,10 +127,12 @@ def describe(
         In the order of `pairs`, a description, or why there is none.
     """
     for begin in range(0, len(pairs), BATCH):
+        batch = pairs[begin : begin + BATCH]
+        gaps = [paths.gap or gap_between(paths.before, paths.after) for paths in batch]
         read: list[FramePair | PairError] = []
-        for paths in pairs[begin : begin + BATCH]:
+        for paths, gap in zip(batch, gaps, strict=True):
             try:
-                read.append(read_pair(paths, plan))
+                read.append(read_pair(paths, gap, plan))
             except PairError as error:
                 read.append(error)
         good = [pair for pair in read if isinstance(pair, FramePair)]
@@ -108,8 +140,8 @@ def describe(
         settings = plan.settings_sha256(captioner)
         narrations = narrate(changes, captioner, plan.describe, settings) if good else []
         described = iter(zip(changes, narrations, strict=True))
-        for paths, pair in zip(pairs[begin : begin + BATCH], read, strict=True):
-            yield pair if isinstance(pair, PairError) else Description(paths.id, pair, *next(described))
+        for paths, gap, pair in zip(batch, gaps, read, strict=True):
+            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, *next(described))
 
 
 def sentence_members(sentence: Sentence) -> dict[str, Any]:
@@ -125,6 +157,7 @@ def sentence_members(sentence: Sentence) -> dict[str, Any]:
         "box_after": _shares(sentence.after),
         "outline_before": [_shares(corner) for corner in sentence.outline_before] or None,
         "outline_after": [_shares(corner) for corner in sentence.outline_after] or None,
+        "paths": [[_shares(point) for point in path] for path in sentence.paths] or None,
         "moment_s": sentence.moment_s if sentence.moment_s is None else round(sentence.moment_s, _DIGITS),
     }
     return {

@@ -18,6 +18,7 @@ from daemon.pair_queue import Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
+from pipeline.following import Follower
 from pipeline.journal import Journal, JournalError, read_latest
 from pipeline.limits import NO_LIMITS, Limits, Verdict, joined
 from pipeline.narration import Narration, narrate
@@ -71,6 +72,7 @@ class Narrator:
         self._manners: dict[str, Manner] = {}
         self._settings: dict[str, str] = {}
         self._stories: dict[str, Stories] = {}
+        self._followers: dict[str, Follower] = {}
         self._limits: dict[str, Limits] = {}
         self._suppressed: Counter[str] = Counter()  # by camera, since its last record
         self._groups: dict[str, _Group] = {}
@@ -89,7 +91,7 @@ class Narrator:
         self._close(plan.name)
         self._plans[plan.name], self._manners[plan.name] = plan, manner
         self._settings[plan.name] = plan.settings_sha256(self._captioner, limits=True)
-        self._stories[plan.name] = Stories()
+        self._stories[plan.name], self._followers[plan.name] = Stories(), Follower()
         limits = Limits(plan.limits, plan.describe.zones)
         if earlier := self._limits.get(plan.name):
             limits.follow(earlier)
@@ -129,7 +131,7 @@ class Narrator:
         looked_at: deque[tuple[Narration | None, FramePair, float]] = deque()
         for manner, group in alike.items():
             began = monotonic()
-            narrations = self.captioning.narrate(group, manner)
+            narrations = self.captioning.narrate(group, manner, self._followers)
             took_ms = 1000 * (monotonic() - began)
             looked_at += [(n, one.pair, took_ms) for n, one in zip(narrations, group, strict=True)]
         try:

@@ -45,7 +45,7 @@ def _in(module: str, name: str) -> Callable[[], type[Captioner]]:
 
 
 CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
-    "grounded": _in("grounded", "Grounded"),
+    "grounded": _in("grounded.grounded", "Grounded"),
     "ddla": _in("ddla", "DDLA"),
     "nn": _in("nearest", "Nearest"),
     "nn-multi": _in("nearest", "NearestMulti"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from models.decoding import Decoded, decode
 from models.encoder import Encoder
+from models.grounded.detections import Detections
+from models.grounded.facts import Fact
 from models.pair_batch import PairBatch
 from models.places import Zone
 from models.state import State
@@ -46,6 +48,7 @@ class Sentence:
             of a captioner that does not say.
         outline_before, outline_after: the outline of what it tells on each side.
         moment_s: seconds after the before frame at which it happened; None where that was not seen.
+        paths: the ways that were followed, of each object points ``(x, y)`` in 0..1 of the frame.
     """
 
     text: str
@@ -60,6 +63,7 @@ class Sentence:
     outline_before: Outline = ()
     outline_after: Outline = ()
     moment_s: float | None = None
+    paths: tuple[tuple[tuple[float, float], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,21 @@ class DescribeOptions:
     no_change: bool = False
 
 
+@runtime_checkable
+class Sighted(Protocol):
+    """A captioner that sees objects in single pictures, and words facts that somebody else found."""
+
+    def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
+        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
+        ...
+
+    def tell(
+        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
+        """Sentences for the facts of a batch of so many pairs."""
+        ...
+
+
 FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""
 
@@ -119,7 +138,8 @@ class Captioner(nn.Module, ABC):
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
         min_confidence: least confidence of a sentence, unless the options say otherwise.
-        crop_size: side in pixels of the crops that it looks at; None if it looks at whole frames.
+        sees_views: whether it looks at frames at a size of their own and at tiles (`PairBatch.views`), not at
+            whole frames of `image_size`.
         whole: whether it sees a pair as a whole: one row per pair, also for one without clusters, with
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
@@ -129,7 +149,7 @@ class Captioner(nn.Module, ABC):
     name: str
     scale_mean: Tensor
     scale_std: Tensor
-    crop_size: int | None = None
+    sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
 

@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -81,21 +81,6 @@ class Encoder(nn.Module, ABC):
         self.train()
 
 
-@runtime_checkable
-class PyramidEncoder(Protocol):
-    """An encoder that also gives the maps of crops, at strides 8, 16 and 32.
-
-    Attributes:
-        pyramid_channels: of each level, the finest first.
-    """
-
-    pyramid_channels: tuple[int, ...]
-
-    def pyramid(self, images: Tensor) -> tuple[Tensor, ...]:
-        """From uint8 RGB ``(N, 3, S, S)``, S a multiple of 32, to float32 maps, the finest first."""
-        ...
-
-
 class EfficientNetLite0(Encoder):
     """The stride-16 map (112 channels) beside the stride-32 map (320 channels), brought to 14x14 bilinearly.
 
@@ -105,7 +90,6 @@ class EfficientNetLite0(Encoder):
 
     name = "efficientnet_lite0"
     channels = 432
-    pyramid_channels = (40, 112, 320)
 
     def __init__(self, weights: Path | None = None) -> None:
         """Load the ImageNet weights.
@@ -128,33 +112,14 @@ class EfficientNetLite0(Encoder):
         self.stride8 = nn.Sequential(*map(_folded, blocks[:5]))
         self.stride16 = nn.Sequential(*map(_folded, blocks[5:11]))
         self.stride32 = nn.Sequential(*map(_folded, blocks[11:]))
-        self.head = Convolution(fuse_conv_bn_eval(net._conv_head, net._bn1), rectified=True)  # noqa: SLF001
-        self.classes: nn.Linear = net._fc  # noqa: SLF001
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
         """The map, 112 + 320 channels."""
-        _, fine, coarse = self._levels(images)
-        coarse = interpolate(coarse, size=(GRID, GRID), mode="bilinear", align_corners=False)
-        return torch.cat([fine, coarse], dim=1)
-
-    def pyramid(self, images: Tensor) -> tuple[Tensor, ...]:
-        """See `PyramidEncoder`: 40, 112 and 320 channels."""
-        with torch.no_grad():
-            floats = images.float().contiguous(memory_format=torch.channels_last)
-            return tuple(level.contiguous() for level in self._levels(floats))
-
-    def classify(self, cells: Tensor) -> Tensor:
-        """See `models.imagenet.ClassifyingEncoder`: the classifier in every cell instead of their mean."""
-        with torch.no_grad():
-            head = self.head(cells[:, :, None, None]).flatten(1)
-            probabilities: Tensor = self.classes(head).softmax(1)
-            return probabilities
-
-    def _levels(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         finest = torch.cat([self.stride8(self.stem((part - 127.0) / 128.0)) for part in _parts(images)])
         fine = self.stride16(finest)
-        return finest, fine, self.stride32(fine)
+        coarse = interpolate(self.stride32(fine), size=(GRID, GRID), mode="bilinear", align_corners=False)
+        return torch.cat([fine, coarse], dim=1)
 
 
 class ResNet101Map(Encoder):
@@ -196,8 +161,34 @@ class ResNet101Stage3(ResNet101Map):
     stages = 3
 
 
+class Blind(Encoder):
+    """No encoder: for captioners that have eyes of their own. One channel of zeros, without weights."""
+
+    name = "none"
+    channels = 1
+    image_size = (288, 384)
+
+    def __init__(self, weights: Path | None = None) -> None:
+        """Build it.
+
+        Args:
+            weights: None.
+
+        Raises:
+            RuntimeError: a file of weights, which nothing would read.
+        """
+        super().__init__()
+        if weights is not None:
+            raise RuntimeError(f"it has no weights: leave out {weights}")
+        self._freeze({})
+
+    def features(self, images: Tensor) -> Tensor:
+        """The map, 1 channel of zeros."""
+        return images.new_zeros(len(images), 1, GRID, GRID)
+
+
 ENCODERS: dict[str, type[Encoder]] = {
-    encoder.name: encoder for encoder in (EfficientNetLite0, ResNet101Map, ResNet101Stage3)
+    encoder.name: encoder for encoder in (EfficientNetLite0, ResNet101Map, ResNet101Stage3, Blind)
 }
 """Every encoder by its name; each takes ``weights: Path | None``."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.perception import Truth
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairBatch:
@@ -23,14 +21,13 @@ class PairBatch:
         valid: bool ``(B, K)``, False for padding.
         maps: encoder features of before and after, float ``(B, C, 14, 14)`` each, where they are
             known already (the trainer's cache); otherwise None and `encode` computes them.
-        windows: float32 ``(N, 4)``, the square windows of the N valid clusters, row by row of `valid`, in
-            0..1 of the frame; None for a captioner that sees whole frames.
-        crops: uint8 ``(N, 2, 3, S, S)``, RGB, both frames in these windows, before aligned; None where
-            `levels` is given, or for a captioner that sees whole frames.
-        levels: what `models.perception.crop_levels` gives for the crops, where it is known already.
-        tracks: float32 ``(B, P, 6)``, points followed through the frames in between (x, y, seconds after
-            the before frame, at the start and at the end), NaN for padding; None where there are none.
-        truth: what is known to have changed, for training; otherwise None.
+        views: of each pair uint8 ``(2, 3, h, w)``, RGB, before aligned and after, at a size of their own (see
+            `models.grounded.looking.canvas`); None for a captioner that sees frames of one size.
+        tiles: uint8 ``(T, 2, 3, S, S)``, RGB, both frames in square windows where something small differs.
+        tile_windows: float32 ``(T, 4)``, in 0..1 of the frame.
+        tile_pair: int64 ``(T,)``, which pair a tile is of.
+        gap_s: float32 ``(B,)``, seconds between before and after, NaN where that is not known; None where no
+            pair's is.
         changed: bool ``(B,)``, False for distractors, pairs in which nothing changed that is worth telling;
             for training, otherwise None.
     """
@@ -42,11 +39,11 @@ class PairBatch:
     active: Tensor
     valid: Tensor
     maps: tuple[Tensor, Tensor] | None = None
-    windows: Tensor | None = None
-    crops: Tensor | None = None
-    levels: tuple[Tensor, ...] | None = None
-    tracks: Tensor | None = None
-    truth: Truth | None = None
+    views: tuple[Tensor, ...] | None = None
+    tiles: Tensor | None = None
+    tile_windows: Tensor | None = None
+    tile_pair: Tensor | None = None
+    gap_s: Tensor | None = None
     changed: Tensor | None = None
 
     def to(self, device: torch.device) -> PairBatch:
@@ -63,11 +60,11 @@ class PairBatch:
             active=self.active.to(device),
             valid=self.valid.to(device),
             maps=None if self.maps is None else (self.maps[0].to(device), self.maps[1].to(device)),
-            windows=moved(self.windows),
-            crops=moved(self.crops),
-            levels=None if self.levels is None else tuple(level.to(device) for level in self.levels),
-            tracks=moved(self.tracks),
-            truth=None if self.truth is None else self.truth.to(device),
+            views=None if self.views is None else tuple(view.to(device) for view in self.views),
+            tiles=moved(self.tiles),
+            tile_windows=moved(self.tile_windows),
+            tile_pair=moved(self.tile_pair),
+            gap_s=moved(self.gap_s),
             changed=moved(self.changed),
         )
 

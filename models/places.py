@@ -16,20 +16,29 @@ LEFT, RIGHT = 0.4, 0.6
 TOP, BOTTOM = 0.33, 0.67
 """A centre below is at the top, above at the bottom."""
 
+EDGE = 0.12
+"""A centre this close to the side of the frame is near that edge."""
+HIGH, LOW = 0.2, 0.8
+"""A centre in the middle column above or below is near the top or the bottom edge, no more in the middle."""
+
 SIDES = ("left", "middle", "right")
 
 PLACES = (
-    "at the top left",
-    "at the top in the middle",
-    "at the top right",
     "on the left",
     "in the middle",
     "on the right",
-    "at the bottom left",
-    "at the bottom in the middle",
-    "at the bottom right",
+    "near the left edge",
+    "near the right edge",
+    "near the top edge",
+    "near the bottom edge",
+    "in the background",
+    "in the background on the left",
+    "in the background on the right",
+    "in the foreground",
+    "in the foreground on the left",
+    "in the foreground on the right",
 )
-"""The nine places of the picture, row by row; `place_bin` numbers them."""
+"""Every place of the picture that a sentence names, in the words of a person who points at it."""
 
 _CORNERS = 3
 _EDGE = 1e-9
@@ -89,24 +98,58 @@ def side(box: Box) -> str:
     return SIDES[_column(box)]
 
 
-def place_bin(box: Box) -> int:
-    """Number 0..8 of the place of a box's centre, row by row from the top left; an index into `PLACES`."""
+def row(box: Box) -> int:
+    """The third of the frame in which a box's centre lies from top to bottom: 0, 1 or 2."""
     y = box[1] + box[3] / 2
-    row = 0 if y < TOP else 2 if y > BOTTOM else 1
-    return len(SIDES) * row + _column(box)
+    return 0 if y < TOP else 2 if y > BOTTOM else 1
 
 
-def place(box: Box) -> str:
-    """Words for where a box is, true of its centre: one of `PLACES`."""
-    return PLACES[place_bin(box)]
+def place_bin(box: Box) -> int:
+    """Number 0..8 of the ninth of the frame in which a box's centre lies, row by row from the top left."""
+    return len(SIDES) * row(box) + _column(box)
 
 
-def depth_place(box: Box) -> str:
-    """As `place`, but far and near for top and bottom: true of cameras that look ahead, not down."""
-    row, column = divmod(place_bin(box), len(SIDES))
-    if row == 1:
-        return PLACES[len(SIDES) + column]
-    return ("in the background ", "", "in the foreground ")[row] + PLACES[len(SIDES) + column]
+def place(box: Box, *, depth: bool = False) -> str:
+    """Words for where a box is, true of its centre: one of `PLACES`.
+
+    Args:
+        box: in 0..1 of the frame.
+        depth: whether high in the picture is far away and low is near: true of cameras that look ahead, not
+            of those that look down.
+    """
+    x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+    sideways = _column(box) != 1
+    if depth and row(box) != 1:
+        ground = "in the background" if row(box) == 0 else "in the foreground"
+        return f"{ground} on the {side(box)}" if sideways else ground
+    if x < EDGE or x > 1 - EDGE:
+        return f"near the {side(box)} edge"
+    if sideways:
+        return f"on the {side(box)}"
+    return "near the top edge" if y < HIGH else "near the bottom edge" if y > LOW else "in the middle"
+
+
+def way(before: Box, after: Box, *, depth: bool = False) -> tuple[str, str]:
+    """From where to where a thing has moved: two of left, middle, right, far and near.
+
+    Args:
+        before: where it was, in 0..1 of the frame.
+        after: where it is.
+        depth: see `place`.
+
+    Returns:
+        Two empty words where it stayed in one place, or where the words would not be true of it; an empty
+        first one where only its end has a name.
+    """
+    start, end = side(before), side(after)
+    if start != end:
+        upright = any(HIGH <= box[1] + box[3] / 2 <= LOW for box in (before, after))
+        return (start, end) if upright or "middle" not in (start, end) else ("", "")
+    if depth and row(before) != row(after):
+        names = ("far", "", "near")
+        start, end = names[row(before)], names[row(after)]
+        return (start, end) if start and end else ("", end)
+    return "", ""
 
 
 def _column(box: Box) -> int:

@@ -1,33 +1,63 @@
-"""The words: a small LSTM that is told the facts and finds a sentence for them."""
+"""The words: a small LSTM that is told the claims and finds a sentence for them.
+
+It needs no pictures to learn: the grammar of `models.phrases` says what people say of every claim. What a
+camera alone knows, its zones' names and a time that has passed, it says as `ZONE`, `END` and `WHILE`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from models.perception import OBJECTS
-from models.places import PLACES, place_bin
-from models.telling import Tale
-from models.vocabulary import BOS, PAD
+from models.claims import CLOTHES, COUNTED, MANNERS, Claims
+from models.decoding import decode
+from models.grounded.facts import TYPES as FACT_TYPES
+from models.phrases import NOUNS, plain_sentence, tells
+from models.places import PLACES
+from models.state import State
+from models.vocabulary import BOS, PAD, Vocabulary, surface
 
-TYPES = ("none", "appeared", "disappeared", "moved", "replaced", "more", "fewer")
-MOST = 5
-"""Counts from this on are one fact: many."""
-FACTS = (len(TYPES), len(OBJECTS), MOST + 1, len(PLACES) + 1)
-"""How many values each fact has: type, object, count (0 for none), place (the last for nowhere)."""
+ZONE, END, WHILE = "zone-there", "zone-then", "time-passed"
+"""Words that stand for a zone's own, for the zone's where a way ends, and for a time such as "3 minutes"."""
+
+TYPES = ("none", *FACT_TYPES)
+"""What it can tell of, the sentence of nothing first."""
+MOST = COUNTED + 1
+"""Counts from this on are one: several."""
+
+_SIDES = ("", "left", "right", "middle", "far", "near")
+_VALUES: tuple[tuple[str, tuple[str | int | bool, ...]], ...] = (
+    ("type", TYPES),
+    ("object", tuple(NOUNS)),
+    ("count", tuple(range(MOST + 1))),
+    ("manner", ("", *dict.fromkeys(manner for manners in MANNERS.values() for manner in manners))),
+    ("origin", _SIDES),
+    ("target", _SIDES),
+    ("place", ("", *PLACES, ZONE)),
+    ("end", ("", END)),
+    ("rests", (False, True)),
+    ("look", ("", *CLOTHES)),
+    ("waited", ("", WHILE)),
+    ("seen", (False, True)),
+)
+"""The fields of `Claims` that it is told, each with its values."""
+
+FACTS = tuple(len(values) for _, values in _VALUES)
+"""How many values each told field has."""
 
 
 class Speaker(nn.Module):
-    """Log P(next word | facts, words so far)."""
+    """Log P(next word | claims, words so far)."""
 
-    def __init__(self, vocabulary: int, *, words: int = 48, hidden: int = 128, dropout: float = 0.1) -> None:
+    def __init__(self, vocabulary: int, *, words: int = 64, hidden: int = 128, dropout: float = 0.0) -> None:
         """Build with random weights.
 
         Args:
             vocabulary: number of its words.
-            words: size of the word vectors and of the facts' vectors.
+            words: size of the word vectors and of the claims' vectors.
             hidden: size of the LSTM.
             dropout: of word vectors.
         """
@@ -40,7 +70,7 @@ class Speaker(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def begin(self, facts: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """What is told, ``(N, words)``, and the first memory, from facts int64 ``(N, 4)``."""
+        """What is told, ``(N, words)``, and the first memory, from `facts_of` int64 ``(N, len(FACTS))``."""
         told: Tensor = torch.stack([embed(facts[:, k]) for k, embed in enumerate(self.facts)]).sum(0)
         hidden, cell = self.first(told).chunk(2, dim=1)
         return told, (hidden, cell)
@@ -55,7 +85,7 @@ class Speaker(nn.Module):
         return log_probs, (hidden, cell)
 
     def log_likelihood(self, facts: Tensor, sentences: Tensor) -> Tensor:
-        """Log probability of each sentence, int64 ``(N, L)``, given its facts ``(N, 4)``: ``(N,)``."""
+        """Log probability ``(N,)`` of sentences, int64 ``(N, L)``, given their facts ``(N, len(FACTS))``."""
         told, memory = self.begin(facts)
         total, last = told.new_zeros(len(told)), torch.full_like(sentences[:, 0], BOS)
         for position in range(sentences.shape[1]):
@@ -66,21 +96,66 @@ class Speaker(nn.Module):
         return total
 
 
-def facts_of(tales: Sequence[Tale | None]) -> Tensor:
-    """The facts of each tale as the speaker takes them; None is the sentence of nothing.
+def facts_of(claims: Sequence[Claims | None]) -> Tensor:
+    """Claims as the speaker takes them; None is the sentence of nothing.
 
     Returns:
-        int64 ``(len(tales), 4)``, see `FACTS`; a type that it was not taught is told as the first.
+        int64 ``(len(claims), len(FACTS))``.
     """
-    facts = [
-        (0, 0, 0, len(PLACES))
-        if tale is None
-        else (
-            TYPES.index(tale.type) if tale.type in TYPES else 0,
-            OBJECTS.index(tale.object),
-            min(tale.count, MOST),
-            place_bin(tale.place_box),
-        )
-        for tale in tales
-    ]
-    return torch.tensor(facts, dtype=torch.int64).view(-1, 4)
+    return torch.tensor([_row(each) for each in claims], dtype=torch.int64).view(-1, len(FACTS))
+
+
+def veiled(claims: Claims) -> Claims:
+    """Claims with the words that stand for what only a camera knows in place of its own."""
+    place = claims.place if claims.place in PLACES or not claims.place else ZONE
+    return replace(
+        claims,
+        count=min(claims.count, MOST),
+        place=place,
+        end=END if claims.end else "",
+        waited=WHILE if claims.waited else "",
+    )
+
+
+def unveiled(words: Sequence[str], claims: Claims) -> str:
+    """The sentence of decoded words, with the claims' own in place of `ZONE`, `END` and `WHILE`."""
+    own = {ZONE: claims.place, END: claims.end, WHILE: claims.waited}
+    return surface([own.get(word, word) for word in words])
+
+
+def said(words: Sequence[str], claims: Claims) -> str:
+    """The sentence of decoded words, if it tells the claims, else the plain one."""
+    text = unveiled(words, claims)
+    return plain_sentence(claims) if claims.other or not tells(text, claims) else text
+
+
+@torch.inference_mode()
+def speak(
+    speaker: Speaker, vocabulary: Vocabulary, claims: Sequence[Claims], most: int = 40
+) -> list[list[str]]:
+    """The likeliest words for each claims, decoded greedily; for `said`.
+
+    Args:
+        speaker: a trained one.
+        vocabulary: its words.
+        claims: what is to be told.
+        most: words of a sentence.
+    """
+    if not claims:
+        return []
+
+    def step(tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        hidden, cell = state.memory
+        log_probs, memory = speaker.step(tokens, state.pictures[0], (hidden, cell))
+        return log_probs, state.remember(*memory)
+
+    told, memory = speaker.begin(facts_of(claims).to(speaker.first.weight.device))
+    decoded = decode(step, State.of_pairs((told,), memory), 1, most)
+    return [vocabulary.decode(row.tokens) for row in decoded]
+
+
+def _row(claims: Claims | None) -> list[int]:
+    if claims is None:
+        return [0] * len(FACTS)
+    told = veiled(claims)
+    return [values.index(getattr(told, name)) for name, values in _VALUES]

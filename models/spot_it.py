@@ -107,9 +107,6 @@ class SpotIt(WholePair):
         }
         self.rotation, self.zoom, self.halves = rotation, zoom, halves
         self.cnn = copy.deepcopy(encoder).requires_grad_(trained)
-        for unused in ("head", "classes"):  # of an encoder that can classify, too
-            if hasattr(self.cnn, unused):
-                delattr(self.cnn, unused)
         if not finest:
             if not isinstance(self.cnn, EfficientNetLite0):
                 raise ValueError(f"finest: false takes encoder efficientnet_lite0, not {encoder.name}")

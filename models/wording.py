@@ -22,6 +22,7 @@ NOUNS = {
     "motorcycle": "motorcycle motorcycles motorbike motorbikes scooter scooters moped mopeds",
     "bicycle": "bicycle bicycles bike bikes",
     "cyclist": "cyclist cyclists biker bikers rider riders",
+    "motorcyclist": "motorcyclist motorcyclists",
     "vehicle": "vehicle vehicles traffic automobile automobiles",
     "bottle": "bottle bottles",
     "umbrella": "umbrella umbrellas",
@@ -58,8 +59,10 @@ _VERB_LEFT = (
 )
 _GO = (
     r"(?:moved?|moving|come|came|comes|coming|walked|walking|walks|driven|drove|driving|pulled|pulling|"
-    r"stepped|rode|ran)"
+    r"stepped|rode|ridden|ran|run|rolled)"
 )
+_CAME = r"(?:come|came|walked|driven|ridden|run|rolled) in"
+_GONE = r"(?:taken|driven|drove|walked|moved|went|pulled|carried|cleared|ridden|rode|run|ran) (?:away|off)"
 _SCENE = r"(?:view|sight|frame|shot|the (?:view|scene|frame|picture|image|shot))"
 _NOT = r"(?:not|isn't|aren't|wasn't|weren't)"
 
@@ -76,7 +79,15 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
             r"same (?:picture|image|scene)s?",
         ),
     ),
-    ("appeared", (rf"{_GO} (?:in|into)(?: {_SCENE}|$)", rf"into {_SCENE}")),
+    (
+        "appeared",
+        (
+            rf"{_GO} (?:in|into)(?: {_SCENE}|$)",
+            rf"into {_SCENE}",
+            # "has come in near the gate", but not "has come in front of the car"
+            rf"(?:has|have) {_CAME}(?! (?:the|an?|front|his|her|their|its|this)\b)",
+        ),
+    ),
     ("disappeared", (rf"out of {_SCENE}",)),
     (
         "replaced",
@@ -110,7 +121,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
             r"no (?:\w+ ){1,2}(?:is|are|remains?)(?: (?:there|here|visible|present|left|anymore)|$)",
             _VERB_LEFT,
             r"leaves (?:the|its|his|her|their)|(?:is|are) leaving|departed|departs|exit(?:s|ed)",
-            r"(?:taken|driven|drove|walked|moved|went|pulled|carried|cleared) (?:away|off)|been taken",
+            rf"{_GONE}|been taken",
         ),
     ),
     (
@@ -121,7 +132,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
             r"(?:come|came|gone|got|is|are|now) (?:\w+ )?(?:closer|nearer|farther|further)",
             r"(?:was|were) (?:\w+ ){1,6}(?:is|are) now|approach(?:es|ed|ing)",
             r"gone (?:to|towards?|from|across|along)",
-            r"(?:has|have) (?:walked|driven|crossed|turned|travell?ed|advanced)",
+            r"(?:has|have) (?:walked|driven|ridden|run|crossed|turned|travell?ed|advanced)",
         ),
     ),
     ("fewer", (r"fewer|less (?:\w+ )?(?:people|cars|vehicles|traffic)|decreased",)),
@@ -161,6 +172,43 @@ _PLACES = {
 _WHERE = [(name, re.compile(rf"\b{pattern}(?![\w'-])")) for name, pattern in _PLACES.items()]
 _LEFT = re.compile(rf"\b{_VERB_LEFT}(?![\w'-])")
 
+_ENDS = {
+    "left": "left",
+    "right": "right",
+    "middle": "middle",
+    "background": "far",
+    "foreground": "near",
+    "camera": "near",
+}
+# "to the left of the car" is a place.
+_WAY = re.compile(rf"\b(from|to|towards?) the ({'|'.join(_ENDS)})\b(?! (?:of|side|half|edge|lane|corner))")
+
+_MANNERS: dict[str, tuple[tuple[str, str], ...]] = {
+    "appeared": (
+        ("put down", r"put down|been placed"),
+        ("parked", r"parked"),
+        ("stopped", r"stopped"),
+        ("arrived", r"arrived"),
+        ("came in", _CAME),
+    ),
+    "disappeared": (("taken away", r"taken (?:away|off)"), ("left", rf"{_GONE}|{_VERB_LEFT}")),
+    "moved": (
+        ("crossed", r"crossed"),
+        ("parked", r"parked"),
+        ("stopped", r"stopped"),
+        ("closer", r"closer|nearer"),
+        ("further", r"(?:further|farther) away"),
+    ),
+}
+_HOW = {
+    kind: [(name, re.compile(rf"\b(?:{pattern})(?![\w'-])")) for name, pattern in manners]
+    for kind, manners in _MANNERS.items()
+}
+_STANDS = re.compile(r"\b(?:and|now) (?:stands?|(?:has|have) stood)(?![\w'-])")
+_WAITED = re.compile(r"\bfor ((?:an?|\d+) (?:second|minute|hour|day)s?)(?![\w'-])")
+_WEARS = re.compile(rf"^ in ({'|'.join(('dark', 'light', *_COLOURS))})(?: clothes)?(?![\w'-])")
+_WEARERS = ("person", "cyclist", "motorcyclist")
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -170,8 +218,14 @@ class Wording:
         type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
         object: class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown".
         count: how many of it; 0 where there are several without a number, or no object is named.
-        places: where, of left, right, top, bottom, middle, near and far; empty where it does not say.
+        places: where, of left, right, top, bottom, middle, near and far; empty where it does not say. Of what
+            came or went "from the left" and "to the right" are ways, not places.
         colour: of the object, one of `COLOURS`; None where it does not say.
+        clothes: what people wear: one of `COLOURS`, dark or light; None where it does not say.
+        manner: how it happened, see `models.claims.MANNERS`; empty where it does not say.
+        origin, target: where it came from and went to: left, right, middle, far, near or empty.
+        rests: whether it says that it stands there.
+        waited: how long it rested, such as "3 minutes"; empty where it does not say.
     """
 
     type: str
@@ -179,6 +233,12 @@ class Wording:
     count: int = 0
     places: frozenset[str] = frozenset()
     colour: str | None = None
+    clothes: str | None = None
+    manner: str = ""
+    origin: str = ""
+    target: str = ""
+    rests: bool = False
+    waited: str = ""
 
 
 def read(sentence: str) -> Wording:
@@ -187,14 +247,29 @@ def read(sentence: str) -> Wording:
     if not text:
         return Wording("none", "unknown")
     kind = next((name for name, pattern in TYPES if pattern.search(text)), "unknown")
-    where = places_in(text)
+    where = places_in(_WAY.sub(" ", text) if kind in ("appeared", "disappeared") else text)
     bare = _PLACE_NAME.sub(" ", text)
     noun = _noun(bare)
     if noun is None:
         return Wording(kind, "unknown", 0, where)
+    name = CLASSES[noun[0]]
     head = bare[: noun.start()].split()
-    colour = next((_COLOURS[word] for word in reversed(head) if word in _COLOURS), None)
-    return Wording(kind, CLASSES[noun[0]], _count(noun[0], head), where, colour)
+    worn = _WEARS.search(bare[noun.end() :]) if name in _WEARERS else None
+    ways = {word[0]: _ENDS[end] for word, end in _WAY.findall(text)}
+    waited = _WAITED.search(text)
+    return Wording(
+        kind,
+        name,
+        _count(noun[0], head),
+        where,
+        colour=next((_COLOURS[word] for word in reversed(head) if word in _COLOURS), None),
+        clothes=_COLOURS.get(worn[1], worn[1]) if worn else None,
+        manner=next((how for how, pattern in _HOW.get(kind, ()) if pattern.search(text)), ""),
+        origin=ways.get("f", ""),
+        target=ways.get("t", ""),
+        rests=bool(_STANDS.search(text)),
+        waited=waited[1] if waited else "",
+    )
 
 
 def places_in(text: str) -> frozenset[str]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, PairBatch
-from pipeline.alignment import shifted
+from models.captioner import Captioner, PairBatch, Sighted
+from models.grounded.detections import Detections
+from models.grounded.looking import canvas
+from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change
-from pipeline.crops import cut_crops
+from pipeline.clusters import Cluster
+from pipeline.following import See
 from pipeline.sources import Image
-from pipeline.tracks import point_tracks
+from pipeline.views import in_shares, tile_views, whole_views
 
 
 def pair_batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
@@ -22,25 +26,76 @@ def pair_batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
 
     Args:
         changes: with at least one cluster each, all found at one size.
-        captioner: which looks at whole frames or at crops of the clusters.
+        captioner: which sees whole frames at one size, or views and tiles.
     """
-    most = max(len(c.clusters) for c in changes)
-    height, width = changes[0].clusters[0].mask.shape
-    masks = torch.zeros(len(changes), most, height, width, dtype=torch.bool)
-    boxes = torch.zeros(len(changes), most, 4)
-    active = torch.zeros(len(changes), most)
-    valid = torch.zeros(len(changes), most, dtype=torch.bool)
-    for b, change in enumerate(changes):
-        for k, cluster in enumerate(change.clusters):
+    clusters = clusters_of([c.clusters for c in changes])
+    gap_s = torch.tensor([torch.nan if c.pair.gap_s is None else c.pair.gap_s for c in changes])
+    if not captioner.sees_views:
+        return PairBatch(*_frames(changes, captioner.image_size), *clusters, gap_s=gap_s)
+    return with_views(
+        PairBatch(None, None, *clusters, gap_s=gap_s),
+        [(c.pair.before.image, c.pair.after.image) for c in changes],
+        [c.shift for c in changes],
+        [c.clusters for c in changes],
+    )
+
+
+def seeing(captioner: Sighted) -> See:
+    """How a captioner sees the small pictures of a camera's frames."""
+
+    def see(pictures: Sequence[Image]) -> list[Detections]:
+        return captioner.see([_tensor(_resized(picture, canvas(*picture.shape[:2]))) for picture in pictures])
+
+    return see
+
+
+def with_views(
+    pairs: PairBatch,
+    images: Sequence[tuple[Image, Image]],
+    shifts: Sequence[Shift],
+    clusters: Sequence[Sequence[Cluster]],
+) -> PairBatch:
+    """A batch with the views and tiles of its pairs.
+
+    Args:
+        pairs: B pairs with their clusters as tensors.
+        images: before and after of each, RGB uint8 ``(h, w, 3)``.
+        shifts: of each, in pixels of the masks.
+        clusters: of each, most salient first.
+    """
+    size = (pairs.masks.shape[2], pairs.masks.shape[3])
+    views, tiles, windows, of = [], [], [], []
+    for b, ((before, after), shift, own) in enumerate(zip(images, shifts, clusters, strict=True)):
+        moved = in_shares(shift, size)
+        views.append(_tensor(whole_views(before, after, moved)))
+        cut, where = tile_views(before, after, moved, own)
+        tiles.append(_tensor(cut))
+        windows.append(torch.from_numpy(where))
+        of += [b] * len(where)
+    return replace(
+        pairs,
+        views=tuple(views),
+        tiles=torch.cat(tiles),
+        tile_windows=torch.cat(windows),
+        tile_pair=torch.tensor(of, dtype=torch.int64),
+    )
+
+
+def clusters_of(clusters: Sequence[Sequence[Cluster]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Masks, boxes, active pixels and which of them are valid, padded to the most of a pair."""
+    most = max(len(own) for own in clusters)
+    height, width = next(c for own in clusters for c in own).mask.shape
+    masks = torch.zeros(len(clusters), most, height, width, dtype=torch.bool)
+    boxes = torch.zeros(len(clusters), most, 4)
+    active = torch.zeros(len(clusters), most)
+    valid = torch.zeros(len(clusters), most, dtype=torch.bool)
+    for b, own in enumerate(clusters):
+        for k, cluster in enumerate(own):
             masks[b, k] = torch.from_numpy(cluster.mask)
             boxes[b, k] = torch.tensor(cluster.box)
             active[b, k] = cluster.active_pixels / (height * width)
             valid[b, k] = True
-    clusters = (masks, boxes, active, valid)
-    if captioner.crop_size is None:
-        return PairBatch(*_frames(changes, captioner.image_size), *clusters)
-    crops, windows = _crops(changes, captioner.crop_size)
-    return PairBatch(None, None, *clusters, crops=crops, windows=windows, tracks=_tracks(changes))
+    return masks, boxes, active, valid
 
 
 def _frames(changes: Sequence[Change], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -48,25 +103,6 @@ def _frames(changes: Sequence[Change], size: tuple[int, int]) -> tuple[Tensor, T
     before = torch.stack([_tensor(_aligned(c, size)) for c in changes])
     after = torch.stack([_tensor(_resized(c.pair.after.image, size)) for c in changes])
     return before, after
-
-
-def _crops(changes: Sequence[Change], size: int) -> tuple[Tensor, Tensor]:
-    """Crops of every cluster of all changes in a row, and their windows."""
-    cut = [cut_crops(c.pair.before.image, c.pair.after.image, c.shift, c.clusters, size) for c in changes]
-    crops = torch.from_numpy(np.concatenate([crops for crops, _ in cut]))
-    return crops.permute(0, 1, 4, 2, 3), torch.from_numpy(np.concatenate([windows for _, windows in cut]))
-
-
-def _tracks(changes: Sequence[Change]) -> Tensor | None:
-    """Points followed through the frames in between, padded; None where no pair has such frames."""
-    each = [point_tracks(c.pair, c.clusters) for c in changes]
-    most = max(len(tracks) for tracks in each)
-    if not most:
-        return None
-    padded = torch.full((len(each), most, 6), torch.nan)
-    for b, tracks in enumerate(each):
-        padded[b, : len(tracks)] = torch.from_numpy(tracks)
-    return padded
 
 
 def _aligned(change: Change, size: tuple[int, int]) -> Image:
@@ -85,4 +121,5 @@ def _resized(image: Image, size: tuple[int, int]) -> Image:
 
 
 def _tensor(image: Image) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)
+    """Colours before rows and columns."""
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(image, -1, -3)))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
-from models.captioner import Captioner, DescribeOptions, Sentence
-from pipeline.batch import pair_batch
+from models.captioner import Captioner, DescribeOptions, Sentence, Sighted
+from pipeline.batch import pair_batch, seeing
 from pipeline.changes import Change, SceneEvent
 from pipeline.colour import with_colours
+from pipeline.following import Follower
 from pipeline.outlines import outline
 from pipeline.sources import Clock, Frame
 
@@ -23,6 +24,7 @@ EVENT_SENTENCES = {
 }
 """The one sentence that a scene event is told with."""
 
+_NOBODY: Mapping[str, Follower] = {}
 _UNNAMED = "object"
 _EVERY = 64  # sentences that a captioner may propose about one pair
 _NEARLY = 0.5  # share of the least confidence from which what is held back is worth a reason
@@ -87,29 +89,31 @@ def narrate(
     captioner: Captioner,
     options: DescribeOptions | None = None,
     settings_sha256: str = "",
+    followers: Mapping[str, Follower] = _NOBODY,
 ) -> list[Narration]:
     """Say what changed: the only edge between numpy and torch.
 
     Args:
-        changes: of any cameras and frame sizes; one batch for the captioner.
+        changes: of any cameras and frame sizes, each camera's in their order; one batch for the captioner.
         captioner: writes the sentences.
         options: how it chooses and words them.
         settings_sha256: hash (hex) of the settings under which the changes were found; enters the ids.
+        followers: by camera; a pair of such a camera that carries the frames between is told from the tracks
+            of its objects, if the captioner can see, and any other one from its two frames.
 
     Returns:
         One narration per change, in their order; without sentences where nothing is to be told.
     """
     options = options or DescribeOptions()
-    told = [c for c in changes if _described(c, captioner)]
     # All that it can say, so that what is held back can be named.
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
-    described = iter(captioner.describe(pair_batch(told, captioner), every) if told else [])
+    described = _all_sentences(changes, captioner, every, followers)
     least = captioner.min_confidence if options.min_confidence is None else options.min_confidence
     narrations = []
-    for change in changes:
+    for change, candidates in zip(changes, described, strict=True):
         sentences, abstained, event = list[Sentence](), "", change.event
-        if _described(change, captioner):
-            sentences, abstained = _chosen(next(described), least, options)
+        if candidates is not None:
+            sentences, abstained = _chosen(candidates, least, options)
             sentences = _finished(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
             event = SceneEvent.NONE
@@ -118,6 +122,31 @@ def narrate(
         narration = narration_of(change, tuple(sentences), captioner, settings_sha256)
         narrations.append(replace(narration, event=event, abstained=abstained))
     return narrations
+
+
+def _all_sentences(
+    changes: Sequence[Change],
+    captioner: Captioner,
+    options: DescribeOptions,
+    followers: Mapping[str, Follower],
+) -> list[list[Sentence] | None]:
+    """Everything that may be said of each change; None where the captioner is not asked."""
+    found: list[list[Sentence] | None] = [None] * len(changes)
+    stills = []
+    for n, change in enumerate(changes):
+        follower = followers.get(change.pair.after.camera)
+        if follower is None or not isinstance(captioner, Sighted) or not change.pair.between:
+            stills += [n] if _described(change, captioner) else []
+        elif change.event in (SceneEvent.VIEW, SceneEvent.OBSTRUCTED):
+            follower.reset()
+        else:
+            facts = follower.follow(change.pair, seeing(captioner))
+            found[n] = captioner.tell(facts, 1, options)[0]
+    if stills:
+        batch = pair_batch([changes[n] for n in stills], captioner)
+        for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
+            found[n] = sentences
+    return found
 
 
 def _described(change: Change, captioner: Captioner) -> bool:
@@ -151,7 +180,7 @@ def _meet(a: Sentence, b: Sentence) -> bool:
 
 def _finished(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:
     """Sentences with the outlines of what they tell and, where they are sure, colours."""
-    if not any(s.before or s.after for s in sentences):
+    if not change.clusters or not any(s.before or s.after for s in sentences):
         return sentences
     changed = np.logical_or.reduce([c.mask for c in change.clusters])
     drawn = [

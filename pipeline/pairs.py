@@ -7,8 +7,9 @@ or has lasted long enough to be told. Live, replay and extraction all come throu
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
 import cv2
@@ -16,27 +17,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame, Luma, Polygon, check_polygons, covered
+from pipeline.sources import Frame, Image, Polygon, check_polygons, covered
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
-MAX_BETWEEN = 40
-"""A pair carries at most this many planes of the frames between: of 384 x 216 pixels 3.3 MB."""
+MAX_BETWEEN = 16
+"""A pair carries at most this many small pictures of the frames between: of 640 x 360 pixels 11 MB."""
 
-BETWEEN_WIDTH = 384
-"""Planes of the frames between are at most this many pixels wide."""
+_LATER = 6  # small pictures at most of what comes later than a pair
+
+SMALL_WIDTH = 640
+"""Small pictures are at most this many pixels wide: as many as a detector looks at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Between:
-    """A sampled frame between before and after, as much of it as following an object needs.
+    """A sampled frame between before and after or soon after both, as much of it as following needs.
 
     Attributes:
         time: aware UTC capture time.
-        plane: luma, uint8 ``(height, width)``, at most `BETWEEN_WIDTH` wide, see `small_plane`.
+        image: RGB, uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide, see `small_image`.
     """
 
     time: datetime
-    plane: Luma
+    image: Image
+
+    @classmethod
+    def of(cls, frame: Frame) -> Between:
+        """What is kept of a frame."""
+        return cls(frame.time, small_image(frame.image))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +62,9 @@ class FramePair:
         returned: True where the scene was as before again soon after `after` (somebody crossed): what came
             has gone, what went is back, and no pair will tell it.
         masks: areas that are not looked at, as polygons in shares of the frame.
+        later: what was seen in the `PairOptions.watch_s` after `after`, in time order, as far as it is known:
+            whether somebody who is lost from sight is gone, and what appeared is there, shows only then.
+        gap_known: False for stills whose times are made up, because nobody knows how long lies between.
     """
 
     before: Frame
@@ -63,19 +74,26 @@ class FramePair:
     between: tuple[Between, ...] = ()
     returned: bool = False
     masks: tuple[Polygon, ...] = ()
+    later: tuple[Between, ...] = ()
+    gap_known: bool = True
+
+    @property
+    def gap_s(self) -> float | None:
+        """Seconds between the frames; None where that is not known."""
+        return (self.after.time - self.before.time).total_seconds() if self.gap_known else None
 
 
-def small_plane(luma: Luma) -> Luma:
-    """A luma plane reduced to `BETWEEN_WIDTH` by area; the plane itself where it is no wider.
+def small_image(image: Image) -> Image:
+    """A picture reduced to `SMALL_WIDTH` by area; the picture itself where it is no wider.
 
     Args:
-        luma: uint8 ``(height, width)``.
+        image: RGB uint8 ``(height, width, 3)``.
     """
-    height, width = luma.shape
-    if width <= BETWEEN_WIDTH:
-        return luma
-    size = (BETWEEN_WIDTH, max(1, round(height * BETWEEN_WIDTH / width)))
-    return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.uint8)
+    height, width = image.shape[:2]
+    if width <= SMALL_WIDTH:
+        return image
+    size = (SMALL_WIDTH, max(1, round(height * SMALL_WIDTH / width)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> float:
@@ -101,6 +119,7 @@ class PairOptions:
         settle_s: the changed blocks must stay below the lower threshold from sample to sample for so long.
         max_wait_s: longest wait for that; then the pair is proposed although things still move.
         max_gap_s: age at which the reference is renewed while nothing happens.
+        watch_s: a pair is given out only when so much more was seen (`FramePair.later`).
         long_gap_s: age at which the long baseline is compared with the quiet scene, and renewed.
         block: side of a screening block in analysis pixels; the thresholds belong to it.
         masks: areas of the frame, as polygons, that count for nothing. What is screened has them black
@@ -112,6 +131,7 @@ class PairOptions:
 
     settle_s: float = 0.75
     max_wait_s: float = 3.0
+    watch_s: float = 1.5
     max_gap_s: float = 60.0
     long_gap_s: float = 300.0
     block: int = SCREENING_BLOCK
@@ -148,10 +168,11 @@ def candidate_pairs(
     * A pause of the stream of `max_wait_s` or longer (or sparse stills) cannot be seen settling:
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
 
-    Pairs come in the order of their later frame. Each begins at or after the end of the last one,
-    except that one of the long baseline may reach back over somebody who crossed. Pure and deterministic;
-    four frames and `MAX_BETWEEN` small planes are held whatever the footage. Where the resolution changes or
-    the clock goes back by more than `max_wait_s`, a new reference is taken; frames late by less are left out.
+    Pairs come in the order of their later frame, each once `watch_s` more was seen, or nothing follows. Each
+    begins at or after the end of the last one, except that one of the long baseline may reach back over
+    somebody who crossed. Pure and deterministic; four frames, the pairs of the last `watch_s` and
+    `MAX_BETWEEN` small pictures are held whatever the footage. Where the resolution changes or the clock goes
+    back by more than `max_wait_s`, a new reference is taken; frames late by less are left out.
 
     Args:
         frames: sampled frames of one camera in the order of time.
@@ -159,12 +180,13 @@ def candidate_pairs(
         options: see there.
 
     Yields:
-        The pairs; only their frames are converted to RGB.
+        The pairs; only frames of a change are converted to RGB.
 
     Raises:
         ValueError: frames of two cameras are mixed.
     """
     watch: _Watch | None = None
+    held = _Held(options)
     for frame in frames:
         if watch is None:
             watch = _Watch(frame, thresholds, options)
@@ -178,10 +200,12 @@ def candidate_pairs(
         if -options.max_wait_s < ahead_s <= 0:
             continue
         if ahead_s <= 0 or frame.luma.shape != watch.reference.luma.shape:
+            yield from held.rest()
             yield from watch.rest()
             watch = _Watch(frame, thresholds, options)
             continue
-        yield from watch.look(frame)
+        yield from held.look(frame, watch.look(frame))
+    yield from held.rest()
     if watch is not None:
         yield from watch.rest()
 
@@ -190,24 +214,61 @@ def _seconds(earlier: Frame, later: Frame) -> float:
     return (later.time - earlier.time).total_seconds()
 
 
+class _Held:
+    """Pairs that are to be given out when what follows them was seen."""
+
+    def __init__(self, options: PairOptions) -> None:
+        self._options = options
+        self._pairs: deque[tuple[FramePair, list[Between]]] = deque()
+        self._last: datetime | None = None
+
+    def look(self, frame: Frame, proposed: Iterable[FramePair]) -> Iterator[FramePair]:
+        """The pairs that are given out when `frame` comes, after which new ones are held."""
+        if self._last and (frame.time - self._last).total_seconds() >= self._options.max_wait_s:
+            yield from self.rest()  # what comes after a pause tells nothing of what was before
+        self._last = frame.time
+        self._pairs.extend((pair, list(pair.later)) for pair in proposed)
+        seen: Between | None = None
+        for pair, later in self._pairs:
+            newest = later[-1].time if later else pair.after.time
+            if (frame.time - newest).total_seconds() >= self._options.watch_s / _LATER - 1e-3:
+                seen = seen or Between.of(frame)
+                later.append(seen)
+        while self._pairs and _seconds(self._pairs[0][0].after, frame) >= self._options.watch_s:
+            yield self._next()
+
+    def rest(self) -> Iterator[FramePair]:
+        """All that are held: nothing follows them."""
+        while self._pairs:
+            yield self._next()
+
+    def _next(self) -> FramePair:
+        pair, later = self._pairs.popleft()
+        return replace(pair, later=tuple(later))
+
+
 class _Strip:
-    """Small planes of consecutive frames, evenly thinned so that there are never more than `MAX_BETWEEN`."""
+    """Small pictures of consecutive frames, evenly thinned: there are never more than `MAX_BETWEEN`."""
 
     def __init__(self) -> None:
-        self._planes: list[Between] = []
-        self._seen, self._stride = 0, 1
+        self._seen: list[Between] = []
+        self._count, self._stride = 0, 1
 
     def add(self, frame: Frame) -> None:
         """Take a frame, or leave it out where only every `_stride`-th is kept."""
-        if self._seen % self._stride == 0:
-            self._planes.append(Between(frame.time, small_plane(frame.luma)))
-        self._seen += 1
-        if len(self._planes) > MAX_BETWEEN:
-            self._planes, self._stride = self._planes[::2], 2 * self._stride
+        if self._count % self._stride == 0:
+            self._seen.append(Between.of(frame))
+        self._count += 1
+        if len(self._seen) > MAX_BETWEEN:
+            self._seen, self._stride = self._seen[::2], 2 * self._stride
 
     def within(self, before: Frame, after: Frame) -> tuple[Between, ...]:
         """Those after `before` and before `after`."""
-        return tuple(b for b in self._planes if before.time < b.time < after.time)
+        return tuple(b for b in self._seen if before.time < b.time < after.time)
+
+    def since(self, after: Frame) -> tuple[Between, ...]:
+        """Those after `after`."""
+        return tuple(b for b in self._seen if after.time < b.time)
 
 
 class _Watch:
@@ -302,5 +363,6 @@ class _Watch:
         if before.image.shape != after.image.shape:
             return []
         masks = self._options.masks
-        between = self._strip.within(before, after)
-        return [FramePair(before, after, pair_l2(before, after, masks), beyond, between, returned, masks)]
+        between, later = self._strip.within(before, after), self._strip.since(after)
+        l2 = pair_l2(before, after, masks)
+        return [FramePair(before, after, l2, beyond, between, returned, masks, later)]

@@ -95,6 +95,11 @@ RecordOutline = Annotated[
     Field(min_length=3, description="closed polygon of [x, y] in 0..1 of the frame"),
 ]
 
+RecordPath = Annotated[
+    tuple[tuple[Share, Share], ...],
+    Field(min_length=1, description="feet of one object in order of time, [x, y] in 0..1 of the frame"),
+]
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -130,6 +135,7 @@ class RecordSentence(_Part):
     box_after: Annotated[RecordBox, Field(description="where it is now")] | None = None
     outline_before: RecordOutline | None = None
     outline_after: RecordOutline | None = None
+    paths: Annotated[tuple[RecordPath, ...], Field(description="the ways that were followed")] | None = None
     time: Annotated[Time, Field(description="when it happened, where that was seen")] | None = None
 
     @property
@@ -357,6 +363,7 @@ def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
         "box_after": _shares(sentence.after),
         "outline_before": tuple(_shares(corner) for corner in sentence.outline_before) or None,
         "outline_after": tuple(_shares(corner) for corner in sentence.outline_after) or None,
+        "paths": tuple(tuple(_shares(point) for point in path) for path in sentence.paths) or None,
         "time": None if moment_s is None else format_time(before + timedelta(seconds=moment_s)),
     }
 

@@ -8,92 +8,94 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from train.compose_command import AvoidOption, ExcludeOption, TeacherOption
+from train.learning.teachers import teacher_file
 from train.recipe import TEST_FOOTAGE
-from train.terminal import training_progress
+from train.terminal import progress_counts
 
 if TYPE_CHECKING:
-    from train.adapting import Adapted, AdaptOptions, Score
+    from train.adapting import Adapted, AdaptOptions
 
 
 def adapt(
     *,
     clips: Annotated[
-        Path, typer.Option(help="Folder of your clips; a subfolder is one camera, and one is enough.")
+        Path, typer.Option(help="Folder of your footage; a subfolder is one camera, and one is enough.")
     ],
-    teacher: Annotated[
-        Path, typer.Option(help="YOLOX detector in ONNX format that labels the footage offline.")
-    ],
-    out: Annotated[Path, typer.Option(help="Checkpoint to write (.safetensors).")],
+    out: Annotated[Path, typer.Option(help="Checkpoint to write (.safetensors), if it is better.")],
+    teacher: TeacherOption = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Folder of label files CAMERA.jsonl.gz, in place of teachers.")
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Grounded checkpoint to begin with; by default the packaged one.")
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs to compose and learn from.")] = 600,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 3,
-    avoid: Annotated[
-        Path | None,
-        typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(help="Pattern of file names never to use; repeat it. By default OpenCV's test clip."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same checkpoint.")] = 1,
-    workers: Annotated[int, typer.Option(min=1, help="Processes for composing.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
+    rate: Annotated[float, typer.Option(min=0, help="Largest learning rate.")] = 5e-5,
+    avoid: AvoidOption = None,
+    exclude: ExcludeOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON on standard output instead of lines.")
     ] = False,
 ) -> None:
-    """Adapt a captioner to your own cameras, in minutes; keep the one of before where that is no better."""
-    from train.adapting import AdaptOptions  # noqa: PLC0415 - footage is needed by few commands only
-    from train.adapting import adapt as adapt_to_clips  # noqa: PLC0415
+    """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""
+    from train import adapting  # noqa: PLC0415 - footage is needed by few commands only
 
-    options = AdaptOptions(
+    if not teacher and labels is None:
+        raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
+    options = adapting.AdaptOptions(
         clips=clips,
-        teacher=teacher,
+        teachers=tuple(teacher_file(text) for text in teacher or ()),
         out=out,
         checkpoint=checkpoint,
-        pairs=pairs,
-        epochs=epochs,
+        labels=labels,
+        steps=steps,
+        rate=rate,
         avoid=avoid,
         exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
         seed=seed,
-        workers=workers,
     )
-    with training_progress(_say) as telling:
-        adapted = adapt_to_clips(options, command=_command(options), telling=telling)
-    if adapted.better:
-        _say(f"{out}: adapted ({adapted.share:.0%} of the change); try it with --captioner-file {out}")
-    else:
-        _say(f"{out}: no better on the held-out footage, so it is the checkpoint of before, unchanged")
+    with progress_counts() as tell:
+        adapted = adapting.adapt(options, command=_command(options), progress=tell, note=_say)
     if as_json:
         typer.echo(json.dumps(adapted.plain(), indent=1))
     else:
         for line in _lines(adapted):
             typer.echo(line)
+    if adapted.sha256:
+        _say(f"{out}: adapted; try it with --captioner-file {out}")
+    else:
+        _say(f"nothing is written to {out}: on the held-out footage it would be no better")
 
 
 def _command(options: AdaptOptions) -> str:
     """The command line for the record, without anybody's paths."""
-    named = (("--checkpoint", options.checkpoint), ("--avoid", options.avoid))
+    named = (
+        ("--checkpoint", options.checkpoint),
+        ("--labels", options.labels),
+        ("--avoid", options.avoid),
+    )
     return (
-        f"narrated-train adapt --clips {options.clips.name} --teacher {options.teacher.name} "
-        f"--out {options.out.name} --pairs {options.pairs} --epochs {options.epochs} --seed {options.seed}"
+        f"narrated-train adapt --clips {options.clips.name} --out {options.out.name}"
+        + "".join(f" --teacher {teacher.path.name}" for teacher in options.teachers)
+        + f" --steps {options.steps} --rate {options.rate:g} --seed {options.seed}"
         + "".join(f" {flag} {path.name}" for flag, path in named if path is not None)
         + "".join(f" --exclude '{p}'" for p in options.exclude if options.exclude != TEST_FOOTAGE)
     )
 
 
 def _lines(adapted: Adapted) -> list[str]:
-    def told(score: Score) -> str:
-        return (
-            f"{score.right} sentences right, {score.wrong} wrong; "
-            f"{score.found} of {score.changes} changes told rightly (F1 {score.f1:.3f})"
+    lines = ["On the last quarter of the footage, from which nothing was learnt:"]
+    for name, score in (("before", adapted.before), ("adapted", adapted.after)):
+        lines.append(
+            f"  {name}: objects found as the teachers do, AP50 {score.ap50:.3f}; "
+            f"{score.right:.1%} of {score.ends} ends of changes judged right"
         )
-
+    gained = adapted.after.ap50 - adapted.before.ap50
     return [
-        "On the last quarter of the footage, from which nothing was learnt:",
-        f"  before: {told(adapted.before)}",
-        f"  adapted: {told(adapted.after)}",
+        *lines,
+        f"  gained: AP50 {gained:+.3f}, judged right {adapted.after.right - adapted.before.right:+.1%}",
     ]
 
 

@@ -1,46 +1,49 @@
-"""Adapting a trained captioner to a user's own cameras: a few gentle epochs on pairs composed of their clips.
+"""Adapting a trained captioner to a user's own cameras: some hundred gentle steps of its detector on them.
 
-What it must not do is forget the rest, of which nothing is at hand here. So only the parts that look are
-trained (words are the same on every camera), for a few epochs at a falling rate, and of the change of the
-weights only a share is taken (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models": weights between
-the old and the new ones keep much of what either can). From the last part of the footage, in time, nothing is
-learnt: it chooses the share, and whether the adapted captioner or the one of before is written.
+Only the eyes learn: words, links, judgement and confidence stay as they are. What it must not do is forget
+the rest, of which nothing is at hand here; so the rate is small, the weights are averaged over the steps, and
+classes that the teachers do not look for keep to what the detector answered before
+(`models.grounded.losses`). From the last part of the footage, in time, nothing is learnt: on it both
+detectors are measured, and only a better one is written.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from models import DEFAULT_CHECKPOINT, load_captioner, save
-from models.captioner import DescribeOptions
-from models.checkpoint import ENCODER
-from models.grounded import Grounded
-from train.batches import Split, load_split
-from train.compose import ComposeReport, compose
-from train.evaluate import described
-from train.loop import TrainError, TrainOptions, train
-from train.recipe import TEST_FOOTAGE, ComposeOptions
-from train.runs import QUIET, Telling, trained_changes
-from train.verdicts import judge
+from models import load_captioner, save
+from models.grounded.detector import Detector
+from models.grounded.grounded import Grounded
+from train.learning.chain import camera_record, judged_right
+from train.learning.detecting import DetectingOptions, train_detector
+from train.learning.detection_scores import average_precision, mean
+from train.learning.frames import LabelledFrame, read_frames
+from train.learning.judging import judgements
+from train.learning.labelling import LabelOptions, label_frames, read_source
+from train.learning.pictures import Pictures
+from train.learning.stages import Result, Stages
+from train.learning.teachers import TeacherFile
+from train.recipe import TEST_FOOTAGE
+from train.run_state import TrainError
 
 LAST_PART = 0.25
-"""Share of the footage that is held out."""
-FEWEST_CROPS = 20
-"""With fewer pictures of moving objects, nothing is adapted."""
-SHARES = (0.5, 0.6, 0.7)
-"""Of the change of the weights; the first of the best is taken. With more of it, what the footage never shows
-is forgotten (docs/adapting.md), and the held-out footage, which does not show it either, cannot tell."""
-_FROZEN = ("speaker.", "linker.")
-_BATCH, _DECAY = 24, 0.3
-"""A rate that does not fall unsettles what was learnt before: worse on every camera of the benchmark."""
+"""Share of each camera's footage that is held out."""
+
+FEWEST = 20
+"""With fewer sure objects in either part, nothing is adapted."""
+
+_GAP_S = 2.0  # between the two parts of one clip: nearer frames show much the same
+_SEVERAL = 4  # of so many files of a camera whole ones are held out; of fewer each clip is parted
+_WORSE = 0.005  # share of ends judged right that chance alone may cost
+_MEASURED = 150  # frames, at most, and twice as many pairs
+
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,52 +51,50 @@ class AdaptOptions:
     """What is adapted to what.
 
     Attributes:
-        clips: folder of clips, see `train.scenes.find_clips`; one camera is enough.
-        teacher: YOLOX network in ONNX format.
-        out: checkpoint to write.
+        clips: folder of footage, see `train.learning.cameras.cameras_in`; one camera is enough.
+        teachers: detectors that label it.
+        out: checkpoint to write; what is done on the way is kept in ``<out without suffix>.run``.
         checkpoint: of a grounded captioner; None takes the packaged one.
-        pairs: pairs to learn from; a third as many are composed of the held-out footage.
-        epochs: passes over them.
-        learning_rate: of Adam, in the first epoch.
+        labels: see `train.learning.labelling.LabelOptions`.
+        steps: batches of the detector.
+        rate: its largest learning rate.
+        batch: pictures of one batch.
         avoid: see `train.recipe.ComposeOptions`.
         exclude: patterns of file names that are never used.
-        seed: of composing and training.
-        workers: processes for composing.
+        seed: of what is drawn.
     """
 
     clips: Path
-    teacher: Path
+    teachers: tuple[TeacherFile, ...]
     out: Path
     checkpoint: Path | None = None
-    pairs: int = 600
-    epochs: int = 3
-    learning_rate: float = 1e-3
+    labels: Path | None = None
+    steps: int = 300
+    rate: float = 5e-5
+    batch: int = 8
     avoid: Path | None = None
     exclude: tuple[str, ...] = TEST_FOOTAGE
     seed: int = 1
-    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How right a captioner is about the held-out pairs.
+    """How a captioner does on the held-out footage.
 
     Attributes:
-        right, wrong: sentences that could be judged.
-        found, changes: changes about which a right sentence was told, and all changes.
+        ap50: agreement of its detector with the teachers, average precision at half overlap, 0..1; the mean
+            over cameras and families.
+        right: share 0..1 of the ends of changes that it judges as the teachers do.
+        ends: how many these are.
     """
 
-    right: int
-    wrong: int
-    found: int
-    changes: int
+    ap50: float
+    right: float
+    ends: int
 
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of the share of right sentences and the share of changes found, 0..1."""
-        precision = self.right / max(self.right + self.wrong, 1)
-        recall = self.found / max(self.changes, 1)
-        return 2 * precision * recall / max(precision + recall, 1e-9)
+    def better_than(self, other: Score) -> bool:
+        """Whether its eyes are better, and its judgement no worse."""
+        return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,129 +102,114 @@ class Adapted:
     """What came of it.
 
     Attributes:
-        better: whether the adapted captioner was written; else the file is the checkpoint of before.
-        before, after: the captioner of before and the adapted one, on the held-out pairs.
-        share: of the change of the weights.
-        sha256: hex, of the file written.
-        notes: clips that were left out, and why.
+        sha256: hex, of the file written; None where nothing was, since it would not be better.
+        before, after: the captioner of before and the adapted one, on the held-out footage.
+        notes: what was left out, and why.
     """
 
-    better: bool
+    sha256: str | None
     before: Score
     after: Score
-    share: float
-    sha256: str
     notes: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        scores = {"before": self.before, "after": self.after}
-        return {
-            **asdict(self),
-            "notes": list(self.notes),
-            **{name: {**asdict(score), "f1": round(score.f1, 4)} for name, score in scores.items()},
-        }
+        return {**asdict(self), "notes": list(self.notes)}
 
 
-def adapt(options: AdaptOptions, *, command: str = "", telling: Telling = QUIET) -> Adapted:
-    """Adapt a grounded captioner to the cameras of some clips and write it, if it is better there.
+def adapt(
+    options: AdaptOptions,
+    *,
+    command: str = "",
+    progress: Progress | None = None,
+    note: Callable[[str], None] = lambda _line: None,
+) -> Adapted:
+    """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there.
 
     Args:
         options: what, to what.
         command: the command line, for the record.
-        telling: who is told how far it is.
+        progress: told how far the labelling is.
+        note: told each line of the log.
 
     Raises:
-        TrainError: not a grounded captioner, too little movement in the footage, or it cannot be written.
-        CheckpointError, FootageError, TeacherError, SampleError, FeatureError: see
-            their modules.
+        TrainError: not a grounded captioner, too little to learn from, or it cannot be written.
+        CheckpointError, FootageError, SampleError, TeacherError: see their modules.
     """
     captioner = _grounded(options)
-    with tempfile.TemporaryDirectory(prefix="narrated-adapt-") as scratch:
-        folder = Path(scratch) / "pairs"
-        report = compose(_compose_options(options, captioner, folder), telling.count)
-        for note in report.notes:
-            telling.note(note)
-        _check_movement(options, report)
-        training, validation = _splits(captioner, folder, telling)
-        before = score(captioner, validation)
-        sources = json.loads((folder / "compose.json").read_text(encoding="utf-8"))
-        record = _record(options, captioner, sources, command)
-        old = _weights(captioner)
-        _learn(captioner, training, validation, options, Path(scratch), record=record, telling=telling)
-        share, after = _mixed(captioner, old, validation)
-        captioner.record = {
-            **captioner.record,
-            "share": share,
-            "scores": {"before": asdict(before), "after": asdict(after)},
-        }
-        better = after.f1 > before.f1
-        sha256 = _write(captioner, options, better=better)
-    return Adapted(better, before, after, share, sha256, report.notes)
+    stages = Stages(options.out.with_suffix(".run"), note)
+    folder = stages.folder / "frames"
+    labelled = label_frames(_label_options(options, folder), progress)
+    for line in labelled.notes:
+        stages.say(line)
+    learn, held = parted(read_frames(folder), LAST_PART)
+    _check(options, learn, held)
+    inputs = {
+        "checkpoint": captioner.sha256,
+        "steps": options.steps,
+        "rate": options.rate,
+        "batch": options.batch,
+        "seed": options.seed,
+        "sources": [read_source(folder, name) for name in sorted({frame.camera for frame in learn})],
+    }
+    trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
+    before = measured(captioner, folder, held, options.seed)
+    captioner.detector.load_state_dict(trained.result["weights"])
+    after = measured(captioner, folder, held, options.seed)
+    sha256 = None
+    if after.better_than(before):
+        record = _record(options, captioner, folder, command)
+        captioner.record = {**record, "held out": {"before": asdict(before), "after": asdict(after)}}
+        sha256 = _written(captioner, options.out)
+    return Adapted(sha256, before, after, labelled.notes)
 
 
-def _learn(
-    captioner: Grounded,
-    training: Split,
-    validation: Split,
-    options: AdaptOptions,
-    folder: Path,
-    *,
-    record: dict[str, Any],
-    telling: Telling,
-) -> None:
-    """Train the parts that look."""
-    for name, weight in captioner.named_parameters():
-        weight.requires_grad_(weight.requires_grad and not name.startswith(_FROZEN))
-    settings = TrainOptions(
-        epochs=options.epochs,
-        patience=options.epochs,
-        batch=_BATCH,
-        learning_rate=options.learning_rate,
-        decay=_DECAY,
+def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
+    """Frames to learn from, and those of about the last `share` 0..1 of each camera, in time.
+
+    Whole files are held out where a camera has four or more (their names must sort by time); else the end of
+    every clip, two seconds after what is learnt from.
+    """
+    learn: list[LabelledFrame] = []
+    held: list[LabelledFrame] = []
+    for _, group in groupby(sorted(frames, key=lambda f: f.camera), key=lambda f: f.camera):
+        own = list(group)
+        files = sorted({frame.file for frame in own})
+        if len(files) >= _SEVERAL:
+            last = set(files[-max(1, round(share * len(files))) :])
+            learn += [frame for frame in own if frame.file not in last]
+            held += [frame for frame in own if frame.file in last]
+            continue
+        for file in files:
+            clip = [frame for frame in own if frame.file == file]
+            times = [frame.seconds or 0.0 for frame in clip]
+            at = max(times) - share * (max(times) - min(times))
+            learn += [frame for frame, time in zip(clip, times, strict=True) if time < at - _GAP_S]
+            held += [frame for frame, time in zip(clip, times, strict=True) if time >= at]
+    return learn, held
+
+
+def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
+    """How a captioner does on labelled frames."""
+    every = max(1, round(len(frames) / _MEASURED))
+    precision = mean(average_precision(captioner.detector, folder, frames, every))
+    known = judgements(captioner, folder, frames, 2 * _MEASURED, seed)
+    return Score(round(precision, 4), round(judged_right(captioner.judge, known), 4), len(known.change))
+
+
+def _trained(
+    captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
+) -> Result:
+    detecting = DetectingOptions(
+        steps=options.steps,
+        batch=options.batch,
+        rate=options.rate,
+        warm_up=max(1, options.steps // 6),
+        average=0.99,
         seed=options.seed,
-        keep="last",
     )
-    train(
-        captioner,
-        training,
-        validation,
-        settings,
-        folder / "adapted.safetensors",
-        record=record,
-        keep_scaling=True,
-        on_batch=telling.batch,
-        on_epoch=telling.epoch,
-    )
-
-
-def _mixed(captioner: Grounded, old: dict[str, torch.Tensor], validation: Split) -> tuple[float, Score]:
-    """Give a captioner, newly trained, weights between the old ones and its own: those of the best F1."""
-    new = _weights(captioner)
-
-    def take(share: float) -> None:
-        mixed = {name: torch.lerp(old[name], new[name], share) for name in old}
-        captioner.load_state_dict(mixed, strict=False)
-
-    scores = {}
-    for share in SHARES:
-        take(share)
-        scores[share] = score(captioner, validation)
-    best = max(SHARES, key=lambda share: scores[share].f1)
-    take(best)
-    return best, scores[best]
-
-
-def score(captioner: Grounded, split: Split) -> Score:
-    """Judge everything that a captioner tells about a split, by the rules of `train.verdicts`."""
-    right = wrong = found = 0
-    told = described(captioner, split, lambda _sample: DescribeOptions())
-    for sample, sentences in zip(split.samples, told, strict=True):
-        verdicts = [v for v in judge(sentences, sample) if v.counted]
-        right += sum(v.right for v in verdicts)
-        wrong += sum(not v.right for v in verdicts)
-        found += len({k for v in verdicts if v.right for k in v.tells})
-    return Score(right, wrong, found, sum(len(s.changes) for s in split.samples))
+    start: Detector = deepcopy(captioner.detector).requires_grad_(True)
+    return {"weights": train_detector(start, Pictures(folder, learn), detecting, scratch).state_dict()}
 
 
 def _grounded(options: AdaptOptions) -> Grounded:
@@ -238,82 +224,49 @@ def _grounded(options: AdaptOptions) -> Grounded:
     return captioner
 
 
-def _compose_options(options: AdaptOptions, captioner: Grounded, folder: Path) -> ComposeOptions:
-    return ComposeOptions(
-        clips=options.clips,
-        teacher=options.teacher,
-        out=folder,
-        pairs=options.pairs,
-        val_pairs=max(options.pairs // 3, 1),
-        last_part=LAST_PART,
+def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:
+    return LabelOptions(
+        options.clips,
+        folder,
+        options.teachers,
+        labels=options.labels,
         exclude=options.exclude,
-        seed=options.seed,
-        changes=trained_changes(captioner),
         avoid=options.avoid,
-        workers=options.workers,
     )
 
 
-def _check_movement(options: AdaptOptions, report: ComposeReport) -> None:
-    crops = sum(report.crops.values())
-    if crops < FEWEST_CROPS:
-        raise TrainError(
-            f"hardly anything moves in {options.clips}: the teacher's objects could be cut out only {crops} "
-            f"times, and {FEWEST_CROPS} are the least; give clips in which people or vehicles pass by"
-        )
+def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence[LabelledFrame]) -> None:
+    for frames, part in ((learn, "learn from"), (held, "measure it by")):
+        sure = sum(vote.sure for frame in frames for vote in frame.votes)
+        if sure < FEWEST:
+            raise TrainError(
+                f"there is too little in {options.clips} to {part}: the teachers are sure of an object only "
+                f"{sure} times, and {FEWEST} are the least; give footage in which people or vehicles pass by"
+            )
 
 
-def _splits(captioner: Grounded, folder: Path, telling: Telling) -> tuple[Split, Split]:
-    """What is learnt from, and what is held out."""
-    changes = trained_changes(captioner)
-    training, validation = (
-        load_split(
-            folder,
-            name,
-            captioner.encoder,
-            changes,
-            cache=folder / ".features",
-            progress=partial(telling.features, name),
-            crop_size=captioner.crop_size,
-            whole=captioner.whole,
-            images=captioner.needs_images,
-        )
-        for name in ("train", "val")
-    )
-    return training, validation
-
-
-def _weights(captioner: Grounded) -> dict[str, torch.Tensor]:
-    own = captioner.state_dict().items()
-    return {name: value.detach().clone() for name, value in own if not name.startswith(ENCODER)}
-
-
-def _record(
-    options: AdaptOptions, captioner: Grounded, sources: dict[str, Any], command: str
-) -> dict[str, Any]:
-    """What the training record says besides what the loop writes."""
+def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: str) -> dict[str, Any]:
+    """The training record: that of before, and what was adapted."""
+    names = sorted({frame.camera for frame in read_frames(folder)})
+    sources = [source for name in names if (source := read_source(folder, name)) is not None]
     return {
+        **captioner.record,
         "command": command,
-        "changes": captioner.record.get("changes", {}),
-        "data": options.clips.name,
-        "adapted_from": {"sha256": captioner.sha256, "command": captioner.record.get("command", "")},
-        "clips": sources["clips"],
-        "held_out": sources["held_out"],
-        "teacher_sha256": sources["teacher_sha256"],
+        "adapted": {
+            "from": {"sha256": captioner.sha256, "command": captioner.record.get("command", "")},
+            "cameras": [camera_record(source, held=False) for source in sources],
+            "held out": f"the last {LAST_PART:.0%} of each",
+            "teachers": [file.plain() for file in options.teachers],
+            "steps": options.steps,
+            "rate": options.rate,
+            "batch": options.batch,
+            "seed": options.seed,
+        },
     }
 
 
-def _write(captioner: Grounded, options: AdaptOptions, *, better: bool) -> str:
-    """Write the adapted captioner, or the one of before as it was."""
+def _written(captioner: Grounded, out: Path) -> str:
     try:
-        if better:
-            return save(captioner, options.out)
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(options.checkpoint or DEFAULT_CHECKPOINT, options.out)
-    except shutil.SameFileError:
-        pass
+        return save(captioner, out)
     except OSError as error:
-        raise TrainError(
-            f"{options.out} cannot be written ({error.strerror}); choose another --out"
-        ) from error
-    return load_captioner(options.out).sha256
+        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error

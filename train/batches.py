@@ -21,7 +21,6 @@ from pipeline.changes import ChangeOptions
 from train.distributed import ALONE, Group
 from train.features import Features, Progress, sample_features
 from train.samples import Sample, load_samples
-from train.truth import truth_of
 
 DISTRACTORS = frozenset({"distractor", "light", "nuisance", "shift", "view"})
 """Kinds of samples (`Sample.kind`) in which nothing changed that is worth telling."""
@@ -62,7 +61,6 @@ def load_split(
     *,
     cache: Path,
     progress: Progress | None = None,
-    crop_size: int | None = None,
     leave_out: frozenset[str] = frozenset(),
     whole: bool = False,
     images: bool = False,
@@ -76,7 +74,6 @@ def load_split(
         options: how clusters are found.
         cache: folder of the features.
         progress: told how many samples are ready.
-        crop_size: side of the crops that the captioner looks at; None if it looks at whole frames.
         leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
         whole: skip no pair for want of clusters, see `Captioner.whole`.
         images: keep the images beside the maps, see `Captioner.needs_images`.
@@ -86,7 +83,7 @@ def load_split(
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     samples = tuple(load_samples(folder, split))
-    features = sample_features(samples, encoder, options, cache, progress, crop_size=crop_size, images=images)
+    features = sample_features(samples, encoder, options, cache, progress, images=images)
     told = [
         (position, sentences)
         for position, sample in enumerate(samples)
@@ -134,7 +131,7 @@ def epoch_batches(
         pairs = split.features.batch([position for position, _ in chosen], whole=split.whole)
         told = [(split.samples[position], sentences) for position, sentences in chosen]
         changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in told])
-        yield replace(pairs, truth=truth_of(told), changed=changed), tokens
+        yield replace(pairs, changed=changed), tokens
 
 
 def by_pair(split: Split) -> Split:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,24 +18,24 @@ from models.checkpoint import CheckpointError
 from train.adapt_command import adapt
 from train.annotations import AnnotationError, folder_statistics
 from train.compare_command import compare
-from train.config import ConfigError, load_config
+from train.compose_command import SOME_FAILED, compose
+from train.config import ConfigError
 from train.dataset_commands import check, generate, prepare
 from train.features import FeatureError
+from train.learning.starting import StartError
+from train.learning.teachers import TeacherError
 from train.loop import TrainError
 from train.metrics.authority import MissingScorersError
 from train.paper_commands import attend, negatives, retrieve
-from train.runs import evaluate_on_folder, train_on_folder
+from train.runs import evaluate_on_folder
 from train.samples import SampleError, load_samples
 from train.scenes import FootageError
 from train.score_command import score
 from train.tables import score_table, statistics_table, truth_lines
-from train.teacher import TeacherError
 from train.terminal import progress_counts, training_progress
+from train.train_command import train
 
-if TYPE_CHECKING:
-    from train.recipe import Recipe
-
-SOME_FAILED, BAD_CONFIG = 3, 78
+BAD_CONFIG = 78
 
 _EXPECTED = (
     AnnotationError,
@@ -44,6 +44,7 @@ _EXPECTED = (
     FootageError,
     MissingScorersError,
     SampleError,
+    StartError,
     TeacherError,
     TrainError,
 )
@@ -123,145 +124,8 @@ def extract(
         raise typer.Exit(SOME_FAILED)
 
 
-_Avoid = Annotated[
-    Path | None,
-    typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
-]
-_Exclude = Annotated[
-    list[str] | None,
-    typer.Option(help="Pattern of file names never to use; repeat it. By default OpenCV's test clip."),
-]
-_RecipeFile = Annotated[
-    Path | None,
-    typer.Option(help="YAML of what is drawn otherwise than by default; keys: see train/recipe.py."),
-]
-
-
-@app.command()
-def compose(
-    *,
-    clips: Annotated[Path, typer.Option(help="Folder of clips; a subfolder is one camera.")],
-    teacher: Annotated[
-        Path, typer.Option(help="YOLOX detector in ONNX format that labels the footage offline.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Training pairs.")] = 6000,
-    val_pairs: Annotated[int, typer.Option(min=1, help="Validation pairs.")] = 600,
-    val_camera: Annotated[
-        list[str] | None,
-        typer.Option(help="Camera held out for validation; repeat it. By default every sixth camera."),
-    ] = None,
-    avoid: _Avoid = None,
-    avoid_s: Annotated[float, typer.Option(min=0, help="How near --avoid is, in seconds.")] = 2.0,
-    exclude: _Exclude = None,
-    recipe: _RecipeFile = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
-    variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
-    workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
-) -> None:
-    """Compose training and validation pairs with exact captions from unlabelled footage."""
-    from train.compose import ComposeOptions  # noqa: PLC0415 - footage is needed by two commands only
-    from train.compose import compose as compose_samples  # noqa: PLC0415
-    from train.grammar import VARIETIES  # noqa: PLC0415
-    from train.recipe import TEST_FOOTAGE  # noqa: PLC0415
-
-    if variety not in VARIETIES:
-        raise typer.BadParameter(f"one of {', '.join(VARIETIES)}", param_hint="--variety")
-    options = ComposeOptions(
-        clips=clips,
-        teacher=teacher,
-        out=out,
-        pairs=pairs,
-        val_pairs=val_pairs,
-        val_cameras=tuple(val_camera or ()),
-        avoid=avoid,
-        avoid_s=avoid_s,
-        exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
-        recipe=_recipe(recipe),
-        seed=seed,
-        variety=variety,
-        workers=workers,
-    )
-    with progress_counts() as tell:
-        report = compose_samples(options, tell)
-    for note in report.notes:
-        _say(note)
-    kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
-    _say(f"{report.pairs} pairs in {out}: {kinds}; validation cameras {', '.join(report.val_cameras)}")
-
-
-def _recipe(path: Path | None) -> Recipe:
-    from train import recipe  # noqa: PLC0415
-
-    if path is None:
-        return recipe.Recipe()
-    try:
-        return recipe.load_recipe(path)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
-@app.command()
-def train(
-    *,
-    data: _Data,
-    out: Annotated[
-        Path, typer.Option(help="Checkpoint to write (.safetensors); <out>.state lies beside it.")
-    ],
-    config: Annotated[
-        Path, typer.Option(help="Training configuration, for example configs/train/ddla.yaml.")
-    ],
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, order and dropout.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Annotations in a batch.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of Adam, in the first epoch.")] = None,
-    patience: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many epochs without a better validation CIDEr.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run whose state lies beside --out.")
-    ] = False,
-    leave_out: Annotated[
-        list[str] | None,
-        typer.Option(help="Camera of which nothing is trained on, neither as scene nor pasted; repeat it."),
-    ] = None,
-    cache: _Cache = None,
-    device: _Device = "cpu",
-    as_json: _Json = False,
-) -> None:
-    """Train a captioner; keep the epoch of the best validation CIDEr. Options here override the file."""
-    settings = load_config(
-        config, seed=seed, epochs=epochs, batch=batch, learning_rate=learning_rate, patience=patience
-    )
-    options = settings.train_options()
-    command = (
-        f"narrated-train train --data {data.name} --out {out.name} --config {config.name} "
-        f"--seed {options.seed} --epochs {options.epochs} --batch {options.batch} "
-        f"--learning-rate {options.learning_rate:g} --patience {options.patience}"
-        + "".join(f" --leave-out {camera}" for camera in leave_out or ())
-    )
-    with training_progress(_say) as telling:
-        trained, scores = train_on_folder(
-            data,
-            out,
-            settings,
-            cache=cache,
-            resume=resume,
-            device=device,
-            command=command,
-            leave_out=frozenset(leave_out or ()),
-            telling=telling,
-        )
-    why = "no better for a while" if trained.stopped_early else "all epochs done"
-    which = f"epoch {trained.best_epoch} of {len(trained.curves)}"
-    _say(f"{out}: {which} ({why}), {trained.seconds:.1f} s an epoch")
-    if as_json:
-        curves = [point.plain() for point in trained.curves]
-        _print_json({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()})
-    else:
-        Console().print(score_table(out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
-
-
+app.command()(compose)
+app.command()(train)
 app.command()(adapt)
 app.command()(retrieve)
 app.command()(negatives)

@@ -1,17 +1,19 @@
 """The data engine: from clips of fixed cameras to frame pairs with captions that are true.
 
-Real pairs are labelled by a teacher detector; objects are erased by the temporal median and pasted from
-other scenes; nuisances change nothing. Every pair then runs through the very mask pipeline that narrates
-(`pipeline.changes.image_changes`), and only changes that it shows are told.
+Real pairs are labelled by the agreement of teacher detectors; objects are erased by the temporal median and
+pasted from other scenes; nuisances change nothing. Every pair then runs through the very mask pipeline that
+narrates (`pipeline.changes.image_changes`), and only changes that it shows are told.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,9 @@ import numpy as np
 from train.dividing import last_held_out
 from train.drafts import Footage
 from train.grammar import VARIETIES
+from train.learning.frames import FRAMES
+from train.learning.labelling import LabelOptions, LabelReport, label_frames
+from train.learning.teachers import TeacherFile
 from train.making import finished
 from train.objects import Crop, apart, object_bank
 from train.recipe import ComposeOptions, Recipe
@@ -88,10 +93,12 @@ def compose(options: ComposeOptions, progress: Progress | None = None) -> Compos
     started = time.monotonic()
     clips = find_clips(options.clips, options.exclude)
     _check_cameras(options, sorted({c.camera for c in clips}))
+    labelled = label_frames(label_options(options), tell) if options.frames else LabelReport({})
+    clips = [c for c in clips if c.path not in labelled.unreadable]
     if options.last_part:
         clips = last_held_out(clips, options.last_part)
     times = avoided_times(options.avoid) if options.avoid is not None else {}
-    with new_folder(options.out) as folder:
+    with _beside_frames(options.out) as folder:
         scenes, notes = _scenes(options, clips, times, tell)
         val_cameras = _held_out(options, sorted({s.camera for s in scenes}))
         split_footage = _footage(scenes, val_cameras, options.recipe)
@@ -100,6 +107,7 @@ def compose(options: ComposeOptions, progress: Progress | None = None) -> Compos
             make = partial(_write_one, options, split_footage[split], folder, split)
             written[split] = list(_mapped(make, range(pairs), options.workers, f"{split} pairs", tell))
             write_split(folder, split, written[split])
+        notes = labelled.notes + notes
         report = _report(options, written, split_footage, notes, time.monotonic() - started)
         _record(folder, options, clips, report)
     return report
@@ -112,8 +120,39 @@ def _check(options: ComposeOptions) -> None:
         raise ValueError("pairs, val_pairs and workers must be at least 1")
     if not 0 <= options.last_part < 1 or (options.last_part and options.val_cameras):
         raise ValueError("last_part must be within 0..1, and stands in place of val_cameras")
-    if options.out.exists():
+    frames = (options.out / FRAMES).exists() or (options.out / "labels").exists()
+    if options.out.exists() and (not frames or (options.out / "train.json").exists()):
         raise SampleError(f"{options.out} exists already; delete it or choose another folder")
+
+
+@contextmanager
+def _beside_frames(out: Path) -> Iterator[Path]:
+    """A folder to fill; when the block has ended its files are in `out`, perhaps beside labelled frames."""
+    if not out.exists():
+        with new_folder(out) as folder:
+            yield folder
+        return
+    pairs = out / "pairs"
+    if pairs.exists():
+        shutil.rmtree(pairs)  # of a run that was interrupted while its files moved
+    with new_folder(pairs) as folder:
+        yield folder
+    for path in sorted(pairs.iterdir(), key=lambda path: (path.name == "train.json", path.name)):
+        path.replace(out / path.name)  # train.json last: it says that the others are there
+    pairs.rmdir()
+
+
+def label_options(options: ComposeOptions) -> LabelOptions:
+    """How the labelled frames of the same footage are made."""
+    return LabelOptions(
+        options.clips,
+        options.out,
+        options.teachers,
+        labels=options.labels,
+        exclude=options.exclude,
+        avoid=options.avoid,
+        avoid_s=options.avoid_s,
+    )
 
 
 def _check_cameras(options: ComposeOptions, cameras: Sequence[str]) -> None:
@@ -162,15 +201,15 @@ def _scenes(
     return scenes, tuple(notes)
 
 
-_TEACHERS: dict[Path, Teacher] = {}
-"""One per process: loading the network takes longer than a frame."""
+_TEACHERS: dict[tuple[TeacherFile, ...], Teacher] = {}
+"""One per process: loading the networks takes longer than a frame."""
 
 
 def _load(
     options: ComposeOptions, most: dict[str, int], times: dict[str, tuple[float, ...]], clip: Clip
 ) -> Scene | None:
-    weights = options.teacher
-    teacher = _TEACHERS.get(weights) or _TEACHERS.setdefault(weights, Teacher(weights))
+    files = options.teachers
+    teacher = _TEACHERS.get(files) or _TEACHERS.setdefault(files, Teacher(files))
     return load_scene(
         clip,
         teacher,
@@ -288,7 +327,7 @@ def _record(folder: Path, options: ComposeOptions, clips: Sequence[Clip], report
         "options": asdict(replace(options, clips=Path(options.clips.name), out=Path(options.out.name))),
         "clips": {str(c.path.relative_to(options.clips)): c.sha256 for c in clips},
         "held_out": [{"clip": c.path.name, "from_s": max(c.start_s, 0.0)} for c in clips if c.held_out],
-        "teacher_sha256": Teacher(options.teacher).sha256,
+        "teachers": [file.plain() for file in options.teachers],
         "report": asdict(report),
     }
     text = json.dumps(record, indent=1, default=lambda value: Path(value).name)

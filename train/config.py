@@ -17,6 +17,7 @@ from models.encoder import ENCODERS, Encoder
 from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.batches import Split
+from train.learning.options import ChainOptions
 from train.loop import TrainOptions
 from train.objectives import OBJECTIVES, Objective
 
@@ -36,7 +37,7 @@ def _section(options: type[Any]) -> Any:
     return create_model(options.__name__, __base__=_Strict, **fields)
 
 
-_Changes, _Training = _section(ChangeOptions), _section(TrainOptions)
+_Changes, _Training, _Learning = _section(ChangeOptions), _section(TrainOptions), _section(ChainOptions)
 
 
 class ObjectiveConfig(_Strict):
@@ -75,6 +76,7 @@ class TrainConfig(_Strict):
         min_count: words seen less often in the training sentences are unknown (paper's Table 1: 5).
         changes: how clusters are found, see `ChangeOptions`.
         training: see `TrainOptions`.
+        learning: how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`.
         objective: None lowers the captioner's own loss.
         pretraining: None for none.
     """
@@ -87,6 +89,7 @@ class TrainConfig(_Strict):
     min_count: int = Field(5, ge=1)
     changes: Any = Field(default_factory=dict, validate_default=True)
     training: Any = Field(default_factory=dict, validate_default=True)
+    learning: Any = Field(default_factory=dict, validate_default=True)
     objective: ObjectiveConfig | None = None
     pretraining: PreTrainingConfig | None = None
 
@@ -101,6 +104,17 @@ class TrainConfig(_Strict):
             ConfigError: a value is out of range.
         """
         return _options(self.training)
+
+    def chain_options(self) -> ChainOptions:
+        """The section `learning`.
+
+        Raises:
+            ConfigError: a value is out of range.
+        """
+        try:
+            return ChainOptions(**dict(self.learning))
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
     def pretrain_options(self) -> TrainOptions:
         """The section `pretraining.training`, with the run's seed; the defaults without that section.
@@ -130,6 +144,7 @@ _Checked: Any = create_model(
     __base__=TrainConfig,
     changes=(_Changes, Field(default_factory=_Changes)),
     training=(_Training, Field(default_factory=_Training)),
+    learning=(_Learning, Field(default_factory=_Learning)),
     pretraining=(_PreTraining | None, None),
 )
 
@@ -171,6 +186,7 @@ def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
     try:
         config: TrainConfig = _Checked.model_validate(dict(content))
         config.pretrain_options()  # and the run's own
+        config.chain_options()
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_advice(e)}" for e in error.errors())
         raise ConfigError(f"{source}: {wrong}") from error

@@ -1,8 +1,7 @@
 """What a captioner sees of every sample, computed once and kept on disk: encoder maps and clusters.
 
-A captioner sees whole frames (maps of 14x14 cells) or crops of every cluster (levels, see
-`models.perception.crop_levels`); a cache holds either, under different names. A captioner that needs the
-images themselves gets them from the cache, too: aligned, at the encoder's size.
+A captioner sees maps of 14x14 cells. One that needs the images themselves gets them from the cache, too:
+aligned, at the encoder's size.
 
 The encoder is frozen, so a sample's maps never change while a captioner is trained. They are kept in shards
 of 64 samples. A shard is named by the hash of everything it was made from (image files, encoder weights,
@@ -25,14 +24,12 @@ import torch
 from numpy.typing import NDArray
 
 from models.captioner import PairBatch
-from models.encoder import Encoder, PyramidEncoder
-from models.perception import crop_levels
+from models.encoder import Encoder
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
-from pipeline.crops import LEAST_SIDE, MARGIN, cut_crops
 from train.samples import Sample
-from train.shards import LEVELS, SHARD, FeatureError, Seen, Shard, open_shard, sweep, write_shard
+from train.shards import SHARD, FeatureError, Seen, Shard, open_shard, sweep, write_shard
 
 __all__ = ["FeatureError", "Features", "Progress", "aligned", "read_image", "sample_features"]
 
@@ -93,23 +90,16 @@ class Features:
         active = np.zeros((len(counts), most), np.float32)
         maps: list[NDArray[np.float16]] = []
         images: list[NDArray[np.uint8]] = []
-        windows: list[NDArray[np.float32]] = []
-        levels: list[list[NDArray[np.float16]]] = [[] for _ in range(LEVELS)]
         for b, index in enumerate(indices):
             shard, rows, position = self._rows(index)
             unpacked = np.unpackbits(shard.masks[rows], axis=1, count=height * width)
             masks[b, : counts[b]] = unpacked.reshape(-1, height, width).view(np.bool_)
             boxes[b, : counts[b]] = shard.boxes[rows]
             active[b, : counts[b]] = shard.active[rows]
-            if shard.maps is not None:
-                maps.append(shard.maps[position])
+            maps.append(shard.maps[position])
             if shard.images is not None:
                 images.append(shard.images[position])
-            if shard.windows is not None:
-                windows.append(shard.windows[rows])
-            for own, level in zip(levels, shard.levels, strict=False):
-                own.append(level[rows])
-        both = torch.from_numpy(np.stack(maps)).float() if maps else None
+        both = torch.from_numpy(np.stack(maps)).float()
         seen = torch.from_numpy(np.stack(images)) if images else None
         return PairBatch(
             before=None if seen is None else seen[:, 0],
@@ -118,9 +108,7 @@ class Features:
             boxes=torch.from_numpy(boxes),
             active=torch.from_numpy(active),
             valid=torch.from_numpy(np.arange(most) < counts[:, None]),
-            maps=None if both is None else (both[:, 0], both[:, 1]),
-            windows=torch.from_numpy(np.concatenate(windows)) if windows else None,
-            levels=tuple(torch.from_numpy(np.concatenate(own)) for own in levels) if windows else None,
+            maps=(both[:, 0], both[:, 1]),
         )
 
     def _rows(self, index: int) -> tuple[Shard, slice, int]:
@@ -136,7 +124,6 @@ def sample_features(
     cache: Path,
     progress: Progress | None = None,
     *,
-    crop_size: int | None = None,
     images: bool = False,
 ) -> Features:
     """Features of samples: those in the cache, the others computed and added to it.
@@ -147,8 +134,7 @@ def sample_features(
         options: how clusters are found.
         cache: folder of the shards; made where it does not exist.
         progress: told how many samples are ready.
-        crop_size: side of the crops that the captioner looks at; None if it looks at whole frames.
-        images: keep the images, too, for a captioner that needs them; only of whole frames.
+        images: keep the images, too, for a captioner that needs them.
 
     Returns:
         Features by the samples' positions; the images are compared at ``options.size``.
@@ -157,7 +143,7 @@ def sample_features(
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     sweep(cache)
-    seen = Seen(crop_size, images)
+    seen = Seen(images)
     shards, keys = [], []
     for start in range(0, len(samples), SHARD):
         part = samples[start : start + SHARD]
@@ -222,8 +208,6 @@ def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None
 
 def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, seen: Seen) -> str:
     made_from = [FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options)]
-    if seen.crop_size is not None:
-        made_from.append([seen.crop_size, MARGIN, LEAST_SIDE])
     if seen.images:
         made_from.append("images")
     digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode())
@@ -246,53 +230,27 @@ def _computed(
     found: list[tuple[Cluster, ...]] = []
     maps: list[NDArray[np.float16]] = []
     kept: list[NDArray[np.uint8]] = []
-    levels: list[list[NDArray[np.float16]]] = [[] for _ in range(LEVELS)]
-    windows: list[NDArray[np.float32]] = []
     for start in range(0, len(samples), _ENCODED_AT_ONCE):
         images = []
         for sample in samples[start : start + _ENCODED_AT_ONCE]:
             before, after = read_image(sample.before), read_image(sample.after)
             shift, clusters, _ = image_changes(before, after, options)
             found.append(clusters)
-            if seen.crop_size is None:
-                images += aligned(before, after, shift, options.size, encoder.image_size)
-            elif clusters:
-                crops, where = cut_crops(before, after, shift, clusters, seen.crop_size)
-                windows.append(where)
-                for own, level in zip(levels, _levels(encoder, crops), strict=True):
-                    own.append(level)
-        if images:
-            pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
-            encoded = encoder(pictures).numpy().astype(np.float16)
-            maps.append(encoded.reshape(-1, 2, *encoded.shape[1:]))
-            if seen.images:
-                kept.append(pictures.numpy().reshape(-1, 2, *pictures.shape[1:]))
+            images += aligned(before, after, shift, options.size, encoder.image_size)
+        pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+        encoded = encoder(pictures).numpy().astype(np.float16)
+        maps.append(encoded.reshape(-1, 2, *encoded.shape[1:]))
+        if seen.images:
+            kept.append(pictures.numpy().reshape(-1, 2, *pictures.shape[1:]))
         ready(len(found))
     every = [c for clusters in found for c in clusters]
     pixels = options.size[0] * options.size[1]
     packed = [np.packbits(c.mask.reshape(-1)) for c in every]
-    arrays: dict[str, NDArray[np.generic]]
-    if seen.crop_size is None:
-        arrays = {"maps": np.concatenate(maps)}
-        if kept:
-            arrays["images"] = np.concatenate(kept)
-    else:
-        blank = _levels(encoder, np.zeros((1, 2, seen.crop_size, seen.crop_size, 3), np.uint8))
-        whole = [np.concatenate([empty[:0], *own]) for empty, own in zip(blank, levels, strict=True)]
-        arrays = {f"level{k}": level for k, level in enumerate(whole)}
-        arrays["windows"] = np.concatenate([np.zeros((0, 4), np.float32), *windows])
     return {
-        **arrays,
+        "maps": np.concatenate(maps),
+        **({"images": np.concatenate(kept)} if kept else {}),
         "masks": np.array(packed, np.uint8).reshape(len(every), (pixels + 7) // 8),
         "boxes": np.array([c.box for c in every], np.float32).reshape(-1, 4),
         "active": np.array([c.active_pixels / pixels for c in every], np.float32),
         "counts": np.array([len(clusters) for clusters in found], np.int64),
     }
-
-
-def _levels(encoder: Encoder, crops: NDArray[np.uint8]) -> list[NDArray[np.float16]]:
-    """Levels of crops uint8 ``(K, 2, S, S, 3)``, half precision."""
-    if not isinstance(encoder, PyramidEncoder):
-        raise FeatureError(f"encoder {encoder.name} gives no maps of crops; take efficientnet_lite0")
-    levels = crop_levels(encoder, torch.from_numpy(crops).permute(0, 1, 4, 2, 3))
-    return [level.numpy().astype(np.float16) for level in levels]

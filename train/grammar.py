@@ -1,69 +1,41 @@
-"""Captions that are true by construction, from what is known about a pair.
+"""Captions that are true by construction, from what is known about a pair or a fact.
 
-The proportions of `people` follow the 23,093 sentences of Spot-the-diff (Jhamtani and Berg-Kirkpatrick
-2018): appeared 40 %, disappeared 31 %, moved 12 %, more or fewer 7 %; no place in 36 %, left or right in
-12 %, top or back in 9 %, bottom or front in 7 %. Only places that the picture itself gives are said: what
-is a pavement or a parking space cannot be known of any footage. `plain` says one sentence per type and
-always the place, since a narrator should be right rather than varied.
+The wordings are those of `models.phrases`. `people` draws among all of them and often leaves the place out,
+in the proportions of the 23,093 sentences of Spot-the-diff (Jhamtani and Berg-Kirkpatrick 2018: no place in
+36 %); only places that the picture itself gives are said: what is a pavement or a parking space cannot be
+known of any footage. `plain` says the first wording and always the place, since a narrator should be right
+rather than varied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
-from models.phrases import NOUNS, NUMBERS, PLAIN_FORMS, slots
-from models.places import BOTTOM, TOP, place, side
+from models.claims import CLOTHES, Claims, claims_of
+from models.grounded.facts import MANNERS, SIDES, TYPES, Fact
+from models.phrases import NOUNS, wordings
+from models.places import Zone
+from models.wording import COLOURS
 from train.samples import Box, SampleChange
-from train.teacher import centre
+
+_Value = TypeVar("_Value")
 
 VARIETIES = ("plain", "people")
 
 NO_CHANGE = ("nothing has changed", "there is no difference")
 
-COUNTED = 4
-"""Larger groups are told as several: the teacher does not count better than people do."""
-
-FORMS: dict[str, tuple[tuple[str, float], ...]] = {
-    "appeared": (
-        (PLAIN_FORMS["appeared"], 0.3),
-        ("there {is} now {a} {at}", 0.45),
-        ("{a} {is} now {at}", 0.1),
-        ("{new} {has} appeared {at}", 0.15),
-    ),
-    "disappeared": (
-        (PLAIN_FORMS["disappeared"], 0.4),
-        ("{the} {at} {has} disappeared", 0.2),
-        ("{the} {at} {is} no longer there", 0.25),
-        ("{the} {at} {is} missing", 0.15),
-    ),
-    "moved": ((PLAIN_FORMS["moved"], 0.75), ("{the} {at} {has} changed position", 0.25)),
-    "more": ((PLAIN_FORMS["more"], 0.7), ("there are now more {many} {at}", 0.3)),
-    "fewer": ((PLAIN_FORMS["fewer"], 0.7), ("there are now fewer {many} {at}", 0.3)),
-    "replaced": (
-        (PLAIN_FORMS["replaced"], 0.7),
-        ("another {one} has taken the place of {the} {at}", 0.3),
-    ),
-}
-"""Wordings of each type with their shares; the plain one first. ``{at}`` is the place or nothing."""
-
-_FROM_TO = "{the} {has} moved from {start} to {end}"
-
-
-def _where(box: Box, rng: np.random.Generator) -> str:
-    """As people say it: often nowhere, else one or two words of the place."""
-    draw, column, y = rng.random(), side(box), centre(box)[1]
-    if draw < 0.36:  # noqa: PLR2004  # the measured share
-        return ""
-    if draw < 0.6 or TOP <= y <= BOTTOM:  # noqa: PLR2004
-        return "in the middle" if column == "middle" else f"on the {column}"
-    if draw < 0.75:  # noqa: PLR2004
-        return place(box)
-    if draw < 0.88:  # noqa: PLR2004
-        return "at the top" if y < TOP else "at the bottom"
-    return "in the background" if y < TOP else "in the foreground"
+_NO_PLACE = 0.36
+_OTHER_NOUN = 0.3
+_ZONES = (
+    Zone("at the gate", ((0.0, 0.3), (0.5, 0.3), (0.5, 1.0), (0.0, 1.0))),
+    Zone("by the door", ((0.5, 0.3), (1.0, 0.3), (1.0, 1.0), (0.5, 1.0))),
+)
+_WAITS_S = (None, None, None, 30.0, 240.0)
+_COUNTS = (1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 
 
 def caption(change: SampleChange, variety: str, rng: np.random.Generator) -> str:
@@ -75,47 +47,24 @@ def caption(change: SampleChange, variety: str, rng: np.random.Generator) -> str
         rng: chooses among wordings; not used by ``plain``.
 
     Raises:
-        ValueError: the variety, the type or the object is not known.
+        ValueError: the variety, the type or the object is not known, or a box is missing.
     """
     if variety not in VARIETIES:
         raise ValueError(f"variety {variety!r} is not one of {', '.join(VARIETIES)}")
-    if change.type not in FORMS or change.object not in NOUNS:
-        raise ValueError(f"no words for {change.type} {change.object}")
     people = variety == "people"
-    seen = _seen(change)
-    nouns = NOUNS[change.object]
-    one, many = nouns[int(rng.integers(len(nouns))) if people and rng.random() < 0.3 else 0]  # noqa: PLR2004
-    number = NUMBERS[change.count] if change.count <= COUNTED else "several"
-    words = slots(one, many, None if change.count <= 1 else number)
-    words["at"] = _where(seen, rng) if people else place(seen)
-    form = FORMS[change.type][0][0]
-    if people:
-        shares = np.array([share for _, share in FORMS[change.type]])
-        form = FORMS[change.type][int(rng.choice(len(shares), p=shares / shares.sum()))][0]
-        form = _crossing(change, form, words, rng)
-    return " ".join(form.format(**words).split())
+    fact = Fact(0, change.type, change.object, change.count, change.box_before, change.box_after, 1.0)
+    claims = claims_of(fact, depth=people and bool(rng.random() < 0.5))  # noqa: PLR2004
+    if not people:
+        return wordings(claims)[0][0]
+    if rng.random() < _NO_PLACE and claims.place:
+        claims = replace(claims, place="")
+    return wording(claims, rng, noun=int(rng.random() < _OTHER_NOUN))
 
 
-def _seen(change: SampleChange) -> Box:
-    """The box that a sentence's place is about: where the object was, if it was there before."""
-    first, second = change.box_before, change.box_after
-    if change.type in ("appeared", "more"):
-        first, second = second, first
-    box = first if first is not None else second
-    if box is None:
-        raise ValueError(f"a change without a box: {change}")
-    return box
-
-
-def _crossing(change: SampleChange, form: str, words: dict[str, str], rng: np.random.Generator) -> str:
-    """Sometimes say both ends of a way from one side to another."""
-    if change.type != "moved" or change.box_before is None or change.box_after is None:
-        return form
-    start, end = side(change.box_before), side(change.box_after)
-    if {start, end} != {"left", "right"} or rng.random() < 0.5:  # noqa: PLR2004
-        return form
-    words["start"], words["end"] = f"the {start}", f"the {end}"
-    return _FROM_TO
+def wording(claims: Claims, rng: np.random.Generator, noun: int = 0) -> str:
+    """One of the wordings of claims, as often as people use it; arguments as `models.phrases.wordings`."""
+    forms = wordings(claims, noun)
+    return forms[int(rng.choice(len(forms), p=[share for _, share in forms]))][0]
 
 
 def word(
@@ -136,3 +85,45 @@ def word(
     if not worded:
         return (), (NO_CHANGE[int(rng.random() < 0.5) if variety == "people" else 0],)  # noqa: PLR2004
     return worded, tuple(dict.fromkeys(c.sentence for c in worded))
+
+
+def any_fact(rng: np.random.Generator) -> Fact:
+    """A fact of any kind about any object, anywhere, as often with every manner as without one."""
+    kind, name = _one(rng, TYPES), _one(rng, tuple(NOUNS))
+    manner = _one(rng, tuple(MANNERS))
+    before = None if kind in ("appeared", "more") else _box(rng)
+    after = None if kind in ("disappeared", "fewer") else _box(rng)
+    return Fact(
+        pair=0,
+        type=kind,
+        object=name,
+        count=_one(rng, _COUNTS),
+        before=before,
+        after=after,
+        confidence=1.0,
+        manner=manner,
+        origin=_one(rng, ("", "", *SIDES)),
+        target=_one(rng, ("", "", *SIDES)),
+        rests=_one(rng, (True, False, None)),
+        waited_s=_one(rng, _WAITS_S),
+        path=_one(rng, ((), ((0.5, 0.5),))),
+    )
+
+
+def any_claims(rng: np.random.Generator) -> tuple[Fact, Claims]:
+    """A fact of any kind and what a sentence about it says, with or without zones, depth and looks."""
+    fact = any_fact(rng)
+    zones, depth = _one(rng, ((), (), _ZONES, _ZONES[:1])), _one(rng, (False, True))
+    look = _one(rng, ("", "", *CLOTHES, *COLOURS))
+    return fact, claims_of(fact, look=look, zones=zones, depth=depth)
+
+
+def _one(rng: np.random.Generator, values: Sequence[_Value]) -> _Value:
+    return values[int(rng.integers(len(values)))]
+
+
+def _box(rng: np.random.Generator) -> Box:
+    """Anywhere in the frame, at its edges more often than by chance."""
+    width, height = (float(v) for v in rng.uniform(0.02, 0.2, 2))
+    x, y = (float(np.clip(v, 0, 1)) for v in rng.uniform(-0.1, 1.1, 2))
+    return x * (1 - width), y * (1 - height), width, height

@@ -165,7 +165,9 @@ def frame_pair(sample: Sample) -> FramePair:
         raise SampleError(f"sample {sample.id}: its pictures differ in size; give two of one camera")
     after = replace(after, time=max(after.time, before.time + timedelta(seconds=1)), pts=1)
     beyond = l2_luma(before.luma, after.luma)[0] > PairThresholds().upper
-    return FramePair(before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond)
+    return FramePair(
+        before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond, gap_known=False
+    )
 
 
 def _number(value: float) -> float | None:

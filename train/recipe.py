@@ -13,6 +13,7 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from pipeline.changes import ChangeOptions
+from train.learning.teachers import TeacherFile
 
 TEST_FOOTAGE = ("vtest*", "opencv_vtest*")
 """OpenCV's sample clip stays a test scene: it is never trained on."""
@@ -25,7 +26,8 @@ GROUNDED = ChangeOptions(
     eps=3,
     min_samples=10,
     min_area=0.001,
-    max_clusters=8,
+    light_correlation=0.9,
+    max_clusters=16,
 )
 """The mask pipeline of the grounded captioner: through it all labels go."""
 
@@ -184,8 +186,8 @@ class ComposeOptions:
 
     Attributes:
         clips: folder of clips; a subfolder is one camera (see `train.scenes.find_clips`).
-        teacher: YOLOX network in ONNX format.
-        out: folder to be made, in the layout of `train.samples`.
+        teachers: the detectors that label the footage.
+        out: folder to be made, in the layout of `train.samples`; only labelled frames may be in it already.
         pairs: training pairs.
         val_pairs: validation pairs, of the validation cameras alone.
         val_cameras: cameras that are held out for validation; empty holds out every sixth.
@@ -200,10 +202,12 @@ class ComposeOptions:
             `train.scenes.avoided_times`); None avoids nothing.
         avoid_s: frames within so many seconds of a time in `avoid` are used for nothing.
         workers: processes; does not change the samples.
+        frames: whether the labelled frames of every camera are written as well (`train.learning.labelling`).
+        labels: see `train.learning.labelling.LabelOptions`.
     """
 
     clips: Path
-    teacher: Path
+    teachers: tuple[TeacherFile, ...]
     out: Path
     pairs: int = 6000
     val_pairs: int = 600
@@ -217,3 +221,5 @@ class ComposeOptions:
     avoid: Path | None = None
     avoid_s: float = 2.0
     workers: int = 1
+    frames: bool = False
+    labels: Path | None = None

@@ -15,7 +15,6 @@ from models.captioner import Captioner
 from models.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.batches import Split, load_split
-from train.confidence import calibrate
 from train.config import TrainConfig, build_captioner, build_encoder, build_objective
 from train.distributed import ALONE, Group, own_device, process_group
 from train.evaluate import Evaluation, evaluate
@@ -117,7 +116,6 @@ def _trained_on_folder(
                 changes,
                 cache=cache,
                 progress=partial(telling.features, name),
-                crop_size=captioner.crop_size,
                 whole=captioner.whole,
                 images=captioner.needs_images,
                 leave_out=leave_out if name == "train" else frozenset(),
@@ -267,10 +265,7 @@ def _checked(data: Path, out: Path, telling: Telling, *, resume: bool) -> list[S
 
 
 def _measured(captioner: Captioner, training: Split, validation: Split, out: Path) -> Evaluation:
-    """Fit the confidence, score the captioner and write its checkpoint with both in the record."""
-    calibration = calibrate(captioner, validation)
-    if calibration is not None:
-        captioner.record = {**captioner.record, "calibration": asdict(calibration)}
+    """Score the captioner and write its checkpoint with the scores in the record."""
     scores = evaluate(captioner, validation, training.sentences)
     captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
     save(captioner, out)
@@ -301,7 +296,6 @@ def evaluate_on_folder(
         changes,
         cache=cache or data / ".features",
         progress=progress,
-        crop_size=captioner.crop_size,
         whole=captioner.whole,
         images=captioner.needs_images,
     )

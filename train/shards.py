@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 SHARD = 64
 """Samples in a shard."""
 
-LEVELS = 4
-"""Levels of a crop: three of the encoder and the colours."""
-
 _CLUSTERS = ("masks", "boxes", "active", "counts")
 _PART_AGE_S = 24 * 3600.0
 
@@ -38,19 +35,15 @@ class Seen:
     """What a captioner sees of a sample besides its clusters.
 
     Attributes:
-        crop_size: side in pixels of the crops of its clusters; None for whole frames.
-        images: whether the images are kept beside the maps of whole frames.
+        images: whether the images are kept beside the maps.
     """
 
-    crop_size: int | None = None
     images: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """The arrays of a shard."""
-        frames = ("maps", "images") if self.images else ("maps",)
-        seen = frames if self.crop_size is None else (*(f"level{k}" for k in range(LEVELS)), "windows")
-        return (*seen, *_CLUSTERS)
+        return ("maps", *(("images",) if self.images else ()), *_CLUSTERS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +51,7 @@ class Shard:
     """The features of up to 64 samples.
 
     Attributes:
-        maps: float16 ``(n, 2, C, 14, 14)``, before (aligned) and after; memory-mapped; None of crops.
-        levels: float16 ``(clusters, 2, C, h, w)`` each, the finest first; memory-mapped; empty of frames.
-        windows: float32 ``(clusters, 4)``, of the crops; None of frames.
+        maps: float16 ``(n, 2, C, 14, 14)``, before (aligned) and after; memory-mapped.
         images: uint8 ``(n, 2, 3, height, width)``, before (aligned) and after; memory-mapped; None where
             they are not kept.
         masks: uint8 ``(clusters, h * w / 8)``, bit-packed cluster masks of all samples in a row.
@@ -69,9 +60,7 @@ class Shard:
         counts: int64 ``(n,)``, clusters of each sample.
     """
 
-    maps: NDArray[np.float16] | None
-    levels: tuple[NDArray[np.float16], ...]
-    windows: NDArray[np.float32] | None
+    maps: NDArray[np.float16]
     images: NDArray[np.uint8] | None
     masks: NDArray[np.uint8]
     boxes: NDArray[np.float32]
@@ -130,20 +119,14 @@ def open_shard(folder: Path, seen: Seen, channels: int, mask_size: tuple[int, in
     try:
         sums = json.loads((folder / "sums.json").read_text(encoding="utf-8"))
         arrays = {
-            name: np.load(
-                folder / f"{name}.npy", mmap_mode="r" if name[:-1] in ("map", "image", "level") else None
-            )
+            name: np.load(folder / f"{name}.npy", mmap_mode="r" if name in ("maps", "images") else None)
             for name in seen.names
         }
     except (OSError, ValueError, EOFError):
         return None
     if not isinstance(sums, dict) or any(zlib.crc32(a.data) != sums.get(n) for n, a in arrays.items()):
         return None
-    levels = tuple(arrays[f"level{k}"] for k in range(LEVELS)) if seen.crop_size is not None else ()
-    clusters = {name: arrays[name] for name in _CLUSTERS}
-    shard = Shard(arrays.get("maps"), levels, arrays.get("windows"), arrays.get("images"), **clusters)
+    shard = Shard(arrays["maps"], arrays.get("images"), *(arrays[name] for name in _CLUSTERS))
     packed = (mask_size[0] * mask_size[1] + 7) // 8
-    fits = shard.masks.shape[1] == packed and all(len(each) == len(shard.boxes) for each in levels)
-    if shard.maps is not None:
-        fits &= shard.maps.shape == (len(shard.counts), 2, channels, 14, 14)
+    fits = shard.masks.shape[1] == packed and shard.maps.shape == (len(shard.counts), 2, channels, 14, 14)
     return shard if fits else None

@@ -1,35 +1,27 @@
-"""The teacher: a detector that labels footage offline, so that captions can be known to be true.
+"""The teacher of the data engine: what several detectors agree on in one image, so that captions can be true.
 
-YOLOX (Ge et al. 2021, "YOLOX: Exceeding YOLO Series in 2021") as an ONNX file with raw head outputs. It
-is run on the frame and on 2x2 overlapping tiles, because distant people have a dozen pixels. It is not
-part of the product: only training needs it.
+Only training needs it; the detectors are the user's (`train.learning.teachers`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from train.learning.teachers import TeacherFile, teachers
+from train.learning.votes import TRUST, Vote, merged
 
 Image = NDArray[np.uint8]
 Box = tuple[float, float, float, float]
 
-COCO_LABELS = {
-    0: "person",
-    1: "bicycle",
-    2: "car",
-    3: "motorcycle",
-    5: "bus",
-    7: "truck",
-    39: "bottle",
-}
-"""COCO class number (of 80) to the label used here; what is not named is not reported."""
+LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "bottle", "vehicle")
+"""What is reported; the captions have words for these alone."""
+
+UNNAMED = {"person": "person", "vehicle": "vehicle", "wheels": "motorcycle"}
+"""What a family is called of which no detector names the kind."""
 
 FAMILIES = {
     "car": "vehicle",
@@ -42,23 +34,13 @@ FAMILIES = {
 }
 """Labels that a small detector confuses, and that therefore suppress each other."""
 
-_STRIDES = (8, 16, 32)
-_GREY = 114
-_TILE = 0.6
-_EDGE = 0.03
-"""A box that ends nearer to an inner edge of a tile is cut there; the detector stops a little short of it."""
-
-
-class TeacherError(Exception):
-    """The teacher cannot be used; the message says what to do."""
-
 
 @dataclass(frozen=True, slots=True)
 class Detection:
     """One object that the teacher sees.
 
     Attributes:
-        label: a value of `COCO_LABELS`, "cyclist" for a person on a bicycle, or "vehicle" where the teacher
+        label: a value of `LABELS`, "cyclist" for a person on a bicycle, or "vehicle" where the teacher
             is not sure which.
         box: ``(x, y, width, height)`` in 0..1 of the frame.
         score: 0..1.
@@ -75,47 +57,20 @@ class Detection:
 
 
 class Teacher:
-    """Finds objects in RGB images with a YOLOX network.
+    """Finds objects in RGB images by the agreement of several detectors.
 
     Args:
-        weights: ONNX file with raw head outputs (centre offsets, log sizes, objectness and 80 class
-            scores of the strides 8, 16 and 32).
+        files: the detectors'.
         min_score: detections below are not reported.
-        threads: threads of the ONNX runtime.
+        threads: of each detector.
 
     Raises:
-        TeacherError: onnxruntime is not installed, or the file is not such a network.
+        TeacherError: see `train.learning.teachers`.
     """
 
-    def __init__(self, weights: Path, *, min_score: float = 0.25, threads: int = 1) -> None:
-        try:
-            import onnxruntime  # noqa: PLC0415  # an extra: describing pictures must not need it
-        except ImportError:
-            raise TeacherError(
-                "the teacher needs onnxruntime, which is not installed: pip install 'narrated[train]'"
-            ) from None
-        if not weights.is_file():
-            raise TeacherError(f"no detector at {weights}; give the path of a YOLOX network in ONNX format")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        try:
-            self._net: Any = onnxruntime.InferenceSession(
-                str(weights), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # its exceptions have no public common ancestor
-            raise TeacherError(
-                f"{weights} is not an ONNX network that onnxruntime can run: {error}"
-            ) from error
-        entry = self._net.get_inputs()[0]
-        if len(entry.shape) != len("NCHW") or not isinstance(entry.shape[2], int):
-            raise TeacherError(
-                f"{weights} takes {entry.shape}; expected images of one fixed size (N, 3, S, S)"
-            )
-        self._entry, self._size = entry.name, int(entry.shape[2])
-        self._cells, self._strides = _anchors(self._size)
+    def __init__(self, files: Sequence[TeacherFile], *, min_score: float = 0.25, threads: int = 1) -> None:
+        self._teachers = teachers(files, threads=threads)
         self.min_score = min_score
-        self.sha256 = hashlib.sha256(weights.read_bytes()).hexdigest()
 
     def detect(self, image: Image) -> tuple[Detection, ...]:
         """Objects on the whole frame and on its tiles, merged, the surest first.
@@ -123,67 +78,18 @@ class Teacher:
         Args:
             image: RGB uint8 ``(height, width, 3)``.
         """
-        height, width = image.shape[:2]
-        found = self._detect_once(image)
-        tile_w, tile_h = round(width * _TILE), round(height * _TILE)
-        for x in (0, width - tile_w):
-            for y in (0, height - tile_h):
-                tile = image[y : y + tile_h, x : x + tile_w]
-                for seen in self._detect_once(tile):
-                    if not _cut_by_tile(seen.box, left=x > 0, top=y > 0):
-                        found.append(_from_tile(seen, (x / width, y / height)))
+        votes = merged([raw for _, raw in self._teachers(image, tiled=True)])
+        found = [d for d in map(_detection, votes) if d is not None and d.score >= self.min_score]
         return merge_riders(suppress(found))
 
-    def _detect_once(self, image: Image) -> list[Detection]:
-        height, width = image.shape[:2]
-        scale = min(self._size / height, self._size / width)
-        small_w, small_h = max(int(width * scale), 1), max(int(height * scale), 1)
-        canvas = np.full((self._size, self._size, 3), _GREY, np.uint8)
-        canvas[:small_h, :small_w] = cv2.resize(image, (small_w, small_h), interpolation=cv2.INTER_LINEAR)
-        entry = canvas[..., ::-1].transpose(2, 0, 1)[None].astype(np.float32)
-        out = self._net.run(None, {self._entry: entry})[0][0]
-        scores = out[:, 4:5] * out[:, 5:]
-        classes = scores.argmax(axis=1)
-        best = scores[np.arange(len(scores)), classes]
-        found = []
-        for k in np.flatnonzero(best >= self.min_score):
-            label = COCO_LABELS.get(int(classes[k]))
-            if label is None:
-                continue
-            centre = (out[k, :2] + self._cells[k]) * self._strides[k] / scale
-            size = np.exp(out[k, 2:4]) * self._strides[k] / scale
-            low = np.clip((centre - size / 2) / (width, height), 0, 1)
-            high = np.clip((centre + size / 2) / (width, height), 0, 1)
-            if (high > low).all():
-                box = (float(low[0]), float(low[1]), float(high[0] - low[0]), float(high[1] - low[1]))
-                found.append(Detection(label, box, float(best[k])))
-        return found
 
+def _detection(vote: Vote) -> Detection | None:
+    """A candidate as the captions tell it; None of what they have no word for.
 
-def _anchors(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Cell ``(x, y)`` of every output row, and its stride."""
-    cells, strides = [], []
-    for stride in _STRIDES:
-        count = size // stride
-        row, column = np.divmod(np.arange(count * count), count)
-        cells.append(np.stack([column, row], axis=1))
-        strides.append(np.full((count * count, 1), stride))
-    return np.concatenate(cells).astype(np.float64), np.concatenate(strides).astype(np.float64)
-
-
-def _cut_by_tile(box: Box, *, left: bool, top: bool) -> bool:
-    """Whether the box ends at an inner edge of a tile: then only a part of the object was seen."""
-    x, y, width, height = box
-    across = x < _EDGE if left else x + width > 1 - _EDGE
-    down = y < _EDGE if top else y + height > 1 - _EDGE
-    return across or down
-
-
-def _from_tile(seen: Detection, origin: tuple[float, float]) -> Detection:
-    x, y, width, height = seen.box
-    left, top = origin[0] + x * _TILE, origin[1] + y * _TILE
-    box = (left, top, min(width * _TILE, 1 - left), min(height * _TILE, 1 - top))  # tiles are whole pixels
-    return Detection(seen.label, box, seen.score)
+    Its score is what a detector would have to give that sees it alone.
+    """
+    kind = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else UNNAMED.get(vote.family)
+    return Detection(kind, vote.box, min(vote.p / TRUST, 1.0)) if kind in LABELS else None
 
 
 def intersection(a: Box, b: Box) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ from daemon.settings import CameraDefaults
 
 if TYPE_CHECKING:
     from daemon.describe import Description, PairError, PairPaths
+    from daemon.gaps import Gap
     from daemon.plan import CameraPlan
     from models.captioner import Captioner
     from pipeline.narration import Narration
@@ -33,7 +36,17 @@ def describe(
     *,
     pairs: Annotated[
         Path | None,
-        typer.Option(help='JSON Lines of {"id", "before", "after"}: one JSON line per pair comes out.'),
+        typer.Option(
+            help='JSON Lines of {"id", "before", "after"}, and "gap_s" where it is known: one JSON line per '
+            "pair comes out."
+        ),
+    ] = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            help="Time between the pictures, such as 90s or 18h; by default their EXIF times or the stamps "
+            "in their names tell it."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
@@ -46,6 +59,7 @@ def describe(
     """Say what changed between two pictures of one scene."""
     if (pairs is None) == (before is None or after is None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
+    known = _gap(gap)
     from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.describe import PairPaths, read_pairs  # noqa: PLC0415
     from daemon.device import chosen_device  # noqa: PLC0415
@@ -56,10 +70,29 @@ def describe(
     loaded = load_captioner(chosen_checkpoint(None, captioner, captioner_file), chosen_device(device))
     plan = camera_plan("describe", "", CameraDefaults())
     if pairs:
+        wanted = [_with_gap(pair, known) for pair in wanted]
         raise typer.Exit(_describe_many(wanted, loaded, plan, out))
     assert before is not None  # noqa: S101 - checked above
     assert after is not None  # noqa: S101
-    _describe_one(PairPaths("", before, after), loaded, plan, out, as_json=json)
+    _describe_one(PairPaths("", before, after, known), loaded, plan, out, as_json=json)
+
+
+def _gap(text: str | None) -> Gap | None:
+    """What --gap tells."""
+    from daemon.durations import parse_duration  # noqa: PLC0415
+    from daemon.gaps import Gap  # noqa: PLC0415
+
+    try:
+        return None if text is None else Gap(parse_duration(text), "--gap")
+    except ValueError as error:
+        raise typer.BadParameter(f"--gap: {error}") from None
+
+
+def _with_gap(pair: PairPaths | PairError, known: Gap | None) -> PairPaths | PairError:
+    """A pair that does not tell its gap with the one of --gap."""
+    if isinstance(pair, Exception) or pair.gap:
+        return pair
+    return replace(pair, gap=known)
 
 
 def _describe_many(
@@ -73,6 +106,7 @@ def _describe_many(
         if not isinstance(error, PairPaths):
             failed += 1
             typer.echo(f"narrated: {error}", err=True)
+    origins: Counter[str] = Counter()
     output = out.open("w", encoding="utf-8") if out else sys.stdout
     try:
         for one in describe([pair for pair in wanted if isinstance(pair, PairPaths)], captioner, plan):
@@ -82,11 +116,16 @@ def _describe_many(
                 continue
             sentences = [sentence_members(sentence) for sentence in one.narration.sentences]
             told = [{member: sentence[member] for member in _PAIR_MEMBERS} for sentence in sentences]
-            output.write(json.dumps({"id": one.id, "sentences": told}, ensure_ascii=False) + "\n")
+            origins[one.gap.origin] += 1
+            line = {"id": one.id, "sentences": told, "gap_s": one.gap.seconds, "gap_from": one.gap.origin}
+            output.write(json.dumps(line, ensure_ascii=False) + "\n")
             output.flush()
     finally:
         if out:
             output.close()
+    if origins:
+        told_by = ", ".join(f"{count} {_origin(origin)}" for origin, count in origins.most_common())
+        typer.echo(f"gaps of {origins.total()} pairs: {told_by}", err=True)
     return 3 if failed else 0
 
 
@@ -98,6 +137,7 @@ def _describe_one(
     [one] = describe([paths], captioner, plan)
     if isinstance(one, PairError):
         raise PairError(str(one).removeprefix(": "))
+    typer.echo(str(one.gap), err=True)
     sentences = one.narration.sentences
     if as_json:
         members = {
@@ -105,6 +145,8 @@ def _describe_one(
             "after": str(paths.after),
             "event": one.narration.event.value,
             "l2": round(one.narration.l2, 3),
+            "gap_s": one.gap.seconds,
+            "gap_from": one.gap.origin,
             "sentences": [sentence_members(sentence) for sentence in sentences],
             "abstained": one.narration.abstained or None,
         }
@@ -116,6 +158,12 @@ def _describe_one(
             typer.echo(_silence(one.narration))
     if out:
         _draw(one, out)
+
+
+def _origin(origin: str) -> str:
+    from daemon.gaps import NOT_KNOWN  # noqa: PLC0415
+
+    return origin if origin == NOT_KNOWN else f"from {origin}"
 
 
 def _silence(narration: Narration) -> str:

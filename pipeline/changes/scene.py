@@ -26,6 +26,7 @@ _COLLAPSE = 0.3  # gradients below this share of what they were, nothing kept: c
 _BLURRED = 0.65  # gradients of kept structure below this share of what its contrast lets expect: blurred
 _MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
 _FEW = 0.25  # share below which the view is another one
+_OTHER = 0.25  # share of all blocks that must have structure on both sides, or it is no view at all
 _BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
 
 
@@ -59,7 +60,11 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
     kept = float(same.sum() / structured.sum())
     if kept < _FEW:
         sharpness = energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6)
-        return SceneEvent.OBSTRUCTED if sharpness < _COLLAPSE else SceneEvent.VIEW
+        if sharpness < _COLLAPSE:
+            return SceneEvent.OBSTRUCTED
+        # A car on bare ground brings and takes all structure there is; another view shows other structure.
+        other = np.minimum(*energies) >= _STRUCTURED
+        return SceneEvent.VIEW if other.mean() >= _OTHER else SceneEvent.NONE
     blocks = [_blocks(plane)[same] for plane in planes]
     contrast = blocks[1].std() / max(blocks[0].std(), 1e-6)
     if np.median(energies[1][same] / np.maximum(energies[0][same], 1e-6)) < _BLURRED * contrast:

@@ -23,6 +23,9 @@ PAPER = (255, 255, 255)
 _SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones WebP would blur that away
 _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
 
+Path = tuple[tuple[float, float], ...]
+"""Points ``(x, y)`` in 0..1 of the frame, in order of time."""
+
 Side = Literal["before", "after"]
 SIDES: tuple[Side, Side] = ("before", "after")
 
@@ -60,6 +63,11 @@ class Told(Protocol):
         """Its outline on the after frame."""
         ...
 
+    @property
+    def paths(self) -> Sequence[Path] | None:
+        """The ways of its objects where they were followed; empty or None where they were not."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -69,11 +77,13 @@ class Mark:
         number: of the sentence; it decides the colour as well.
         box: ``(x, y, width, height)`` in 0..1; parts beyond the picture are cut.
         outline: drawn instead of the box where it is known.
+        paths: the ways of its objects, each drawn as a line with a dot where it ends.
     """
 
     number: int
     box: Box
     outline: Outline = ()
+    paths: tuple[Path, ...] = ()
 
 
 def marks(sentences: Sequence[Told], side: Side) -> list[Mark]:
@@ -87,7 +97,7 @@ def marks(sentences: Sequence[Told], side: Side) -> list[Mark]:
         box = (told.before if side == "before" else told.after) if sided else told.box
         outline = (told.outline_before if side == "before" else told.outline_after) if sided else ()
         if box is not None:
-            found.append(Mark(number, box, outline or ()))
+            found.append(Mark(number, box, outline or (), tuple(told.paths or ())))
     return found
 
 
@@ -116,6 +126,8 @@ def draw_marks(image: Image, drawn: Sequence[Mark], *, numbered: bool = True) ->
     picture = np.asarray(cv2.addWeighted(picture, 0.45, pale, 0.55, 0), np.uint8)
     for mark, contour in reversed(list(zip(drawn, contours, strict=True))):  # the most salient lies on top
         _polygon(picture, contour, colour(mark.number), line)
+        for path in mark.paths:
+            _line(picture, path, colour(mark.number), line)
     if numbered:
         _draw_labels(picture, drawn, contours)
     return picture
@@ -132,6 +144,17 @@ def _contour(mark: Mark, shape: tuple[int, ...]) -> NDArray[np.float64]:
 def _polygon(image: Image, corners: NDArray[np.float64], ink: tuple[int, int, int], line: int) -> None:
     fine = np.round(corners * 2**_FRACTION_BITS).astype(np.int32)
     cv2.polylines(image, [fine], True, ink, line, cv2.LINE_AA, _FRACTION_BITS)
+
+
+def _line(image: Image, path: Path, ink: tuple[int, int, int], line: int) -> None:
+    """A way, with a dot where it ends."""
+    rows, columns = image.shape[:2]
+    points = np.array(path) * (columns, rows) - 0.5
+    fine = np.round(points * 2**_FRACTION_BITS).astype(np.int32)
+    for width, paint in ((line + 2, PAPER), (line, ink)):
+        cv2.polylines(image, [fine], False, paint, width, cv2.LINE_AA, _FRACTION_BITS)
+    radius = 2 * line << _FRACTION_BITS
+    cv2.circle(image, tuple(int(v) for v in fine[-1]), radius, ink, cv2.FILLED, cv2.LINE_AA, _FRACTION_BITS)
 
 
 def _draw_labels(image: Image, drawn: Sequence[Mark], contours: Sequence[NDArray[np.float64]]) -> None:

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import pytest
-
-
-@pytest.fixture(scope="module")
-def timelines() -> ModuleType:
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "timelines.py"
-    spec = importlib.util.spec_from_file_location("timelines", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["timelines"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def event(t: float, kind: str = "appeared", thing: str = "car", *, salient: bool = True) -> dict[str, Any]:
@@ -89,3 +72,13 @@ def test_the_table_lists_every_miss_and_every_false_sentence(timelines: ModuleTy
     assert "| yard.mp4 | 1 | 0 (0.00) | 2 | 2.00 | 0 |" in text
     assert "* missed: 9.0 s, car appeared on the left" in text
     assert text.count("* false: 9.0 s") == 2
+
+
+def test_clips_that_training_may_see_are_summed_apart(timelines: ModuleType) -> None:
+    told = timelines.said_in([record(NINE, sentence())], START)
+    found, missed = timelines.score([event(9.0)], told, 1.0), timelines.score([event(9.0)], [], 1.0)
+    text = timelines.table({"intel_bottle-detection.mp4": found, "yard.mp4": missed})
+    assert "| intel_bottle-detection.mp4 (seen in training) | 1 | 1 (1.00) |" in text
+    assert "| **unseen** | 1 | 0 (0.00) |" in text
+    assert "| **seen** | 1 | 1 (1.00) |" in text
+    assert "| **all** | 2 | 1 (0.50) |" in text

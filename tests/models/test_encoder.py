@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.encoder import ENCODERS, EfficientNetLite0, Encoder, ResNet101Map, weights_sha256
+from models.encoder import ENCODERS, Blind, EfficientNetLite0, Encoder, ResNet101Map, weights_sha256
 from models.resnet import ResNet101
 
 
@@ -122,3 +122,16 @@ def test_resnet101_without_torchvision_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with pytest.raises(ImportError, match="pip install torchvision"):
         ResNet101Map()
+
+
+def test_no_encoder_is_one_too(tmp_path: Path) -> None:
+    """For captioners with eyes of their own."""
+    none = ENCODERS["none"]()
+    assert isinstance(none, Blind)
+    assert none.image_size == (288, 384)
+    assert none.sha256 == weights_sha256({})
+    assert not list(none.parameters())
+    features = none(torch.full((2, 3, 288, 384), 200, dtype=torch.uint8))
+    assert torch.equal(features, torch.zeros(2, none.channels, 14, 14))
+    with pytest.raises(RuntimeError, match="it has no weights"):
+        Blind(tmp_path / "some.pth")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.places import PLACES, Zone, depth_place, place, place_bin, side, zone_of
+from models.places import PLACES, Zone, place, place_bin, side, way, zone_of
 from models.wording import places_in
 
 SQUARE = ((0.2, 0.2), (0.6, 0.2), (0.6, 0.6), (0.2, 0.6))
@@ -13,21 +13,63 @@ def small_box(x: float, y: float) -> tuple[float, float, float, float]:
     return x - 0.01, y - 0.01, 0.02, 0.02
 
 
-def test_nine_places_row_by_row() -> None:
+def test_nine_ninths_row_by_row() -> None:
     grid = [small_box(x, y) for y in (0.2, 0.5, 0.8) for x in (0.2, 0.5, 0.8)]
     assert [place_bin(box) for box in grid] == list(range(9))
-    assert [place(box) for box in grid] == list(PLACES)
     assert [side(box) for box in grid] == ["left", "middle", "right"] * 3
 
 
-@given(st.floats(0, 1), st.floats(0, 1))
-def test_the_words_name_the_row_and_the_column(x: float, y: float) -> None:
-    box = (x, y, 0.0, 0.0)
-    row = {"top"} if y < 0.33 else {"bottom"} if y > 0.67 else set()
-    column = {"left"} if x < 0.4 else {"right"} if x > 0.6 else {"middle"}
-    assert places_in(place(box)) == row | column
-    depth = {"top": "far", "bottom": "near"}
-    assert places_in(depth_place(box)) == {depth.get(word, word) for word in row} | column
+@pytest.mark.parametrize(
+    ("x", "y", "words", "deep"),
+    [
+        (0.2, 0.5, "on the left", "on the left"),
+        (0.2, 0.1, "on the left", "in the background on the left"),
+        (0.8, 0.9, "on the right", "in the foreground on the right"),
+        (0.5, 0.5, "in the middle", "in the middle"),
+        (0.5, 0.3, "in the middle", "in the background"),
+        (0.5, 0.1, "near the top edge", "in the background"),
+        (0.5, 0.9, "near the bottom edge", "in the foreground"),
+        (0.05, 0.5, "near the left edge", "near the left edge"),
+        (0.95, 0.1, "near the right edge", "in the background on the right"),
+    ],
+)
+def test_places_as_people_name_them(x: float, y: float, words: str, deep: str) -> None:
+    assert place(small_box(x, y)) == words
+    assert place(small_box(x, y), depth=True) == deep
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.booleans())
+def test_the_words_are_true(x: float, y: float, depth: bool) -> None:
+    words = place((x, y, 0.0, 0.0), depth=depth)
+    assert words in PLACES
+    true = {
+        *({"left"} if x < 0.4 else {"right"} if x > 0.6 else {"middle"}),
+        *({"top", "far"} if y < 0.33 else {"bottom", "near"} if y > 0.67 else ()),
+    }
+    told = places_in(words)
+    assert told
+    assert told <= true
+    assert ("middle" in told) <= (0.2 <= y <= 0.8)
+    assert told.isdisjoint({"far", "near"} if not depth else {"top", "bottom"})
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words", "deep"),
+    [
+        ((0.2, 0.5), (0.8, 0.5), ("left", "right"), ("left", "right")),
+        ((0.2, 0.5), (0.5, 0.5), ("left", "middle"), ("left", "middle")),
+        ((0.2, 0.9), (0.5, 0.9), ("", ""), ("", "")),  # the middle of nothing
+        ((0.2, 0.5), (0.3, 0.5), ("", ""), ("", "")),
+        ((0.2, 0.1), (0.2, 0.9), ("", ""), ("far", "near")),
+        ((0.2, 0.5), (0.2, 0.9), ("", ""), ("", "near")),
+        ((0.2, 0.9), (0.2, 0.5), ("", ""), ("", "")),
+    ],
+)
+def test_ways_have_two_ends(
+    start: tuple[float, float], end: tuple[float, float], words: tuple[str, str], deep: tuple[str, str]
+) -> None:
+    assert way(small_box(*start), small_box(*end)) == words
+    assert way(small_box(*start), small_box(*end), depth=True) == deep
 
 
 def test_the_foot_point_decides_the_zone() -> None:

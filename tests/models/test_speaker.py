@@ -1,25 +1,27 @@
-"""Words for facts: the likelihood is that of the steps, and other facts get other words."""
+"""Words for claims: the likelihood is that of the steps, other claims get other words, none are lies."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from models.decoding import decode
-from models.perception import OBJECTS
-from models.places import PLACES
-from models.speaker import FACTS, MOST, TYPES, Speaker
-from models.state import State
+from models.claims import Claims
+from models.phrases import plain_sentence, tells
+from models.speaker import END, FACTS, WHILE, ZONE, Speaker, facts_of, said, speak, unveiled, veiled
 from models.vocabulary import BOS, PAD, Vocabulary
 
-TOLD = {
-    (1, 0, 1, 3): "a person has appeared on the left",
-    (2, 0, 1, 3): "the person on the left is gone",
-    (1, 1, 2, 5): "two cars have appeared on the right",
-    (3, 1, 1, 4): "the car in the middle has moved",
-    (0, 0, 0, len(PLACES)): "nothing has changed",
+TOLD: dict[Claims | None, str] = {
+    Claims("appeared", "person", place="on the left"): "a person has appeared on the left",
+    Claims("disappeared", "person", place="on the left"): "the person on the left has gone",
+    Claims("appeared", "car", 2, place="on the right"): "two cars have appeared on the right",
+    Claims("moved", "car", origin="left", target="right"): "the car has moved from the left to the right",
+    None: "nothing has changed",
 }
-FACT_ROWS = torch.tensor(list(TOLD))
+FACT_ROWS = facts_of(list(TOLD))
+FULL = Claims("appeared", "car", 2, "came in", "left", "", "at the gate", "", True, "red", "3 minutes")
 
 
 @pytest.fixture
@@ -34,7 +36,38 @@ def speaker(words: Vocabulary) -> Speaker:
 
 
 def test_facts_have_room_for_every_value() -> None:
-    assert (len(TYPES), len(OBJECTS), MOST + 1, len(PLACES) + 1) == FACTS
+    rows = facts_of([FULL, replace(FULL, count=40, place="", waited=""), None])
+    assert rows.shape == (3, len(FACTS))
+    assert (rows < torch.tensor(FACTS)).all()
+    assert (rows >= 0).all()
+    assert rows[2].eq(0).all()
+    assert facts_of([]).shape == (0, len(FACTS))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("type", "unknown"),
+        ("object", "bus"),
+        ("count", 3),
+        ("manner", "arrived"),
+        ("origin", "far"),
+        ("target", "near"),
+        ("place", "on the left"),
+        ("end", "by the door"),
+        ("rests", False),
+        ("look", "dark"),
+        ("waited", ""),
+        ("seen", True),
+    ],
+)
+@torch.no_grad()
+def test_every_claim_is_heard(speaker: Speaker, words: Vocabulary, field: str, value: Any) -> None:
+    speaker.eval()
+    sentence = words.batch([["a person has appeared on the left"]])[0]
+    one, other = facts_of([FULL]), facts_of([replace(FULL, **{field: value})])
+    assert (one != other).sum() == 1
+    assert not torch.allclose(speaker.log_likelihood(one, sentence), speaker.log_likelihood(other, sentence))
 
 
 @torch.no_grad()
@@ -55,16 +88,6 @@ def test_likelihood_is_that_of_the_steps(speaker: Speaker, words: Vocabulary) ->
     assert speaker.log_likelihood(FACT_ROWS[:0], sentences[:0]).shape == (0,)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("fact", range(4))
-def test_every_fact_is_heard(speaker: Speaker, words: Vocabulary, fact: int) -> None:
-    speaker.eval()
-    sentence = words.batch([["a person has appeared on the left"]])[0]
-    one, other = FACT_ROWS[:1].clone(), FACT_ROWS[:1].clone()
-    other[0, fact] += 1
-    assert not torch.allclose(speaker.log_likelihood(one, sentence), speaker.log_likelihood(other, sentence))
-
-
 def test_it_learns_which_words_tell_which_facts(speaker: Speaker, words: Vocabulary) -> None:
     sentences = words.batch([[text] for text in TOLD.values()])[:, 0]
     optimiser = torch.optim.Adam(speaker.parameters(), lr=0.02)
@@ -77,14 +100,30 @@ def test_it_learns_which_words_tell_which_facts(speaker: Speaker, words: Vocabul
             assert all(p.grad is not None and p.grad.any() for p in speaker.parameters())
         optimiser.step()
     speaker.eval()
+    claims = [each for each in TOLD if each is not None]
+    assert [" ".join(own) for own in speak(speaker, words, claims)] == list(TOLD.values())[:-1]
+    assert speak(speaker, words, []) == []
 
-    def step_of(tokens: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
-        log_probs, memory = speaker.step(tokens, state.pictures[0], (state.memory[0], state.memory[1]))
-        return log_probs, state.remember(*memory)
 
-    with torch.no_grad():
-        told, memory = speaker.begin(FACT_ROWS)
-        rows = torch.arange(len(TOLD))
-        state = State(rows, torch.zeros_like(rows), torch.zeros(len(TOLD), 1), (told,), memory)
-        said = [" ".join(words.decode(row.tokens)) for row in decode(step_of, state, 1, 24)]
-    assert said == list(TOLD.values())
+def test_what_only_the_camera_knows_is_put_in() -> None:
+    told = veiled(FULL)
+    assert (told.place, told.waited, told.end) == (ZONE, WHILE, "")
+    plain = plain_sentence(FULL)
+    assert unveiled(plain_sentence(told).rstrip(".").split(), FULL) == plain
+    away = Claims("moved", "car", place="at the gate", end="by the door")
+    assert veiled(away).end == END
+    assert unveiled(["the", "car", ZONE, "has", "moved", "and", "is", "now", END], away) == plain_sentence(
+        away
+    )
+
+
+def test_words_that_lie_are_not_said() -> None:
+    claims = Claims("disappeared", "car", place="on the left")
+    assert said(["the", "car", "on", "the", "left", "is", "gone"], claims) == "The car on the left is gone."
+    for lie in ("the van on the left is gone", "the car is gone", "the red car on the left is gone", ""):
+        assert said(lie.split(), claims) == plain_sentence(claims)
+    other = replace(claims, other=True)
+    assert (
+        said(["the", "car", "on", "the", "left", "is", "gone"], other) == "Another car on the left has gone."
+    )
+    assert tells(plain_sentence(other), other)

@@ -1,20 +1,24 @@
-"""From changes to tensors: clusters padded, crops in a row, tracks where there are frames between."""
+"""From changes to tensors: clusters padded, views of each pair, tiles in a row."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 import torch
 
-from pipeline.batch import pair_batch
+from models.captioner import DescribeOptions, Sentence
+from models.grounded.detections import Detections
+from models.grounded.facts import Fact
+from models.grounded.looking import canvas
+from pipeline.batch import pair_batch, seeing
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.crops import cut_crops
-from pipeline.pairs import Between, FramePair
+from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
-from pipeline.tracks import point_tracks
+from pipeline.views import in_shares, tile_views, whole_views
 
 OPTIONS = ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001)
 
@@ -23,8 +27,11 @@ OPTIONS = ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001)
 class Looks:
     """As much of a captioner as a batch is made for."""
 
-    crop_size: int | None
+    sees_views: bool
     image_size: tuple[int, int] = (224, 224)
+
+
+VIEWS = Looks(sees_views=True)
 
 
 @dataclass
@@ -50,31 +57,33 @@ def frame(image: Image, second: float) -> Frame:
     return Frame("yard", time, Clock.FILE, int(second * 1000), image[..., 1].copy(), Still(image))
 
 
-def pair(before: Image, after: Image, between: tuple[Image, ...] = ()) -> FramePair:
-    first, last = frame(before, 0), frame(after, 4)
-    steps = [
-        Between(first.time + timedelta(seconds=4 * (i + 1) / (len(between) + 1)), image[..., 1].copy())
-        for i, image in enumerate(between)
-    ]
-    return FramePair(first, last, 5.0, between=tuple(steps))
+def pair(before: Image, after: Image) -> FramePair:
+    return FramePair(frame(before, 0), frame(after, 4), 5.0)
+
+
+def wide() -> list[Change]:
+    """One in a frame of another shape."""
+    size = (180, 480)
+    return find_changes([pair(yard(size=size), yard((200, 60), size=size))], OPTIONS)
 
 
 @pytest.fixture(scope="module")
 def changes() -> list[Change]:
-    """One cluster; two in a frame of another size; one that walks, with frames in between."""
-    walk = tuple(yard((40 + 6 * i, 100)) for i in range(1, 10))
+    """One cluster; two in a larger frame, seen by a camera that shook."""
+    large = (480, 640)
+    shaken = np.roll(yard((60, 60), (400, 300), size=large), (4, -6), axis=(0, 1))
     return find_changes(
         [
             pair(yard(), yard((200, 60))),
-            pair(yard(size=(480, 640)), yard((60, 60), (400, 300), size=(480, 640))),
-            pair(yard((40, 100)), yard((100, 100)), walk),
+            pair(yard(size=large), shaken),
+            pair(yard((40, 100)), yard((100, 100))),
         ],
-        OPTIONS,
+        replace(OPTIONS, max_shift=8),
     )
 
 
 def test_clusters_are_padded_to_the_most(changes: list[Change]) -> None:
-    batch = pair_batch(changes, Looks(64))
+    batch = pair_batch(changes, VIEWS)
     counts = [len(c.clusters) for c in changes]
     assert counts[1] == max(counts) > min(counts)
     assert batch.valid.sum(1).tolist() == counts
@@ -86,47 +95,92 @@ def test_clusters_are_padded_to_the_most(changes: list[Change]) -> None:
     assert not batch.masks[~batch.valid].any()
 
 
-def test_crops_lie_in_a_row_as_the_valid_clusters_do(changes: list[Change]) -> None:
-    batch = pair_batch(changes, Looks(64))
+def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
+    batch = pair_batch(changes, VIEWS)
+    assert changes[1].shift != (0, 0)
     assert batch.before is None
-    assert batch.crops is not None
-    assert batch.windows is not None
-    assert batch.crops.dtype == torch.uint8
-    assert batch.crops.shape == (int(batch.valid.sum()), 2, 3, 64, 64)
-    for n, (b, k) in enumerate(batch.valid.nonzero().tolist()):
-        change = changes[b]
+    assert batch.views is not None
+    for change, view in zip(changes, batch.views, strict=True):
+        expected = whole_views(
+            change.pair.before.image, change.pair.after.image, in_shares(change.shift, OPTIONS.size)
+        )
+        assert np.array_equal(view.permute(0, 2, 3, 1).numpy(), expected)
+    assert len({view.shape for view in pair_batch([*changes, *wide()], VIEWS).views or ()}) == 2
+
+
+def test_tiles_lie_in_a_row_and_know_their_pair(changes: list[Change]) -> None:
+    batch = pair_batch(changes, VIEWS)
+    assert batch.tiles is not None
+    assert batch.tile_windows is not None
+    assert batch.tile_pair is not None
+    assert batch.tiles.dtype == torch.uint8
+    assert len(batch.tiles) == len(batch.tile_windows) == len(batch.tile_pair) > 0
+    for b, change in enumerate(changes):
         both = change.pair.before.image, change.pair.after.image
-        crops, windows = cut_crops(*both, change.shift, change.clusters, 64)
-        assert np.array_equal(batch.crops[n].permute(0, 2, 3, 1).numpy(), crops[k])
-        assert np.array_equal(batch.windows[n].numpy(), windows[k])
+        tiles, windows = tile_views(*both, in_shares(change.shift, OPTIONS.size), change.clusters)
+        own = batch.tile_pair == b
+        assert np.array_equal(batch.tiles[own].permute(0, 1, 3, 4, 2).numpy(), tiles)
+        assert np.array_equal(batch.tile_windows[own].numpy(), windows)
 
 
 def test_a_batch_equals_its_singles(changes: list[Change]) -> None:
-    batch = pair_batch(changes, Looks(64))
-    alone = [pair_batch([change], Looks(64)) for change in changes]
-    assert batch.crops is not None
-    assert torch.equal(batch.crops, torch.cat([one.crops for one in alone if one.crops is not None]))
+    batch = pair_batch(changes, VIEWS)
+    alone = [pair_batch([change], VIEWS) for change in changes]
+    assert batch.tiles is not None
+    assert batch.views is not None
+    assert torch.equal(batch.tiles, torch.cat([one.tiles for one in alone if one.tiles is not None]))
     for b, one in enumerate(alone):
         k = one.valid.shape[1]
         assert torch.equal(batch.masks[b, :k], one.masks[0])
+        assert one.views is not None
+        assert torch.equal(batch.views[b], one.views[0])
 
 
 def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:
-    batch = pair_batch(changes, Looks(None, (112, 160)))
-    assert batch.crops is None
-    assert batch.windows is None
-    assert batch.tracks is None
+    batch = pair_batch(changes, Looks(sees_views=False, image_size=(112, 160)))
+    assert batch.views is None
+    assert batch.tiles is None
     assert batch.before is not None
     assert batch.after is not None
     assert batch.before.shape == batch.after.shape == (3, 3, 112, 160)
 
 
-def test_tracks_are_there_where_there_are_frames_between(changes: list[Change]) -> None:
-    assert pair_batch(changes[:2], Looks(64)).tracks is None
-    batch = pair_batch(changes, Looks(64))
-    followed = point_tracks(changes[2].pair, changes[2].clusters)
-    assert len(followed) > 0
-    assert batch.tracks is not None
-    assert batch.tracks.shape == (3, len(followed), 6)
-    assert batch.tracks[:2].isnan().all()
-    assert np.array_equal(batch.tracks[2].numpy(), followed)
+def test_the_time_between_is_told_where_it_is_known(changes: list[Change]) -> None:
+    unknown = replace(changes[0], pair=replace(changes[0].pair, gap_known=False))
+    for looks in (VIEWS, Looks(sees_views=False)):
+        batch = pair_batch([changes[1], unknown], looks)
+        assert batch.gap_s is not None
+        assert float(batch.gap_s[0]) == 4.0
+        assert batch.gap_s[1].isnan()
+
+
+class Eyes:
+    """Keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[torch.Tensor] = []
+
+    def see(self, pictures: Sequence[torch.Tensor]) -> list[Detections]:
+        self.shown += pictures
+        return [none_seen() for _ in pictures]
+
+    def tell(
+        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
+        raise NotImplementedError
+
+
+def none_seen() -> Detections:
+    return Detections(torch.zeros(0, 4), torch.zeros(0), torch.zeros(0, 11), torch.zeros(0, 192))
+
+
+def test_small_pictures_are_shown_as_the_detector_takes_them() -> None:
+    eyes = Eyes()
+    found = seeing(eyes)([yard(), yard(size=(360, 640))])
+    assert len(found) == 2
+    assert [tuple(picture.shape) for picture in eyes.shown] == [
+        (3, *canvas(240, 320)),
+        (3, *canvas(360, 640)),
+    ]
+    assert all(picture.dtype == torch.uint8 for picture in eyes.shown)
+    assert seeing(eyes)([]) == []

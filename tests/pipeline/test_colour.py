@@ -1,4 +1,4 @@
-"""The colour of vehicles: painted ones, and those of the benchmark that have a label."""
+"""How vehicles and people look: painted ones, and the vehicles of the benchmark that have a label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from models.captioner import Sentence
 from models.wording import COLOURS
 from pipeline.changes import ChangeOptions, difference_mask
-from pipeline.colour import colour_name, scene_cast, with_colours
+from pipeline.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
 
 ROAD = 118
 PAINTS = {
@@ -121,6 +121,69 @@ def test_what_is_too_small_has_no_colour() -> None:
     assert name(after, box=(0.4, 0.4, 0.03, 0.03)) is None
     assert name(after, box=(0.4, 0.4, 0.0, 0.0)) is None
     assert name(after, box=(1.2, 0.4, 0.3, 0.3)) is None
+
+
+TALL = (0.4, 0.2, 0.15, 0.6)
+
+
+def pavement(chest: tuple[int, int, int] | None, legs: tuple[int, int, int] = (30, 30, 34)) -> Any:
+    """A road, 240 by 320; a person stands in `TALL`, 48 by 144 pixels."""
+    image = street(None)
+    if chest is not None:
+        image[48:68, 146:158] = (200, 160, 140)  # head
+        image[68:122, 138:166] = chest
+        image[122:186, 140:164] = legs
+    return image
+
+
+def worn(image: Any, box: tuple[float, float, float, float] = TALL) -> str | None:
+    mask = np.zeros((24, 32), bool)
+    mask[4:20, 12:18] = True
+    return clothes_name(image, box, mask, scene_cast(image, mask))
+
+
+@pytest.mark.parametrize(
+    ("chest", "legs", "told"),
+    [
+        ((25, 25, 28), (40, 40, 45), "dark"),
+        ((230, 228, 225), (200, 195, 190), "light"),
+        ((190, 30, 40), (30, 30, 34), "red"),
+        ((190, 30, 40), (220, 220, 220), "red"),
+        ((230, 228, 225), (30, 30, 34), None),
+        ((25, 25, 28), (210, 205, 200), None),
+        ((130, 130, 130), (130, 130, 130), None),
+    ],
+)
+def test_clothes_are_named_where_they_are_sure(chest: Any, legs: Any, told: str | None) -> None:
+    assert worn(pavement(chest, legs)) == told
+
+
+def test_of_whom_one_sees_a_part_nothing_is_told() -> None:
+    dark = pavement((25, 25, 28))
+    assert worn(dark) == "dark"
+    assert worn(dark, (0.4, 0.2, 0.15, 0.8)) is None, "cut by the frame's edge"
+    assert worn(dark, (0.3, 0.2, 0.5, 0.6)) is None, "sitting, or two"
+    assert worn(dark, (0.46, 0.3, 0.02, 0.1)) is None, "too small"
+    night = np.clip(dark * np.array([1.0, 0.75, 0.4]), 0, 255).astype(np.uint8)
+    assert worn(night) is None
+
+
+def test_looks_are_those_of_vehicles_and_people() -> None:
+    image, mask = street(PAINTS["red"]), whole()
+    cast = scene_cast(image, mask)
+    assert look_name(image, "van", BOX, mask, cast) == "red"
+    assert look_name(image, "person", BOX, mask, cast) is None
+    assert look_name(image, "bag", BOX, mask, cast) is None
+
+
+def test_sentences_say_what_somebody_wears() -> None:
+    mask = np.zeros((24, 32), bool)
+    mask[4:20, 12:18] = True
+    came = Sentence(
+        "A person has come in from the left.", "appeared", "person", TALL, 1.0, 1.0, 1, None, TALL
+    )
+    said = with_colours([came], pavement(None), pavement((190, 30, 40)), mask)[0].text
+    assert said == "A person in red has come in from the left."
 
 
 def told(text: str, before: bool, after: bool, count: int = 1, thing: str = "car") -> Sentence:

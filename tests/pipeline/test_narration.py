@@ -116,7 +116,7 @@ def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) ->
 class Says:
     """Tells what the test wants, with the confidence it wants: what narration makes of it is tested."""
 
-    name, sha256, crop_size, image_size = "says", "cd" * 32, None, (224, 224)
+    name, sha256, sees_views, image_size = "says", "cd" * 32, False, (224, 224)
 
     def __init__(self, *sentences: Sentence, min_confidence: float = 0.5) -> None:
         self.sentences, self.min_confidence, self.asked = sentences, min_confidence, list[DescribeOptions]()

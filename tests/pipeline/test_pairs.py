@@ -308,8 +308,8 @@ def test_pairs_are_in_order_and_the_same_however_frames_arrive(
     assert all(a.after.time <= b.before.time for a, b in pairwise(short))
 
 
-def test_proposals_do_not_wait_for_later_frames() -> None:
-    """A live camera's pair comes with the frame that completes it."""
+def test_proposals_wait_for_what_comes_soon_after() -> None:
+    """A live camera's pair comes when it was watched for as long as the option says."""
     seen = 0
 
     def live() -> Iterator[Frame]:
@@ -319,8 +319,18 @@ def test_proposals_do_not_wait_for_later_frames() -> None:
             yield shot
 
     pair = next(candidate_pairs(live(), BAND))
-    assert seen == 23
+    assert seen == 23 + 2 * PairOptions().watch_s
     assert times([pair]) == [(0.0, 11.0)]
+    assert [(b.time - START).total_seconds() for b in pair.later] == [11.5, 12.0, 12.5]
+
+
+def test_a_pause_ends_the_wait() -> None:
+    """What comes after a pause of the stream tells nothing of what was before."""
+    first = film(lambda t: street(70 if t >= 10 else None), 11.5)
+    resumed = [frame(100 + k / 2, street(70)) for k in range(10)]
+    (pair,) = found([*first, *resumed])
+    assert times([pair]) == [(0.0, 11.0)]
+    assert pair.later == ()
 
 
 @pytest.mark.footage

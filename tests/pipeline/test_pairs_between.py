@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from pipeline.pairs import BETWEEN_WIDTH, MAX_BETWEEN, FramePair, PairOptions, candidate_pairs, small_plane
+from pipeline.pairs import MAX_BETWEEN, SMALL_WIDTH, FramePair, PairOptions, candidate_pairs, small_image
 from pipeline.sources import Clock, Frame
 from pipeline.thresholds import PairThresholds
 
@@ -63,8 +63,9 @@ def test_the_last_quiet_frame_and_all_that_differ_lie_between() -> None:
     (pair,) = found(film(lambda t: street(None if t < 10 else min(70, int(40 * (t - 9.5)))), 30))
     assert times([pair]) == [(0.0, 12.5)]
     assert between(pair) == [9.5, 10.0, 10.5, 11.0, 11.5, 12.0]
-    assert np.array_equal(pair.between[0].plane, street())
-    assert np.array_equal(pair.between[2].plane, street(40))
+    assert np.array_equal(pair.between[0].image[..., 0], street())
+    assert np.array_equal(pair.between[2].image[..., 0], street(40))
+    assert [(b.time - START).total_seconds() for b in pair.later] == [13.0, 13.5, 14.0]
 
 
 def test_what_lies_between_is_divided_among_the_pairs_of_a_fainter_trace() -> None:
@@ -84,6 +85,8 @@ def test_of_somebody_who_crosses_only_what_comes_before_the_fullest_lies_between
     (pair,) = found(film(crossing, 40))
     assert between(pair) == [t for t in (9.5, 10.0, 10.5) if t < times([pair])[0][1]]
     assert pair.returned
+    later = [(b.time - START).total_seconds() for b in pair.later]
+    assert later == [times([pair])[0][1] + k / 2 for k in range(1, 4)]
 
 
 def test_a_pair_of_the_long_baseline_has_nothing_between() -> None:
@@ -111,15 +114,23 @@ def test_what_lies_between_is_thinned_evenly(hz: int) -> None:
 
 
 def test_a_pair_carries_at_most_a_few_megabytes() -> None:
-    wide = [frame(k / 50, np.full((360, 640), 40 if k < 50 else 60 + k % 100, np.uint8)) for k in range(400)]
+    wide = [frame(k / 50, np.full((720, 1280), 40 if k < 50 else 60 + k % 100, np.uint8)) for k in range(400)]
     pairs = found(wide, PairOptions(max_wait_s=4.0))
     assert pairs
     for pair in pairs:
-        assert sum(b.plane.nbytes for b in pair.between) <= MAX_BETWEEN * BETWEEN_WIDTH * 216
-        assert all(b.plane.shape == (216, BETWEEN_WIDTH) for b in pair.between)
+        assert sum(b.image.nbytes for b in pair.between) <= 12e6
+        assert sum(b.image.nbytes for b in pair.later) <= 12e6
+        assert all(b.image.shape == (360, SMALL_WIDTH, 3) for b in pair.between)
 
 
-def test_a_narrow_plane_is_left_as_it_is() -> None:
-    luma = street()
-    assert small_plane(luma) is luma
-    assert small_plane(np.zeros((1, 4000), np.uint8)).shape == (1, BETWEEN_WIDTH)
+def test_what_comes_later_is_seen_a_few_times_whatever_the_rate() -> None:
+    for hz in (2, 10, 50):
+        (pair,) = found(film(lambda t: street(70 if t >= 10 else None), 20, hz))
+        assert 3 <= len(pair.later) <= 7
+        assert 1.2 <= (pair.later[-1].time - pair.after.time).total_seconds() <= 1.6
+
+
+def test_a_narrow_picture_is_left_as_it_is() -> None:
+    image = np.zeros((96, 160, 3), np.uint8)
+    assert small_image(image) is image
+    assert small_image(np.zeros((1, 4000, 3), np.uint8)).shape == (1, SMALL_WIDTH, 3)

@@ -240,6 +240,10 @@ def test_compose_says_what_is_missing(run: Run, tmp_path: Path) -> None:
     failed(run(*words), 1, "no clips")
     assert run(*words, "--variety", "poetic")[0] == 2
     assert run(*words, "--pairs", 0)[0] == 2
+    assert run("compose", *words[1:3], *words[5:])[0] == 2, "no teacher"
+    assert run("compose", *words[1:3], *words[5:], "--labels", tmp_path)[0] == 2, "pairs need a teacher"
+    failed(run(*words, "--frames-only"), 1, "no clips or stills")
+    failed(run(*words[:4], "a.xml:horse", *words[5:]), 1, "class 'horse' is unknown")
     assert list(tmp_path.iterdir()) == []
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("disturb: 0.3")
@@ -308,19 +312,20 @@ def test_the_shipped_configuration_of_the_default_is_valid() -> None:
     config = load_config(CONFIGS / "grounded.yaml", seed=3)
     assert (config.captioner, config.train_options().seed) == ("grounded", 3)
     fine = {"size": (288, 384), "max_shift": 8, "delta": 38.0, "noise_factor": 4.5, "min_samples": 10}
-    expected = ChangeOptions(**fine, eps=3, min_area=0.001, max_clusters=8, light_correlation=0.9)
+    expected = ChangeOptions(**fine, eps=3, min_area=0.001, max_clusters=16, light_correlation=0.9)
     assert config.change_options() == expected
     shipped = load_captioner()
     captioner = build_captioner(config, shipped.vocabulary, build_encoder(config))
-    assert captioner.crop_size == 128
+    assert captioner.sees_views
     assert captioner.arguments() == shipped.arguments()
+    assert captioner.encoder.name == shipped.encoder.name == "none"
 
 
 GROUNDED = """
 version: 1
 captioner: grounded
-arguments: {width: 16, embedded: 8, blocks: 1}
-encoder: efficientnet_lite0
+arguments: {hidden: 8}
+encoder: none
 min_count: 1
 changes: {eps: 3}
 training: {epochs: 1, batch: 8, learning_rate: 0.002}
@@ -328,7 +333,7 @@ training: {epochs: 1, batch: 8, learning_rate: 0.002}
 
 
 def test_train_a_grounded_captioner_then_evaluate(run: Run, sample_folder: Path, tmp_path: Path) -> None:
-    """Of people's annotations, of which no objects are known: it learns by the marginal likelihood."""
+    """Of people's annotations: its prior and its speaker learn by the marginal likelihood."""
     config, out, cache = tmp_path / "grounded.yaml", tmp_path / "small.safetensors", tmp_path / "cache"
     config.write_text(GROUNDED)
     command = ("train", "--data", sample_folder, "--out", out, "--config", config, "--cache", cache)

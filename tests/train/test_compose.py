@@ -7,8 +7,11 @@ import cv2
 import numpy as np
 import pytest
 
-from train.compose import ComposeOptions, compose
+from train.compose import ComposeOptions, compose, label_options
 from train.grammar import NO_CHANGE
+from train.learning.frames import read_frames
+from train.learning.labelling import label_frames
+from train.learning.teachers import TeacherFile
 from train.recipe import Recipe
 from train.samples import Sample, SampleError, load_samples
 from train.scenes import FootageError
@@ -33,7 +36,7 @@ def options(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposeOpt
         (folder / name).symlink_to(clips / name)
     return ComposeOptions(
         clips=folder,
-        teacher=weights,
+        teachers=(TeacherFile(weights),),
         out=folder.parent / "composed",
         pairs=40,
         val_pairs=8,
@@ -97,6 +100,7 @@ def test_composes_true_pairs_of_real_footage(options: ComposeOptions) -> None:
     record = json.loads((options.out / "compose.json").read_text())
     assert set(record["clips"]) == set(NAMES)
     assert record["options"]["seed"] == 1
+    assert [len(teacher["sha256"]) for teacher in record["teachers"]] == [64]
     assert "/" not in json.dumps(record["options"])
 
     again = replace(options, out=options.out.with_name("again"), workers=2)
@@ -106,6 +110,29 @@ def test_composes_true_pairs_of_real_footage(options: ComposeOptions) -> None:
     assert np.array_equal(cv2.imread(str(again.out / "t000003_2.png")), cv2.imread(str(train[3].after)))
     with pytest.raises(SampleError, match="exists already"):
         compose(options)
+
+
+@pytest.mark.footage
+@pytest.mark.slow
+def test_labelled_frames_beside_the_pairs(options: ComposeOptions, tmp_path: Path) -> None:
+    """Of every camera that is not excluded; pairs are added to a folder that holds frames alone."""
+    few = replace(
+        options, out=tmp_path / "both", pairs=2, val_pairs=1, exclude=("*vtest*", "tfl*"), frames=True
+    )
+    label_frames(label_options(few))
+    frames = (few.out / "frames.jsonl").read_bytes()
+    with pytest.raises(FootageError):
+        compose(replace(few, val_cameras=("garden",)))
+    report = compose(few)
+    assert report.pairs == {"train": 2, "val": 1}
+    assert (few.out / "frames.jsonl").read_bytes() == frames
+    assert {f.camera for f in read_frames(few.out)} == {
+        Path(name).stem for name in NAMES if "tfl" not in name
+    }
+    assert len(load_samples(few.out, "train")) == 2
+    assert not (few.out / "pairs").exists()
+    with pytest.raises(SampleError, match="exists already"):
+        compose(few)
 
 
 @pytest.mark.footage
@@ -151,7 +178,9 @@ def test_a_clip_that_must_be_avoided_is_left_out_with_a_note(options: ComposeOpt
 
 
 def test_options_without_meaning(tmp_path: Path) -> None:
-    options = ComposeOptions(clips=tmp_path, teacher=tmp_path / "net.onnx", out=tmp_path / "out")
+    options = ComposeOptions(
+        clips=tmp_path, teachers=(TeacherFile(tmp_path / "net.onnx"),), out=tmp_path / "out"
+    )
     with pytest.raises(FootageError, match="no clips"):
         compose(options)
     with pytest.raises(ValueError, match="variety"):

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from models.encoder import EfficientNetLite0, Encoder
-from models.perception import crop_levels
 from pipeline.batch import pair_batch
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.pairs import FramePair
@@ -29,7 +28,7 @@ OPTIONS = ChangeOptions(eps=3.0)
 class Sized:
     """As much of a captioner as the daemon's edge asks for."""
 
-    crop_size: int | None
+    sees_views: bool = False
     image_size: tuple[int, int] = (224, 224)
 
 
@@ -102,7 +101,7 @@ def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tm
     samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
     features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
     changes = changes_of(samples)
-    told = pair_batch(changes, Sized(None))
+    told = pair_batch(changes, Sized())
     known = features.batch(range(4))
     assert torch.equal(known.masks, told.masks)
     assert torch.equal(known.boxes, told.boxes)
@@ -114,80 +113,6 @@ def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tm
     for kept, image in zip(known.maps, (told.before, told.after), strict=True):
         assert kept.shape == (4, 432, 14, 14)
         assert torch.equal(kept, encoder(image).half().float())
-
-
-def test_training_sees_the_crops_that_narration_sees(
-    make_samples: Callable[..., Path], tmp_path: Path
-) -> None:
-    samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
-    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache", crop_size=64)
-    told, known = pair_batch(changes_of(samples), Sized(64)), features.batch(range(4))
-    assert known.maps is None
-    assert known.windows is not None
-    assert known.levels is not None
-    assert told.windows is not None
-    assert told.crops is not None
-    for name in ("masks", "boxes", "valid", "windows"):
-        assert torch.equal(getattr(known, name), getattr(told, name)), name
-    assert torch.allclose(known.active, told.active)
-    for kept, level in zip(known.levels, crop_levels(encoder, told.crops), strict=True):
-        assert kept.shape[:2] == (int(known.valid.sum()), 2)
-        # Batches of another size round otherwise.
-        torch.testing.assert_close(kept.float(), level, rtol=2e-3, atol=2e-3)
-
-
-def test_frames_and_crops_lie_beside_each_other_in_one_cache(
-    make_samples: Callable[..., Path], tmp_path: Path
-) -> None:
-    samples, encoder = load_samples(make_samples(train=3), "train"), EfficientNetLite0()
-    whole = sample_features(samples, encoder, OPTIONS, tmp_path)
-    crops = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=64)
-    finer = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=96)
-    assert len({whole.sha256, crops.sha256, finer.sha256}) == len(list(tmp_path.glob("?" * 32))) == 3
-    assert crops.batch([0]).levels is not None
-    assert whole.batch([0]).levels is None
-
-
-@pytest.mark.parametrize("name", ["level0", "windows", "level3"])
-def test_damaged_crops_are_made_again(sample_folder: Path, tmp_path: Path, name: str) -> None:
-    samples, encoder = load_samples(sample_folder, "val")[:2], EfficientNetLite0()
-    first = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=64).batch([0, 1])
-    [entry] = tmp_path.iterdir()
-    spoilt = entry / f"{name}.npy"
-    content = bytearray(spoilt.read_bytes())
-    content[-3] ^= 1
-    spoilt.write_bytes(content)
-    again = sample_features(samples, encoder, OPTIONS, tmp_path, crop_size=64).batch([0, 1])
-    assert first.levels is not None
-    assert again.levels is not None
-    assert first.windows is not None
-    assert again.windows is not None
-    assert torch.equal(first.windows, again.windows)
-    assert all(torch.equal(a, b) for a, b in zip(first.levels, again.levels, strict=True))
-
-
-def test_crops_of_pairs_without_a_difference_are_none(
-    make_samples: Callable[..., Path], tmp_path: Path
-) -> None:
-    folder = make_samples(train=3)
-    (folder / "train001_2.png").write_bytes((folder / "train001.png").read_bytes())
-    encoder, samples = EfficientNetLite0(), load_samples(folder, "train")
-    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache", crop_size=64)
-    assert features.counts.tolist() == [1, 0, 2]
-    both = features.batch([0, 2])
-    assert both.windows is not None
-    assert both.windows.shape == (3, 4)
-    alone = sample_features(samples[1:2], encoder, OPTIONS, tmp_path / "cache", crop_size=64)
-    assert alone.counts.tolist() == [0]
-
-
-def test_an_encoder_without_maps_of_crops_is_refused(
-    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
-) -> None:
-    samples = load_samples(sample_folder, "val")[:1]
-    with pytest.raises(FeatureError, match="encoder toy gives no maps of crops; take efficientnet_lite0"):
-        sample_features(samples, toy_encoder, OPTIONS, tmp_path, crop_size=64)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:

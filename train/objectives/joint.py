@@ -87,7 +87,7 @@ class JointTraining(Objective):
                 f"gamma ({gamma}) must be 0..1, candidates ({candidates}) at least 2, "
                 f"words ({words!r}) 'forced' or 'greedy'"
             )
-        if captioner.crop_size is not None or captioner.needs_images:
+        if captioner.needs_images:
             raise ValueError(
                 f"{captioner.name} does not look at maps of whole frames, which candidates are mixed from: "
                 "take ddla or duda"

@@ -195,7 +195,7 @@ def test_the_retrieval_network_alone_learns_to_find_the_frame(
 
 
 def test_a_captioner_of_crops_is_refused(splits: Splits, captioner: Captioner) -> None:
-    captioner.crop_size = 128
+    captioner.needs_images = True
     with pytest.raises(ValueError, match="whole frames"):
         JointTraining(captioner, splits[0])
 

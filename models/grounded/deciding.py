@@ -1,0 +1,157 @@
+"""Deciding: from the ends of two stills, their links and the judge's word to the facts that may be told.
+
+Let r be the probability that an end is really there and not the same thing at the same place on the other
+side (`models.grounded.judging`), and l that two ends are one object (`models.grounded.linking`). Then
+
+    moved(i, j)  = l_ij min(r_i, r_j)
+    appeared(j)  = r_j (1 - sum_i l_ij r_i),   disappeared(i) alike.
+
+A link to an end where nothing is takes nothing from an arrival, and a move is as sure as its weaker end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from models.grounded.detections import OBJECTS
+from models.grounded.facts import Box, Fact
+from models.grounded.linking import Ends
+
+STAYED = 0.4
+"""What lies less than so many of its own sizes from where it was has not moved."""
+
+MOVED = 1 / 3
+"""Least probability that two ends are one for a move to be told: a move that is none is one false sentence, an
+arrival and a departure of one object are two."""
+
+LEAST = 0.02
+"""What is less likely is not told, whatever threshold is asked for."""
+
+_BETWEEN = (0.42, 0.57)  # share of lorry and bus from which a car is a van, and beyond which it is none
+_VEHICLES = ("car", "van", "bus", "truck")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """The ends of one side with the judge's word.
+
+    Attributes:
+        ends: N of them.
+        real: float32 ``(N,)``, probability that it is there and not the same on the other side.
+    """
+
+    ends: Ends
+    real: Tensor
+
+
+def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]:
+    """What may be told of a pair, each end at most once, the surest first; confidence is not calibrated yet.
+
+    Args:
+        before: S ends.
+        after: T ends.
+        one: float32 ``(S, T)``, probability of each two to be one object.
+        pair: its number in the batch.
+    """
+    apart = _apart(before.ends.box, after.ends.box)
+    weak = torch.minimum(before.real[:, None], after.real[None])
+    moved = one * weak * (apart >= STAYED)
+    gone = before.real * (1 - (one * after.real[None]).sum(1)).clamp(0, 1)
+    come = after.real * (1 - (one * before.real[:, None]).sum(0)).clamp(0, 1)
+    facts: list[Fact] = []
+    used: tuple[set[int], set[int]] = (set(), set())
+    for p, i, j in _strongest(moved):
+        if i not in used[0] and j not in used[1] and one[i, j] >= MOVED:
+            used[0].add(i)
+            used[1].add(j)
+            name = named((before.ends.label[i] + after.ends.label[j]) / 2)
+            facts.append(Fact(pair, "moved", name, 1, _box(before, i), _box(after, j), p))
+    for side, (judged, scores) in enumerate(((before, gone), (after, come))):
+        for k, p in enumerate(scores.tolist()):
+            if k not in used[side] and p >= LEAST:
+                where, name = _box(judged, k), named(judged.ends.label[k])
+                if side == 0:
+                    facts.append(Fact(pair, "disappeared", name, 1, where, None, p))
+                else:
+                    facts.append(Fact(pair, "appeared", name, 1, None, where, p))
+    facts = [f for f in facts if f.confidence >= LEAST]
+    return riders(sorted(facts, key=lambda f: -f.confidence))
+
+
+def named(label: Tensor) -> str:
+    """The name of an object.
+
+    Detectors that learnt from COCO know no van: they take it for a car and for a lorry or bus at once.
+
+    Args:
+        label: float32 ``(len(OBJECTS),)``, scores 0..1.
+    """
+    best = OBJECTS[int(label.argmax())]
+    if best not in _VEHICLES:
+        return best
+    share = {name: float(label[OBJECTS.index(name)]) for name in _VEHICLES}
+    large = (share["bus"] + share["truck"]) / max(sum(share.values()), 1e-6)
+    if large < _BETWEEN[0]:
+        return "car"
+    return "van" if large <= _BETWEEN[1] else max(("bus", "truck"), key=lambda name: share[name])
+
+
+def riders(facts: list[Fact]) -> list[Fact]:
+    """Somebody on a bicycle or motorcycle is told as one, and so is what else is one thing with two names."""
+    told = list(facts)
+    for wheels in [f for f in facts if f.object in ("bicycle", "motorcycle")]:
+        for person in [f for f in told if f.object == "person" and f.type == wheels.type]:
+            if wheels in told and _one(person, wheels):
+                told.remove(person)
+                name = "cyclist" if wheels.object == "bicycle" else "motorcyclist"
+                told[told.index(wheels)] = replace(
+                    wheels,
+                    object=name,
+                    before=_hull(person.before, wheels.before),
+                    after=_hull(person.after, wheels.after),
+                    confidence=max(person.confidence, wheels.confidence),
+                )
+                break
+    return told
+
+
+def _one(person: Fact, wheels: Fact) -> bool:
+    """Whether a person rides on every side on which both are."""
+    sides = ((person.before, wheels.before), (person.after, wheels.after))
+    return all(_rides(a, b) for a, b in sides if a and b)
+
+
+def _rides(person: Box, wheels: Box) -> bool:
+    """Whether a person sits on what has wheels: above its middle, feet within it."""
+    x, foot = person[0] + person[2] / 2, person[1] + person[3]
+    across = wheels[0] <= x <= wheels[0] + wheels[2]
+    stands_in = wheels[1] < foot <= wheels[1] + 1.15 * wheels[3]
+    return across and stands_in and person[1] < wheels[1] + wheels[3] / 2
+
+
+def _hull(a: Box | None, b: Box | None) -> Box | None:
+    if a is None or b is None:
+        return a or b
+    x, y = min(a[0], b[0]), min(a[1], b[1])
+    return x, y, max(a[0] + a[2], b[0] + b[2]) - x, max(a[1] + a[3], b[1] + b[3]) - y
+
+
+def _apart(a: Tensor, b: Tensor) -> Tensor:
+    """How far boxes ``(S, 4)`` and ``(T, 4)`` are from one another, in their mean sizes, ``(S, T)``."""
+    middle = (a[:, None, :2] + a[:, None, 2:] / 2) - (b[None, :, :2] + b[None, :, 2:] / 2)
+    size = (a[:, None, 2:] + b[None, :, 2:]) / 2
+    return (middle.abs() / size.clamp(min=1e-6)).amax(-1)
+
+
+def _strongest(score: Tensor) -> list[tuple[float, int, int]]:
+    i, j = (score >= LEAST).nonzero(as_tuple=True)
+    rows = zip(score[i, j].tolist(), i.tolist(), j.tolist(), strict=True)
+    return sorted(rows, key=lambda t: (-t[0], t[1:]))
+
+
+def _box(judged: Judged, k: int) -> Box:
+    x, y, w, h = (float(v) for v in judged.ends.box[k])
+    return x, y, w, h

@@ -1,0 +1,200 @@
+"""Detections: from the detector's answers in every cell to the objects of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, normalize
+
+from models.grounded.detector import Answer
+
+COCO = (
+    "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic_light",
+    "fire_hydrant", "stop_sign", "parking_meter", "bench", "bird", "cat", "dog", "horse", "sheep", "cow",
+    "elephant", "bear", "zebra", "giraffe", "backpack", "umbrella", "handbag", "tie", "suitcase", "frisbee",
+    "skis", "snowboard", "sports_ball", "kite", "baseball_bat", "baseball_glove", "skateboard", "surfboard",
+    "tennis_racket", "bottle", "wine_glass", "cup", "fork", "knife", "spoon", "bowl", "banana", "apple",
+    "sandwich", "orange", "broccoli", "carrot", "hot_dog", "pizza", "donut", "cake", "chair", "couch",
+    "potted_plant", "bed", "dining_table", "toilet", "tv", "laptop", "mouse", "remote", "keyboard",
+    "cell_phone", "microwave", "oven", "toaster", "sink", "refrigerator", "book", "clock", "vase",
+    "scissors", "teddy_bear", "hair_drier", "toothbrush",
+)  # fmt: skip
+"""The classes of the weights that training starts from, in their order (Lin et al. 2014)."""
+
+CLASSES = (*COCO, "van")
+"""What the detector answers; COCO knows no van."""
+
+OBJECTS = (
+    "person",
+    "car",
+    "van",
+    "bus",
+    "truck",
+    "motorcycle",
+    "bicycle",
+    "animal",
+    "bag",
+    "bottle",
+    "object",
+)
+"""What is told; "object" is what has no name here."""
+
+_MEMBERS = {
+    "animal": ("bird", "cat", "dog", "horse", "sheep", "cow"),
+    "bag": ("backpack", "handbag", "suitcase"),
+    "object": (
+        "umbrella",
+        "skateboard",
+        "chair",
+        "potted_plant",
+        "train",
+        "boat",
+        "cup",
+        "laptop",
+        "book",
+        "sports_ball",
+    ),
+}
+"""Classes of the detector that an object's name stands for, where they are not one of the same name."""
+
+FAMILIES = {
+    **dict.fromkeys(("car", "van", "bus", "truck"), "vehicle"),
+    **dict.fromkeys(("motorcycle", "bicycle"), "wheels"),
+}
+"""Objects that are easily taken for each other."""
+
+OVERLAP = 0.6
+"""Two detections of one family that share this much (intersection over union) are one object."""
+
+AT_ONCE = 100
+"""Most detections of one picture, the surest ones."""
+
+
+def _groups() -> Tensor:
+    """Bool ``(len(OBJECTS), len(CLASSES))``: which classes an object's name stands for."""
+    table = torch.zeros(len(OBJECTS), len(CLASSES), dtype=torch.bool)
+    for row, name in enumerate(OBJECTS):
+        for member in _MEMBERS.get(name, (name,)):
+            table[row, CLASSES.index(member)] = True
+    return table
+
+
+GROUPS = _groups()
+_FIRST = ("person", *["car"] * 4, *["motorcycle"] * 2, "animal", "bag", "bottle", "object")
+FAMILY = torch.tensor([OBJECTS.index(name) for name in _FIRST])
+"""int64 ``(len(OBJECTS),)``: the first object of each one's family."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detections:
+    """N objects seen in one picture, the surest first.
+
+    Attributes:
+        box: float32 ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame, cut at its edge.
+        score: float32 ``(N,)``, how sure it is that an object of its family is there, 0..1.
+        label: float32 ``(N, len(OBJECTS))``, score 0..1 of each object's name there.
+        feature: float32 ``(N, F)``, what the neck shows inside of the box, for telling one from another.
+    """
+
+    box: Tensor
+    score: Tensor
+    label: Tensor
+    feature: Tensor
+
+    def __len__(self) -> int:
+        return len(self.box)
+
+    def select(self, rows: Tensor) -> Detections:
+        """The given rows, int64 or bool ``(M,)``, in the given order."""
+        return Detections(self.box[rows], self.score[rows], self.label[rows], self.feature[rows])
+
+    def name(self, row: int) -> str:
+        """The most likely object's name."""
+        return OBJECTS[int(self.label[row].argmax())]
+
+
+def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Detections]:
+    """The objects of B pictures.
+
+    Args:
+        answer: the detector's.
+        size: height and width of the pictures in pixels, all of which the frame fills.
+        least: least score.
+    """
+    height, width = size
+    probability = answer.label.sigmoid()
+    named = torch.stack([probability[..., row].amax(-1) for row in GROUPS], dim=-1)
+    boxes = answer.boxes()
+    edge = boxes.new_tensor([width, height, width, height])
+    found = []
+    for b in range(len(named)):
+        best, label = named[b].max(-1)
+        keep = (best >= least).nonzero()[:, 0]
+        keep = keep[best[keep].argsort(descending=True, stable=True)][: 6 * AT_ONCE]
+        corners = (boxes[b, keep] / edge).clamp(0, 1)
+        rows = _suppressed(corners, FAMILY.to(label.device)[label[keep]])[:AT_ONCE]
+        corners, rows = corners[rows], keep[rows]
+        box = torch.cat([corners[:, :2], corners[:, 2:] - corners[:, :2]], dim=1)
+        full = (box[:, 2:] > 0).all(1)
+        feature = pooled([level[b] for level in answer.maps], box)
+        found.append(Detections(box[full], best[rows][full], named[b, rows][full], feature[full]))
+    return found
+
+
+def _suppressed(corners: Tensor, family: Tensor) -> Tensor:
+    """Rows that stay when of overlapping boxes of one family only the first stays, int64."""
+    shares = overlaps(corners, corners)
+    return unrivalled((shares > OVERLAP) & (family[:, None] == family[None]))
+
+
+def unrivalled(rivals: Tensor) -> Tensor:
+    """The rows that stay when each that stays sends away those of its rivals that come after it.
+
+    Args:
+        rivals: bool ``(N, N)``.
+
+    Returns:
+        int64 ``(M,)``.
+    """
+    table = rivals.triu(1).numpy(force=True)
+    gone = np.zeros(len(table), np.bool_)
+    for i, row in enumerate(table):
+        if not gone[i]:
+            gone |= row
+    return torch.from_numpy(np.flatnonzero(~gone)).to(rivals.device)
+
+
+def overlaps(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union of boxes given by their corners, ``(N, 4)`` and ``(M, 4)``: ``(N, M)``."""
+    low = torch.maximum(a[:, None, :2], b[None, :, :2])
+    high = torch.minimum(a[:, None, 2:], b[None, :, 2:])
+    shared = (high - low).clamp(min=0).prod(-1)
+    area_a, area_b = ((x[:, 2:] - x[:, :2]).clamp(min=0).prod(-1) for x in (a, b))
+    return shared / (area_a[:, None] + area_b[None] - shared).clamp(min=1e-12)
+
+
+def pooled(maps: Sequence[Tensor], box: Tensor) -> Tensor:
+    """What the finest two levels show inside of boxes, each half of unit length.
+
+    Args:
+        maps: levels float32 ``(C, h, w)``, finest first.
+        box: float32 ``(N, 4)`` in 0..1 of the picture.
+
+    Returns:
+        float32 ``(N, 2 C)``.
+    """
+    parts = []
+    for level in maps[:2]:
+        height, width = level.shape[1:]
+        mean = []
+        for x, y, w, h in box.tolist():
+            left, top = min(int(x * width), width - 1), min(int(y * height), height - 1)
+            right, bottom = max(round((x + w) * width), left + 1), max(round((y + h) * height), top + 1)
+            mean.append(adaptive_avg_pool2d(level[:, top:bottom, left:right], 1)[:, 0, 0])
+        stacked = torch.stack(mean) if mean else level.new_zeros(0, len(level))
+        parts.append(normalize(stacked, dim=1))
+    return torch.cat(parts, dim=1)

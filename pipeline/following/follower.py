@@ -1,0 +1,301 @@
+"""The follower of a camera: pair by pair, what its objects did, each told once.
+
+Every object is a track through all frames that a pair carries (`models.grounded.tracking`), parked cars and
+benches as well. A pair tells of a track that
+
+* came: it is there in the after frame, and nothing that it could have been was there in the before frame;
+* went: the other way round, and the frames later than the pair do not show it either;
+* set out: it rested before, and is elsewhere now; or came to rest, far from where it was told to be.
+
+Who keeps going is not told again, nor who is found after he was told to be gone. Where a track begins or ends
+in doubt (behind another, or where another ends or begins) nothing is told: who is behind somebody comes out
+again. What else speaks for a fact or against it is its `evidence`, from which its confidence is made. Who
+comes and goes between the two frames is in neither, and not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.grounded.detections import OBJECTS, Detections
+from models.grounded.facts import Box, Fact
+from models.grounded.tracking import Tracker, TrackingOptions
+from models.grounded.tracks import Sight, Track
+from pipeline.following.confidence import confidence
+from pipeline.following.events import NEAR_EDGE, apart, end_of, evidence, in_doubt, side
+from pipeline.following.riders import with_riders
+from pipeline.pairs import FramePair, small_image
+from pipeline.sources import Image, covered
+
+See = Callable[[Sequence[Image]], Sequence[Detections]]
+"""Detects: small RGB pictures, uint8 ``(height, width, 3)``, in; what is in each of them out."""
+
+RESTS_S = 2.0
+"""What has not left its place for so long rests."""
+
+RESTED_S = 3.0
+"""What rested so long has something to tell when it sets out."""
+
+LATELY_S = 8.0
+"""So long ago it may have set out, where the pair in which it did showed too little of that."""
+
+SETS_OUT = 1.0
+"""Own sizes between before and after that are a move."""
+
+AWAY = 3.0
+"""Own sizes from where something was told to be, at which its coming to rest is news."""
+
+_CHANGED = 20.0  # grey levels that count as one
+_RESHAPED = 0.01  # share by which another aspect is another camera
+_AGO_S = 60.0  # a clock that goes back further is set anew
+_CROP = 160  # pixels of the width in which changes of a place are measured
+_LAID = ("bag", "bottle", "object")
+_VEHICLES = ("car", "van", "bus", "truck")
+
+
+@dataclass(slots=True)
+class _Story:
+    """What was told of a track: where it was then, when that was, and whether it is gone."""
+
+    box: Box
+    seconds: float
+    gone: bool = False
+
+
+class Follower:
+    """Follows one camera, pair by pair in their order; deterministic.
+
+    Args:
+        options: how objects are followed.
+    """
+
+    def __init__(self, options: TrackingOptions | None = None) -> None:
+        self._options = options or TrackingOptions()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: the camera shows another view."""
+        self._tracker: Tracker | None = None
+        self._start: datetime | None = None
+        self._stories: dict[int, _Story] = {}
+
+    def follow(self, pair: FramePair, see: See, number: int = 0) -> list[Fact]:
+        """What happened in the camera's next pair.
+
+        Args:
+            pair: its frames between and later are followed, too.
+            see: detects; asked only for frames that were not seen yet, all at once.
+            number: of the pair in its batch.
+
+        Returns:
+            The facts, surest first; of all confidences.
+        """
+        tracker = self._ready(pair)
+        frames = self._look(tracker, pair, see)
+        moments = self._seconds(pair.before.time), self._seconds(pair.after.time)
+        view = _View(pair, tracker, frames, *moments, _step(pair))
+        facts = [fact for track in tracker.tracks for fact in self._told(track, view)]
+        alive = {track.number for track in tracker.tracks}
+        self._stories = {k: story for k, story in self._stories.items() if k in alive}
+        facts = [replace(fact, pair=number) for fact in facts if not view.masked(fact.box)]
+        return sorted(with_riders(facts), key=lambda fact: -fact.confidence)
+
+    def _ready(self, pair: FramePair) -> Tracker:
+        """The tracker, a new one where the picture has another shape or the clock went back."""
+        height, width = pair.before.image.shape[:2]
+        tracker = self._tracker
+        back = (
+            tracker
+            and tracker.seconds is not None
+            and self._start
+            and (self._seconds(pair.after.time) < tracker.seconds - _AGO_S)
+        )
+        if tracker is None or back or abs(tracker.aspect / (width / height) - 1) > _RESHAPED:
+            self.reset()
+            tracker = self._tracker = Tracker(width / height, self._options)
+            self._start = pair.before.time
+        return tracker
+
+    def _seconds(self, time: datetime) -> float:
+        assert self._start is not None  # noqa: S101 - set with the tracker
+        return (time - self._start).total_seconds()
+
+    def _look(self, tracker: Tracker, pair: FramePair, see: See) -> list[float]:
+        """Follow through the frames not seen yet; seconds of all frames of the pair."""
+        small = {f.time: f for f in (*pair.between, *pair.later)}
+        moments = sorted({pair.before.time, pair.after.time, *small})
+        last = tracker.seconds
+        new = [t for t in moments if last is None or self._seconds(t) > last + 1e-3]
+        ends = {pair.before.time: pair.before, pair.after.time: pair.after}
+        pictures = [small[t].image if t in small else small_image(ends[t].image) for t in new]
+        for time, found in zip(new, see(pictures) if new else (), strict=True):
+            tracker.step(self._seconds(time), found)
+        return [self._seconds(t) for t in moments]
+
+    def _told(self, track: Track, view: _View) -> Iterator[Fact]:
+        """What a pair has to tell of a track, at most one fact."""
+        before, after = track.at(view.before), track.at(view.after)
+        story = self._stories.get(track.number)
+        if before is None and after is not None and track.first.seconds > view.before:
+            if story is None and not in_doubt(track, view.tracker.tracks, coming=True, aspect=view.aspect):
+                self._stories[track.number] = _Story(after.box, view.after)
+                yield view.came(track, after)
+        elif before is not None and after is None and track.last.seconds < view.after:
+            doubt = in_doubt(track, view.tracker.tracks, coming=False, aspect=view.aspect)
+            if not (doubt or (story and story.gone)):
+                self._stories[track.number] = _Story(before.box, view.after, gone=True)
+                yield view.went(track, before)
+        elif before is not None and after is not None and self._has_moved(track, before, after, view, story):
+            self._stories[track.number] = _Story(after.box, view.after)
+            yield view.moved(track, before, after)
+
+    def _has_moved(
+        self, track: Track, before: Sight, after: Sight, view: _View, story: _Story | None
+    ) -> bool:
+        """Whether it set out, or came to rest far from where it was told to be."""
+        if apart(before.box, after.box, view.aspect) < SETS_OUT:
+            return False
+        rest = _rest(track, view.after)
+        if rest and (story is None or story.seconds < rest.seconds):
+            return True
+        return _rests(track, after) and story is not None and apart(story.box, after.box, view.aspect) >= AWAY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """A pair and all tracks at the end of it.
+
+    Attributes:
+        pair: the pair.
+        tracker: having seen all of its frames.
+        frames: seconds of all its frames, those later included.
+        before, after: seconds of these two.
+        step: grey levels from before to after, float32 ``(h, w)``, small.
+    """
+
+    pair: FramePair
+    tracker: Tracker
+    frames: Sequence[float]
+    before: float
+    after: float
+    step: NDArray[np.float32]
+
+    @property
+    def aspect(self) -> float:
+        """Width of the frame over its height."""
+        return self.tracker.aspect
+
+    def masked(self, box: Box) -> bool:
+        """Whether the middle of a box lies in an area that is not looked at."""
+        if not self.pair.masks:
+            return False
+        height, width = self.pair.before.luma.shape
+        x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+        hidden = covered(self.pair.masks, (height, width))
+        return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
+
+    def came(self, track: Track, after: Sight) -> Fact:
+        """The fact that a track came."""
+        name, gap, _ = side(end_of(track, coming=True), self.aspect)
+        through, rests = gap <= NEAR_EDGE, _rests(track, after)
+        kind, manner = OBJECTS[int(track.label.argmax())], "came in" if through else "arrived"
+        if self.pair.returned and track.last.seconds < self.frames[-1] and not rests:
+            manner = "crossed"
+        elif kind in _LAID and rests:
+            manner = "put down"
+        return Fact(
+            0, "appeared", kind, 1, None, after.box, self._sure(track, "appeared"), manner,
+            origin=name if through else "", rests=rests, moment_s=track.first.seconds - self.before,
+            waited_s=after.seconds - after.since if rests else None, path=_path(track, self.frames),
+        )  # fmt: skip
+
+    def went(self, track: Track, before: Sight) -> Fact:
+        """The fact that a track went."""
+        name, gap, _ = side(end_of(track, coming=False), self.aspect)
+        through, kind, rest = gap <= NEAR_EDGE, OBJECTS[int(track.label.argmax())], _rest(track, self.after)
+        manner = "left" if through else "taken away" if kind in _LAID else ""
+        if kind in _VEHICLES and rest and through:
+            manner = "drove off"
+        return Fact(
+            0, "disappeared", kind, 1, before.box, None, self._sure(track, "disappeared"), manner,
+            target=name if through else "", moment_s=track.last.seconds - self.before,
+            waited_s=rest.seconds - rest.since if rest else None, path=_path(track, self.frames),
+        )  # fmt: skip
+
+    def moved(self, track: Track, before: Sight, after: Sight) -> Fact:
+        """The fact that a track moved."""
+        dx = (after.box[0] + after.box[2] / 2 - before.box[0] - before.box[2] / 2) * self.aspect
+        dy = after.box[1] + after.box[3] - before.box[1] - before.box[3]
+        target = ("right" if dx > 0 else "left") if abs(dx) >= abs(dy) else "near" if dy > 0 else "far"
+        rest, rests = _rest(track, self.after), _rests(track, after)
+        waited = after.seconds - after.since if rests else rest.seconds - rest.since if rest else None
+        return Fact(
+            0, "moved", OBJECTS[int(track.label.argmax())], 1, before.box, after.box,
+            self._sure(track, "moved"), "stopped" if rests and not rest else "",
+            target=target, rests=rests, waited_s=waited, path=_path(track, self.frames),
+        )  # fmt: skip
+
+    def _sure(self, track: Track, kind: str) -> float:
+        return confidence(kind, self.evidence(track, kind))
+
+    def evidence(self, track: Track, kind: str) -> tuple[float, ...]:
+        """What speaks for an event of a track, see `EVIDENCE`."""
+        coming = {"appeared": True, "disappeared": False}.get(kind)
+        end = track.first if coming else track.last
+        outside = [t for t in self.frames if (t < end.seconds if coming else t > end.seconds)]
+        unsure = 0.0 if coming is None else self.tracker.unclaimed(end.box, outside)
+        was, now = track.at(self.before), track.at(self.after)
+        changed = max(self._changed(s.box) for s in (was, now) if s)
+        return evidence(
+            track,
+            self.tracker.tracks,
+            self.frames,
+            coming=coming,
+            aspect=self.aspect,
+            unsure=unsure,
+            changed=changed,
+        )
+
+    def _changed(self, box: Box) -> float:
+        """How much the pixels at a place differ between before and after, 0..3."""
+        height, width = self.step.shape
+        rows = slice(int(box[1] * height), max(int((box[1] + box[3]) * height), int(box[1] * height) + 1))
+        columns = slice(int(box[0] * width), max(int((box[0] + box[2]) * width), int(box[0] * width) + 1))
+        place = np.abs(self.step[rows, columns])
+        return float(np.minimum(place, 3 * _CHANGED).mean() / _CHANGED) if place.size else 0.0
+
+
+def _step(pair: FramePair) -> NDArray[np.float32]:
+    """Grey levels from before to after, without what the light changed everywhere."""
+    step = _grey(pair.after.image) - _grey(pair.before.image)
+    return np.asarray(step - np.median(step), np.float32)
+
+
+def _grey(image: Image) -> NDArray[np.float32]:
+    size = (_CROP, max(1, round(image.shape[0] * _CROP / image.shape[1])))
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    return np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), np.float32)
+
+
+def _rests(track: Track, after: Sight) -> bool:
+    """Whether it rests, as far as was seen later, at the place where it is in the after frame."""
+    return track.last.seconds - track.last.since >= RESTS_S and track.last.since <= after.seconds
+
+
+def _rest(track: Track, seconds: float) -> Sight | None:
+    """The last sight of its last long rest, if it set out from there lately."""
+    sights = [s for s in track.sights if seconds - LATELY_S <= s.seconds <= seconds + 1e-6]
+    rests = [s for s in sights if s.seconds - s.since >= RESTED_S]
+    return rests[-1] if rests and rests[-1].since != sights[-1].since else None
+
+
+def _path(track: Track, frames: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Where its feet were during a pair."""
+    here = [s.box for s in track.sights if frames[0] <= s.seconds <= frames[-1]]
+    return tuple((x + w / 2, y + h) for x, y, w, h in here)

@@ -1,0 +1,72 @@
+"""Drawn footage, and a teacher that sees what was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+
+from train.learning.teachers import Sight
+
+HEIGHT, WIDTH = 192, 256
+RED, BLUE = (220, 30, 30), (30, 40, 220)
+
+
+def clip(path: Path, *, seconds: float = 12.0, seed: int = 5, still: bool = False) -> Path:
+    """A rough wall, before which red cars drive below and blue persons walk above; 4 frames a second."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    wall = rough(seed)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=4)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        for k in range(round(4 * seconds)):
+            image = wall.copy()
+            if not still:
+                cv2.rectangle(image, (10 + 9 * (k % 20), 120), (66 + 9 * (k % 20), 160), RED, -1)
+                cv2.rectangle(image, (200 - 5 * (k % 30), 30), (224 - 5 * (k % 30), 90), BLUE, -1)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def rough(seed: int = 5) -> np.ndarray:
+    """A wall of grey patches, RGB."""
+    patches = np.random.default_rng(seed).integers(70, 140, (HEIGHT // 8, WIDTH // 8, 3), np.uint8)
+    return np.kron(patches, np.ones((8, 8, 1), np.uint8))
+
+
+def picture(path: Path) -> Path:
+    """A still with one red car."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = rough()
+    cv2.rectangle(image, (40, 120), (96, 160), RED, -1)
+    assert cv2.imwrite(str(path), image[..., ::-1])
+    return path
+
+
+class Painted:
+    """A detector of drawn footage: red is a car, blue a person."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, image: np.ndarray) -> list[Sight]:
+        self.asked += 1
+        red, green, blue = (image[..., n].astype(int) for n in range(3))
+        found: list[Sight] = []
+        for label, mask in (("car", red - blue > 90), ("person", blue - red > 90)):
+            found += sights(label, np.asarray(mask & (green < 110), np.uint8))
+        return found
+
+
+def sights(label: str, mask: np.ndarray) -> Sequence[Sight]:
+    height, width = mask.shape
+    boxes = cv2.connectedComponentsWithStats(mask)[2][1:].tolist()
+    return [
+        Sight(label, 0.9, x / width, y / height, (x + w) / width, (y + h) / height)
+        for x, y, w, h, area in boxes
+        if area > 80
+    ]

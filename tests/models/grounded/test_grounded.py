@@ -1,0 +1,320 @@
+"""The grounded captioner as a whole: swapped frames, tiles, zones, words, thresholds, what it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
+
+from models import load_captioner, save
+from models.captioner import DescribeOptions, PairBatch, Sentence
+from models.claims import claims_of
+from models.encoder import ENCODERS, Encoder
+from models.grounded.facts import Fact
+from models.grounded.grounded import Grounded
+from models.phrases import plain_sentence
+from models.places import Zone
+from models.vocabulary import Vocabulary
+from models.wording import read
+
+MakePairs = Callable[..., PairBatch]
+MakeGrounded = Callable[..., Grounded]
+EVERYTHING = DescribeOptions(min_confidence=0.0, max_sentences=1000)
+MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
+PLACES = [
+    [(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)],
+    [(60, 60, 50, 30)],
+    [],
+    [(10, 150, 40, 40), (90, 20, 60, 60)],
+]
+
+
+@pytest.fixture
+def make_grounded(vocabulary: Vocabulary, encoder: Encoder) -> MakeGrounded:
+    """One that sees rectangles; a `wild` one judges and links them at random, else it links all or none."""
+
+    @torch.no_grad()
+    def make(seed: int = 0, *, wild: bool = False, linked: bool = False) -> Grounded:
+        torch.manual_seed(seed)
+        made = see_rectangles(Grounded(vocabulary, encoder, hidden=8))
+        torch.nn.init.constant_(made.linker.net[-1].bias, 9.0 if linked else -9.0)
+        if wild:
+            for parameter in made.linker.parameters():
+                torch.nn.init.normal_(parameter, std=0.5)
+            for parameter in made.judge.parameters():
+                parameter.mul_(0.5).add_(torch.randn(parameter.shape) * 0.1)
+        return made.eval()
+
+    return make
+
+
+def swapped(pairs: PairBatch) -> PairBatch:
+    """The same pairs read backwards: what was before is after."""
+    return replace(
+        pairs,
+        before=pairs.after,
+        after=pairs.before,
+        maps=pairs.maps[::-1] if pairs.maps else None,
+        views=tuple(view.flip(0) for view in pairs.views) if pairs.views else None,
+        tiles=None if pairs.tiles is None else pairs.tiles.flip(1),
+    )
+
+
+def same(some: Sequence[Fact], others: Sequence[Fact], *, backwards: bool = False) -> bool:
+    """Whether both are the same facts, in any order; with `backwards`, those of the swapped pair."""
+    left = [
+        (f.pair, f.type, f.object, _near(f.before), _near(f.after), _near((f.confidence,))) for f in others
+    ]
+    for f in some:
+        kind, before, after = f.type, f.before, f.after
+        if backwards:
+            kind, before, after = MIRRORED[kind], after, before
+        wanted = (f.pair, kind, f.object, _list(before), _list(after), [f.confidence])
+        if wanted not in left:
+            return False
+        left.remove(wanted)
+    return not left
+
+
+def _list(numbers: Sequence[float] | None) -> list[float]:
+    return list(numbers or ())
+
+
+def _near(numbers: Sequence[float] | None) -> Any:
+    return pytest.approx(_list(numbers), abs=1e-4)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([None, 0.5, 3600.0]))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_swapping_the_frames_turns_everything_that_is_told(
+    make_grounded: MakeGrounded, make_pairs: MakePairs, seed: int, gap_s: float | None
+) -> None:
+    """Appeared and disappeared change places, moved stays, with the boxes exchanged."""
+    captioner = make_grounded(seed, wild=True)
+    captioner.fit_confidence(1.0, 0.0, 1.1)  # what nobody is sure of is told one by one
+    pairs = make_pairs(PLACES, seed=seed)
+    if gap_s is not None:
+        pairs = replace(pairs, gap_s=torch.full((4,), gap_s))
+    assert same(captioner.facts(pairs), captioner.facts(swapped(pairs)), backwards=True)
+    straight, backwards = (captioner.describe(each, EVERYTHING) for each in (pairs, swapped(pairs)))
+    for one, other in zip(straight, backwards, strict=True):
+        assert sorted((MIRRORED[s.type], s.object) for s in one) == sorted((s.type, s.object) for s in other)
+
+
+def test_all_kinds_of_changes_are_met_by_the_property_test(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    facts = [
+        f for seed in range(12) for f in make_grounded(seed, wild=True).facts(make_pairs(PLACES, seed=seed))
+    ]
+    assert {f.type for f in facts} == set(MIRRORED)
+    assert {f.object for f in facts} == {"car", "bottle", "person"}
+
+
+def test_what_came_went_and_moved_is_told_so(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    pairs = make_pairs(
+        [[(20, 30, 40, 50), (150, 140, 30, 30)], [(20, 60, 50, 30), (150, 62, 50, 30)]],
+        sides=[[1, 0], [0, 1]],
+        labels=[["person", "bottle"], ["car", "car"]],
+    )
+    strangers, one = (
+        [f for f in make_grounded(linked=linked).facts(pairs) if f.confidence > 0.5]
+        for linked in (False, True)
+    )
+    assert sorted((f.pair, f.type, f.object) for f in strangers) == [
+        (0, "appeared", "person"),
+        (0, "disappeared", "bottle"),
+        (1, "appeared", "car"),
+        (1, "disappeared", "car"),
+    ]
+    [moved] = [f for f in one if f.pair == 1]
+    assert (moved.type, moved.object) == ("moved", "car")
+    assert moved.before == pytest.approx((20 / 224, 60 / 224, 50 / 224, 30 / 224), abs=1e-4)
+    assert moved.after == pytest.approx((150 / 224, 62 / 224, 50 / 224, 30 / 224), abs=1e-4)
+
+
+def views_of(pairs: PairBatch, *, blind: bool = False) -> PairBatch:
+    """Pairs with views in place of their images; `blind` ones show nothing."""
+    assert pairs.before is not None
+    assert pairs.after is not None
+    views = tuple(torch.stack([pairs.before, pairs.after], dim=1))
+    if blind:
+        views = tuple(torch.full_like(view, GREY) for view in views)
+    return replace(pairs, before=None, after=None, maps=None, views=views)
+
+
+def test_views_are_looked_at_as_images_are(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
+    assert same(captioner.facts(views_of(pairs)), captioner.facts(pairs))
+
+
+def test_what_only_a_tile_shows_is_told_where_it_is(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    pairs = views_of(make_pairs([[(60, 60, 50, 30)], [(140, 120, 30, 30)]], sides=[[1], [0]]), blind=True)
+    tiles = torch.full((1, 2, 3, 128, 128), GREY, dtype=torch.uint8)
+    tiles[0, 0, :, 40:80, 48:80] = torch.tensor(COLOURS["person"], dtype=torch.uint8).view(3, 1, 1)
+    window = torch.tensor([[0.5, 0.4, 0.4, 0.4]])
+    near = replace(pairs, tiles=tiles, tile_windows=window, tile_pair=torch.tensor([1]))
+    captioner = make_grounded()
+    assert captioner.facts(pairs) == []
+    [fact] = captioner.facts(near)
+    assert (fact.pair, fact.type, fact.object) == (1, "disappeared", "person")
+    assert fact.before == pytest.approx((0.5 + 0.4 * 48 / 128, 0.4 + 0.4 * 40 / 128, 0.1, 0.125), abs=1e-4)
+    [backwards] = captioner.facts(swapped(near))
+    assert same([fact], [backwards], backwards=True)
+
+
+def test_a_batch_of_views_of_several_sizes_equals_its_singles(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    captioner, pairs = make_grounded(5, wild=True), views_of(make_pairs(PLACES, seed=5))
+    assert pairs.views is not None
+    wide = torch.nn.functional.pad(pairs.views[1], (0, 96), value=GREY)
+    pairs = replace(pairs, views=(pairs.views[0], wide, *pairs.views[2:]))
+    together = captioner.facts(pairs)
+    assert {fact.pair for fact in together} == {0, 1, 3}
+    for b in range(4):
+        cut = {name: getattr(pairs, name)[b : b + 1] for name in ("masks", "boxes", "active", "valid")}
+        assert pairs.views is not None
+        alone = captioner.facts(replace(pairs, views=pairs.views[b : b + 1], **cut))
+        assert same([replace(fact, pair=b) for fact in alone], [f for f in together if f.pair == b])
+
+
+def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    captioner, pairs = make_grounded(), make_pairs(PLACES)
+    captioner.detector.register_forward_hook(lambda *_: pytest.fail("looked"))
+    nothing = replace(pairs, valid=torch.zeros_like(pairs.valid))
+    assert captioner.describe(nothing) == [[], [], [], []]
+    assert captioner.facts(nothing) == []
+
+
+def test_an_unknown_time_between_is_none(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
+    unknown, known = (replace(pairs, gap_s=torch.full((4,), v)) for v in (torch.nan, 90.0))
+    assert same(captioner.facts(pairs), captioner.facts(unknown))
+    assert not same(captioner.facts(pairs), captioner.facts(known))
+
+
+def test_sentences_say_their_facts(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    """Whatever the decoder babbles: words that disagree with the facts are replaced by plain ones."""
+    captioner = make_grounded(3, wild=True)
+    captioner.fit_confidence(1.0, 0.0, 1.1)
+    pairs = make_pairs(PLACES, seed=3)
+    said = sorted(s.text for told in captioner.describe(pairs, EVERYTHING) for s in told)
+    assert said == sorted(plain_sentence(claims_of(fact)) for fact in captioner.facts(pairs))
+    assert len(said) > 3
+
+
+def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    cars = [(20, 60, 40, 30), (64, 60, 40, 30)]
+    [[two]] = make_grounded().describe(make_pairs([cars], sides=[[1, 1]], labels=[["car", "car"]]))
+    assert (two.type, two.object, two.count) == ("appeared", "car", 2)
+    assert two.after == pytest.approx((20 / 224, 60 / 224, 84 / 224, 30 / 224), abs=1e-4)
+
+
+def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGrounded) -> None:
+    boxes = [(0.1, 0.3, 0.1, 0.1), (0.22, 0.3, 0.1, 0.1)]
+    facts = [Fact(1, "appeared", "car", 1, None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
+    walks = replace(facts[0], pair=0, object="person", moment_s=2.5, path=((0.1, 0.2), (0.15, 0.4)))
+    [[walked], [both]] = make_grounded().tell([*facts, walks], 2)
+    assert (both.count, both.confidence) == (2, 0.7)
+    assert (walked.moment_s, walked.paths) == (2.5, (walks.path,))
+
+
+def test_a_zone_is_said_in_place_of_the_place(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    lot = Zone("in the lot", ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0)))
+    pairs = make_pairs(
+        [[(20, 30, 40, 50), (150, 140, 30, 30)]], sides=[[1, 1]], labels=[["person", "bottle"]]
+    )
+    [told] = make_grounded().describe(pairs, replace(EVERYTHING, zones=(lot,)))
+    assert {s.object: "in the lot" in s.text for s in told} == {"person": True, "bottle": False}
+
+
+def test_near_and_far_are_said_where_the_camera_looks_ahead(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    pairs = make_pairs([[(20, 8, 30, 20), (150, 190, 30, 30)]], sides=[[1, 1]], labels=[["person", "bottle"]])
+    [told] = make_grounded().describe(pairs, replace(EVERYTHING, depth=True))
+    assert {s.object: read(s.text).places & {"far", "near"} for s in told} == {
+        "person": {"far"},
+        "bottle": {"near"},
+    }
+
+
+def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
+    captioner.fit_confidence(1.0, 0.0, 1.1)
+    every = [fact.confidence for fact in captioner.facts(pairs)]
+    counts = []
+    for least in (0.0, 0.2, 0.4, 0.6, 1.05):
+        each = captioner.describe(pairs, replace(EVERYTHING, min_confidence=least))
+        assert all(s.confidence >= least for told in each for s in told)
+        counts.append(sum(map(len, each)))
+        assert counts[-1] == sum(c >= least for c in every)
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1] == 0
+    given = captioner.describe(pairs, DescribeOptions(sentences=1, min_confidence=1.05))
+    assert [len(each) for each in given] == [1, 1, 0, 1], "a given number is told whatever the threshold"
+
+
+def test_its_own_threshold_is_the_one_of_the_calibration(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    captioner, pairs = make_grounded(3), make_pairs(PLACES[1:2])
+    assert len(captioner.describe(pairs)[0]) == 1
+    captioner.fit_confidence(1.0, 0.0, 0.999)
+    assert captioner.min_confidence == pytest.approx(0.999)
+    assert captioner.describe(pairs) == [[]]
+
+
+def test_confidence_is_calibrated(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
+    raw = [fact.confidence for fact in captioner.facts(pairs)]
+    captioner.fit_confidence(0.5, -1.0)
+    fitted = [fact.confidence for fact in captioner.facts(pairs)]
+    expected = (0.5 * torch.tensor(raw).logit() - 1).sigmoid()
+    assert fitted == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_only_prior_and_speaker_learn_from_sentences(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    captioner = make_grounded(1, wild=True).train()
+    pairs = make_pairs(PLACES)
+    told = [["the blue person is gone"], ["nothing has changed"], [], ["a red car has appeared"]]
+    captioner.loss(pairs, captioner.vocabulary.batch(told)).backward()
+    learns = {name.split(".")[0] for name, p in captioner.named_parameters() if p.grad is not None}
+    assert learns == {"prior_weights", "prior_change", "prior_nothing", "speaker"}
+
+
+def test_a_checkpoint_needs_no_encoder(
+    vocabulary: Vocabulary, tmp_path: Path, make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(2)
+    captioner = Grounded(vocabulary, ENCODERS["none"](), hidden=8).eval()
+    captioner.fit_confidence(0.5, 0.1, 0.3)
+    path = tmp_path / "grounded.safetensors"
+    save(captioner, path)
+    for name in ("efficientnet_lite0", "resnet101"):
+        monkeypatch.setitem(ENCODERS, name, lambda *_: pytest.fail("an encoder was loaded"))
+    loaded = load_captioner(path)
+    assert isinstance(loaded, Grounded)
+    assert loaded.image_size == (288, 384)
+    assert loaded.calibration.tolist() == captioner.calibration.tolist()
+    assert all(
+        torch.equal(value, loaded.state_dict()[name]) for name, value in captioner.state_dict().items()
+    )
+    pairs = make_pairs(PLACES, seed=2)
+    for each in (captioner, loaded):
+        each.detector.__class__ = RectangleDetector
+    told: list[list[Sentence]] = loaded.describe(pairs, EVERYTHING)
+    assert told == captioner.describe(pairs, EVERYTHING)
+    assert any(told)

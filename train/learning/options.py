@@ -1,0 +1,39 @@
+"""How much each part of the grounded captioner learns; the section `learning` of a training configuration."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ChainOptions:
+    """How the parts are trained; the seed is that of the section `training`.
+
+    Attributes:
+        detector_steps: batches of the detector; 0 leaves it as it starts.
+        detector_batch: pictures of one, about 230,000 pixels each.
+        detector_rate: its largest learning rate.
+        memory_mb: decoded pictures are held in so many megabytes.
+        linker_steps: batches of the linker.
+        judge_pairs: pairs of frames that are looked at for the judge.
+        judge_steps: its batches.
+        speaker_sentences: sentences that the speaker hears.
+        speaker_epochs: how often.
+        calibration_pairs: pairs of frames of the validation cameras.
+    """
+
+    detector_steps: int = 1800
+    detector_batch: int = 16
+    detector_rate: float = 2.5e-4
+    memory_mb: int = 2500
+    linker_steps: int = 3000
+    judge_pairs: int = 6000
+    judge_steps: int = 3000
+    speaker_sentences: int = 60_000
+    speaker_epochs: int = 6
+    calibration_pairs: int = 1500
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if min(astuple(self)[1:]) <= 0 or self.detector_steps < 0:
+            raise ValueError(f"learning options must be positive (detector_steps at least 0): {self}")
