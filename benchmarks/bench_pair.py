@@ -4,8 +4,8 @@
 
 Each figure is the least of all rounds, the median beside it: other programs can only make a round slower. The
 whole is `find_changes` and `narrate` of one pair, from RGB frames to finished sentences. The stages are
-measured one by one, with what comes before them done: the difference and its clusters; the crops; the
-encoder's maps of them; the heads (what is on each side, links, the facts to be told); the words. What remains
+measured one by one, with what comes before them done: the difference and its clusters; the views and tiles;
+what the detector sees in them; the facts (what is real, links, what is to be told); the words. What remains
 of the whole is outlines, colours and the hashes of the pictures.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -28,8 +27,7 @@ from rich.table import Table
 
 from models import load_captioner
 from models.captioner import Captioner
-from models.encoder import EfficientNetLite0
-from models.perception import crop_levels
+from models.grounded.grounded import Grounded
 from pipeline.batch import pair_batch
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration import narrate
@@ -117,21 +115,19 @@ def stages(
     clusters = len(changes[0].clusters)
     if clusters != CLUSTERS:
         raise ValueError(f"the pair has {clusters} clusters, not {CLUSTERS}")
-    batch, encoder = pair_batch(changes, captioner), captioner.encoder
-    crops = batch.crops
-    if crops is None or not isinstance(encoder, EfficientNetLite0):
-        raise ValueError(f"captioner {captioner.name} looks at whole frames: bench_models.py measures it")
+    batch = pair_batch(changes, captioner)
+    if not isinstance(captioner, Grounded):
+        raise TypeError(f"captioner {captioner.name} looks at whole frames: bench_models.py measures it")
     with torch.inference_mode():
-        known = replace(batch, crops=None, levels=crop_levels(encoder, crops))
-        heads = milliseconds(lambda: captioner.encode(known), rounds)
-        maps = milliseconds(lambda: crop_levels(encoder, crops), rounds)
-    told = milliseconds(lambda: captioner.describe(known), rounds)
+        seen = milliseconds(lambda: captioner.look(batch), rounds)
+        known = milliseconds(lambda: captioner.facts(batch), rounds)
+        facts = captioner.facts(batch)
     return {
         "difference, clusters": milliseconds(differing, rounds),
-        "crops": milliseconds(lambda: pair_batch(changes, captioner), rounds),
-        "encoder": maps,
-        "heads": heads,
-        "words": (told[0] - heads[0], told[1] - heads[1]),
+        "views and tiles": milliseconds(lambda: pair_batch(changes, captioner), rounds),
+        "detector": seen,
+        "facts": (known[0] - seen[0], known[1] - seen[1]),
+        "words": milliseconds(lambda: captioner.tell(facts, 1), rounds),
         "whole": milliseconds(lambda: narrate(differing(), captioner), rounds),
     }
 

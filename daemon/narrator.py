@@ -22,7 +22,7 @@ from pipeline.following import Follower
 from pipeline.journal import Journal, JournalError, read_latest
 from pipeline.limits import NO_LIMITS, Limits, Verdict, joined
 from pipeline.narration import Narration, narrate
-from pipeline.pairs import FramePair, candidate_pairs, pair_l2
+from pipeline.pairs import FramePair, PairOptions, candidate_pairs, pair_l2
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
 from pipeline.stories import Stories
@@ -185,7 +185,7 @@ class Narrator:
             self._groups[camera].add(narration, pair)
         elif verdict is Verdict.TOLD:
             options = self._plans[camera]
-            wait_s = (options.limits.merge_s or 0.0) + options.pairs.max_wait_s + _SLACK_S
+            wait_s = (options.limits.merge_s or 0.0) + _on_its_way_s(options.pairs)
             earlier = self._groups.pop(camera, None)
             self._groups[camera] = _Group([narration], pair.before, pair, took_ms, monotonic() + wait_s)
             if earlier:
@@ -269,6 +269,11 @@ class _Group:
         after, masks = self.last.after, self.last.masks
         l2 = pair_l2(self.before, after, masks)
         return joined(self.parts, l2), FramePair(self.before, after, l2, masks=masks)
+
+
+def _on_its_way_s(options: PairOptions) -> float:
+    """Seconds from a change to its pair, at the longest: it settles, and is watched after that."""
+    return options.max_wait_s + options.watch_s + _SLACK_S
 
 
 def _latency_ms(narration: Narration, batch_ms: float) -> dict[str, float]:

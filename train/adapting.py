@@ -150,7 +150,7 @@ def adapt(
         "rate": options.rate,
         "batch": options.batch,
         "seed": options.seed,
-        "sources": [read_source(folder, name) for name in sorted({frame.camera for frame in learn})],
+        "made_of": _made_of(folder, sorted({frame.camera for frame in learn})),
     }
     trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
     before = measured(captioner, folder, held, options.seed)
@@ -222,6 +222,11 @@ def _grounded(options: AdaptOptions) -> Grounded:
             "learns from objects: give another --checkpoint, or leave it out for the packaged one"
         )
     return captioner
+
+
+def _made_of(folder: Path, cameras: Sequence[str]) -> list[Any]:
+    """What the labelled frames of cameras were made of."""
+    return [source["made_of"] for camera in cameras if (source := read_source(folder, camera)) is not None]
 
 
 def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:

@@ -103,8 +103,7 @@ def compose(
         frames=not pairs_only,
         labels=labels,
     )
-    notes = _frames(options) if frames_only else _pairs(options)
-    if notes:
+    if _frames(options) if frames_only else _pairs(options):
         raise typer.Exit(SOME_FAILED)
 
 

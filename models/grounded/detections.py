@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, normalize
+from torch import Tensor, nn
 
 from models.grounded.detector import Answer
 
@@ -128,14 +127,13 @@ def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Dete
     height, width = size
     probability = answer.label.sigmoid()
     named = torch.stack([probability[..., row].amax(-1) for row in GROUPS], dim=-1)
-    boxes = answer.boxes()
-    edge = boxes.new_tensor([width, height, width, height])
+    edge = named.new_tensor([width, height, width, height])
     found = []
     for b in range(len(named)):
         best, label = named[b].max(-1)
         keep = (best >= least).nonzero()[:, 0]
         keep = keep[best[keep].argsort(descending=True, stable=True)][: 6 * AT_ONCE]
-        corners = (boxes[b, keep] / edge).clamp(0, 1)
+        corners = (answer.boxes_of(b, keep) / edge).clamp(0, 1)
         rows = _suppressed(corners, FAMILY.to(label.device)[label[keep]])[:AT_ONCE]
         corners, rows = corners[rows], keep[rows]
         box = torch.cat([corners[:, :2], corners[:, 2:] - corners[:, :2]], dim=1)
@@ -190,11 +188,21 @@ def pooled(maps: Sequence[Tensor], box: Tensor) -> Tensor:
     parts = []
     for level in maps[:2]:
         height, width = level.shape[1:]
-        mean = []
-        for x, y, w, h in box.tolist():
-            left, top = min(int(x * width), width - 1), min(int(y * height), height - 1)
-            right, bottom = max(round((x + w) * width), left + 1), max(round((y + h) * height), top + 1)
-            mean.append(adaptive_avg_pool2d(level[:, top:bottom, left:right], 1)[:, 0, 0])
-        stacked = torch.stack(mean) if mean else level.new_zeros(0, len(level))
-        parts.append(normalize(stacked, dim=1))
+        low = (box[:, :2] * box.new_tensor([width, height])).long()
+        high = ((box[:, :2] + box[:, 2:]) * box.new_tensor([width, height])).round().long()
+        left, top = low[:, 0].clamp(max=width - 1), low[:, 1].clamp(max=height - 1)
+        right, bottom = (
+            torch.maximum(high[:, k], start + 1).clamp(max=end)
+            for k, start, end in ((0, left, width), (1, top, height))
+        )
+        rows, columns = (
+            ((cells >= start[:, None]) & (cells < end[:, None])).to(level.dtype)
+            for cells, start, end in (
+                (torch.arange(height, device=box.device), top, bottom),
+                (torch.arange(width, device=box.device), left, right),
+            )
+        )
+        within = (level.reshape(-1, width) @ columns.T).view(len(level), height, len(box))
+        total = (within * rows.T).sum(1).T
+        parts.append(nn.functional.normalize(total, dim=1))  # a mean's direction is its sum's
     return torch.cat(parts, dim=1)

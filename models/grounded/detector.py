@@ -145,9 +145,18 @@ class Answer:
 
     def boxes(self) -> Tensor:
         """Left, top, right and bottom edges in pixels, float32 ``(B, A, 4)``."""
-        bins = torch.arange(BINS, device=self.edges.device, dtype=self.edges.dtype)
-        far = (self.edges.softmax(-1) * bins).sum(-1) * self.stride[:, None]
-        return torch.cat([self.middle - far[..., :2], self.middle + far[..., 2:]], dim=-1)
+        return _corners(self.edges, self.middle, self.stride)
+
+    def boxes_of(self, picture: int, cells: Tensor) -> Tensor:
+        """The same for some cells int64 ``(N,)`` of one picture, float32 ``(N, 4)``."""
+        return _corners(self.edges[picture, cells], self.middle[cells], self.stride[cells])
+
+
+def _corners(edges: Tensor, middle: Tensor, stride: Tensor) -> Tensor:
+    """Boxes by their corners, from distributions of the distances to their edges."""
+    bins = torch.arange(BINS, device=edges.device, dtype=edges.dtype)
+    far = (edges.softmax(-1) * bins).sum(-1) * stride[:, None]
+    return torch.cat([middle - far[..., :2], middle + far[..., 2:]], dim=-1)
 
 
 class Detector(nn.Module):

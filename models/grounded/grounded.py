@@ -19,6 +19,7 @@ marginal likelihood of sentences, equation (1), and trains prior and speaker alo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,7 +88,7 @@ class Grounded(Captioner):
         return dict(self._arguments)
 
     def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
-        """Take the calibration, confidence = sigmoid(slope x logit(raw) + offset), and the threshold."""
+        """Take the calibration, confidence = sigmoid(slope x logit(decided) + offset), and the threshold."""
         self.calibration.copy_(torch.tensor([slope, offset, threshold]))
 
     @property
@@ -144,7 +145,7 @@ class Grounded(Captioner):
         finally:
             if was_training:
                 self.train()
-        return [replace(fact, confidence=self.calibrated(fact.confidence)) for fact in found]
+        return found
 
     def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
         """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
@@ -183,20 +184,18 @@ class Grounded(Captioner):
         return near
 
     def facts_of_sides(self, sides: Sides, number: int) -> list[Fact]:
-        """What may be told of a pair, given what is seen of it; confidence is not calibrated yet."""
+        """What may be told of a pair, given what is seen of it, with calibrated confidence."""
         judged = []
         for side in (0, 1):
             real = self.judge(evidence(sides, side)).sigmoid()
             kept = sides.ends[side].score >= PROPOSED
             judged.append(Judged(sides.ends[side].select(kept), real[kept]))
         one = links(self.linker(judged[0].ends, judged[1].ends, sides.gap_s)).one
-        return decided(judged[0], judged[1], one, number)
-
-    def calibrated(self, raw: float) -> float:
-        """The calibrated probability that a still's fact is so."""
         slope, offset, _ = self.calibration.tolist()
-        logit = torch.tensor(min(max(raw, 1e-4), 1 - 1e-4)).logit()
-        return float((slope * logit + offset).sigmoid())
+        facts = decided(judged[0], judged[1], one, number)
+        odds = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]
+        sure = [1 / (1 + math.exp(-slope * x - offset)) for x in odds]
+        return [replace(fact, confidence=p) for fact, p in zip(facts, sure, strict=True)]
 
     def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
         """See `Captioner`; confidence decides unless the number of sentences is given."""

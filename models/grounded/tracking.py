@@ -19,15 +19,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from models.grounded.assignment import assigned
 from models.grounded.detections import FAMILY, OBJECTS, Detections
 from models.grounded.facts import Box
-from models.grounded.tracks import Sight, Track
+from models.grounded.tracks import Sight, Track, alike
 
 Floats = NDArray[np.float64]
 
-LIKENESS = ((2.5, -1.4, 1.8, -1.4, -1.6), (2.5, -2.4, 3.4, -1.7, -1.8), (0.5, -2.4, 3.4, -1.7, -1.8))
+LIKENESS = (
+    (2.5, -1.4, 1.8, -1.4, -1.6, 7.0),
+    (2.5, -2.4, 3.4, -1.7, -1.8, 3.5),
+    (0.5, -2.4, 3.4, -1.7, -1.8, 3.5),
+)
 """Bias and weights of `_likeness`: of a track seen once, whose velocity is not known, of one that goes, of
 one that rests. Slopes are fitted to tracks of eight frames a second, looked at twice a second."""
 
@@ -81,6 +86,7 @@ class _Seen:
     score: Floats
     label: Floats
     family: NDArray[np.int64]
+    looks: Floats | None
     used: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,19 +108,20 @@ class Tracker:
         self._count = 0
         self._weak: deque[_Seen] = deque(maxlen=_WEAK_FRAMES)
 
-    def step(self, seconds: float, detections: Detections) -> None:
+    def step(self, seconds: float, detections: Detections, looks: Tensor | None = None) -> None:
         """Take the next frame.
 
         Args:
             seconds: when; later than all before.
             detections: what is seen in it, `TrackingOptions.low` or surer.
+            looks: of each detection, see `models.grounded.linking.looks`; None where they are not known.
 
         Raises:
             ValueError: the frame is not later than the last one.
         """
         if self.seconds is not None and seconds <= self.seconds:
             raise ValueError(f"frames must come in order: {seconds} s after {self.seconds} s")
-        seen = _arrays(seconds, detections, self.options.low)
+        seen = _arrays(seconds, detections, looks, self.options.low)
         live = [track for track in self.tracks if not track.ended]
         score = _likeness(live, seen, self.aspect)
         high = seen.score >= self.options.high
@@ -165,6 +172,7 @@ class Tracker:
         x, y = ((1 - pace) * old + pace * new for old, new in zip(track.velocity, step, strict=True))
         track.velocity = x, y
         track.label += seen.label[k]
+        track.looks = _mixed(track.looks, seen.looks, k)
         track.missed = track.hidden = 0
         if second:
             self._lead_back(track)
@@ -178,7 +186,7 @@ class Tracker:
             seen.used[k] = True
             self._count += 1
             sight = Sight(seen.seconds, _box(seen.box[k]), float(seen.score[k]), 1.0, seen.seconds)
-            track = Track(self._count, [sight], seen.label[k].copy())
+            track = Track(self._count, [sight], seen.label[k].copy(), looks=_mixed(None, seen.looks, int(k)))
             self.tracks.append(track)
             self._lead_back(track)
 
@@ -188,7 +196,7 @@ class Tracker:
         for seen in reversed(self._weak):
             if seen.seconds >= track.first.seconds:
                 continue
-            back = Track(0, [track.first], track.label, track.velocity)
+            back = Track(0, [track.first], track.label, track.velocity, track.looks)
             score = _likeness([back], seen, self.aspect)[0] - UNSURE
             score[seen.used] = -np.inf
             best = int(score.argmax()) if len(score) else -1
@@ -257,6 +265,7 @@ def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
         _overlap(ahead, seen.box),
         change[..., 1],
         change[..., 0],
+        _alike(tracks, seen),
     )
     weights = np.array([LIKENESS[_pace(t)] for t in tracks])
     score = weights[:, :1] + sum(w[:, None] * term for w, term in zip(weights.T[1:], terms, strict=True))
@@ -267,12 +276,29 @@ def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
     return np.asarray(np.where(family[:, None] == seen.family, score, -np.inf))
 
 
+def _alike(tracks: Sequence[Track], seen: _Seen) -> Floats:
+    """`alike` of all tracks and detections ``(N, M)``; 0 where looks are not known."""
+    if seen.looks is None:
+        return np.zeros((len(tracks), len(seen.box)))
+    nothing = np.zeros(len(seen.box))
+    rows = [nothing if t.looks is None else alike(seen.looks, t.looks) for t in tracks]
+    return np.stack(rows)
+
+
+def _mixed(old: Floats | None, looks: Floats | None, k: int) -> Floats | None:
+    """Looks of a track that has one sight more."""
+    if looks is None:
+        return old
+    now: Floats = looks[k]
+    return now if old is None else (1 - _PACE) * old + _PACE * now
+
+
 def _pace(track: Track) -> int:
     """0 where nobody knows how fast it goes, 1 where it goes, 2 where it rests."""
     return 0 if len(track.sights) == 1 else 1 + (track.last.seconds - track.last.since >= _RESTS_S)
 
 
-def _arrays(seconds: float, found: Detections, least: float) -> _Seen:
+def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: float) -> _Seen:
     """What is surer than `least`; of two names for one place the surer one, but a rider has his bicycle."""
     box, score, label = (x.cpu().numpy().astype(np.float64) for x in (found.box, found.score, found.label))
     family = _FAMILIES[label.argmax(1)] if len(box) else np.zeros(0, np.int64)
@@ -282,7 +308,8 @@ def _arrays(seconds: float, found: Detections, least: float) -> _Seen:
         rivals = [j for j in keep if share[k, j] > _SAME and {family[k], family[j]} != {_PERSON, _WHEELS}]
         if score[k] >= least and not rivals:
             keep.append(int(k))
-    return _Seen(seconds, box[keep], score[keep], label[keep], family[keep])
+    colours = None if looks is None else looks.cpu().numpy().astype(np.float64)[keep]
+    return _Seen(seconds, box[keep], score[keep], label[keep], family[keep], colours)
 
 
 def _box(row: NDArray[Any]) -> Box:

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from models.grounded.detections import FAMILY
 from models.grounded.facts import Box
 
+LOOK_ALIKE = 0.96
+"""Likeness of colours, a mean of Bhattacharyya coefficients, that speaks neither for nor against."""
+
+_PARTS = 4  # coefficients in the product of two looks
 SPEED_S = 1.5
 """For no longer a lost track is thought to go on as it went."""
 
@@ -42,6 +46,7 @@ class Track:
         sights: in the order of time.
         label: float64 ``(len(OBJECTS),)``, sum of its detections' labels.
         velocity: shares of the frame a second, x and y.
+        looks: float64 ``(LOOKS,)``, mean of its last looks (`models.grounded.linking`); None if not known.
         missed: frames in a row, up to the last one, in which it was not seen though nothing hid it.
         hidden: ... and those in which something may have hidden it.
         ended: no longer looked for.
@@ -51,6 +56,7 @@ class Track:
     sights: list[Sight]
     label: NDArray[np.float64]
     velocity: tuple[float, float] = (0.0, 0.0)
+    looks: NDArray[np.float64] | None = None
     missed: int = 0
     hidden: int = 0
     ended: bool = False
@@ -88,3 +94,13 @@ class Track:
         ahead = max(-SPEED_S, min(seconds - self.last.seconds, SPEED_S))
         x, y, w, h = self.last.box
         return x + self.velocity[0] * ahead, y + self.velocity[1] * ahead, w, h
+
+
+def alike(looks: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much more alike colours are than `LOOK_ALIKE`, -1..0.04.
+
+    Args:
+        looks: ``(..., LOOKS)``, see `models.grounded.linking.looks`.
+        other: ``(LOOKS,)``.
+    """
+    return np.asarray(looks @ other / _PARTS - LOOK_ALIKE)

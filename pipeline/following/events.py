@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
 
 from models.grounded.facts import Box
-from models.grounded.tracks import Sight, Track
+from models.grounded.tracks import Sight, Track, alike
 
 EVIDENCE = (
     "mean score",
@@ -25,18 +25,26 @@ EVIDENCE = (
     "way",
     "missing",
     "likeness",
+    "neighbours",
 )
 """What the floats of `evidence` are."""
 
 NEAR_EDGE = 0.25
 """Own sizes from the frame's edge at which somebody can leave through it."""
 
-HIDDEN = 0.35
+HIDDEN = 0.6
 """Share of an end that another track covers, beyond which it may be there behind it."""
 
 RIVAL = 0.45
 """`rivalry` from which another track may be the missing part of one."""
 
+BEHIND = 0.15
+"""Share of its height by which the feet of what hides something may be higher in the picture than its own."""
+
+LOOKS_APART = 7.0
+"""How much less one track could be another for each step of `alike`: as `LIKENESS` of what is new has it."""
+
+_NEAR = 2.0  # own sizes within which there are neighbours
 _SIDES = ("left", "right", "far", "near")
 _RIVAL_S = 6.0  # seconds between the end of one track and the beginning of another that could be its own
 _STEP_S = 0.5
@@ -134,8 +142,16 @@ def rivalry(track: Track, tracks: Iterable[Track], *, coming: bool, aspect: floa
             end.sight.seconds - theirs.sight.seconds if coming else theirs.sight.seconds - end.sight.seconds
         )
         if other is not track and other.family == track.family and 0 < ahead <= _RIVAL_S:
-            best = max(best, leads_to(end, theirs, aspect), leads_to(theirs, end, aspect))
+            near = max(leads_to(end, theirs, aspect), leads_to(theirs, end, aspect))
+            best = max(best, near * _as_alike(track, other))
     return best
+
+
+def _as_alike(track: Track, other: Track) -> float:
+    """0..1, 1 where two tracks look alike or nobody knows."""
+    if track.looks is None or other.looks is None:
+        return 1.0
+    return exp(LOOKS_APART * min(float(alike(track.looks, other.looks)), 0.0))
 
 
 def evidence(
@@ -186,6 +202,7 @@ def evidence(
         min(apart(here[0].box, here[-1].box, aspect), 4.0),
         0.0 if coming is None else min(len(absent), 4) / 4,
         min(s.likeness for s in here),
+        log(1 + _neighbours(end, track, tracks, aspect)),
     )
 
 
@@ -202,7 +219,16 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
 
 
 def _cover(end: End, other: Track) -> float:
-    """How much of an end another track hides, just outside of it."""
+    """How much of an end another track hides, just outside of it: one whose feet are nearer to the camera."""
     outside = end.sight.seconds + (-_STEP_S if end.coming else _STEP_S)
-    shares = [within(end.sight.box, s.box) for t in (end.sight.seconds, outside) if (s := other.at(t))]
+    _, y, _, h = end.sight.box
+    there = [s.box for t in (end.sight.seconds, outside) if (s := other.at(t))]
+    shares = [within(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h]
     return max(shares, default=0.0)
+
+
+def _neighbours(end: End, track: Track, tracks: Iterable[Track], aspect: float) -> int:
+    """How many of its family are near an end."""
+    family = (other for other in tracks if other is not track and other.family == track.family)
+    there = (other.at(end.sight.seconds) for other in family)
+    return sum(apart(s.box, end.sight.box, aspect) < _NEAR for s in there if s)

@@ -21,10 +21,13 @@ from datetime import datetime
 
 import cv2
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from models.grounded.detections import OBJECTS, Detections
 from models.grounded.facts import Box, Fact
+from models.grounded.linking import looks
 from models.grounded.tracking import Tracker, TrackingOptions
 from models.grounded.tracks import Sight, Track
 from pipeline.following.confidence import confidence
@@ -42,6 +45,9 @@ RESTS_S = 2.0
 RESTED_S = 3.0
 """What rested so long has something to tell when it sets out."""
 
+PARKED_S = 3.0
+"""A vehicle that came and has rested so long has parked, if none drives meanwhile: else it may only wait."""
+
 LATELY_S = 8.0
 """So long ago it may have set out, where the pair in which it did showed too little of that."""
 
@@ -54,6 +60,7 @@ AWAY = 3.0
 _CHANGED = 20.0  # grey levels that count as one
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGO_S = 60.0  # a clock that goes back further is set anew
+_REMEMBERED = 32  # pairs whose answers are kept, more than a batch has
 _CROP = 160  # pixels of the width in which changes of a place are measured
 _LAID = ("bag", "bottle", "object")
 _VEHICLES = ("car", "van", "bus", "truck")
@@ -84,6 +91,7 @@ class Follower:
         self._tracker: Tracker | None = None
         self._start: datetime | None = None
         self._stories: dict[int, _Story] = {}
+        self._answers: dict[tuple[datetime, datetime], list[Fact]] = {}
 
     def follow(self, pair: FramePair, see: See, number: int = 0) -> list[Fact]:
         """What happened in the camera's next pair.
@@ -94,8 +102,19 @@ class Follower:
             number: of the pair in its batch.
 
         Returns:
-            The facts, surest first; of all confidences.
+            The facts, surest first; of all confidences. Who asks once more for one of the last few pairs
+            gets the same answer: a batch that failed is asked for again in parts.
         """
+        asked = pair.before.time, pair.after.time
+        if asked not in self._answers:
+            answer = self._answer(pair, see)
+            self._answers[asked] = answer
+            for oldest in list(self._answers)[:-_REMEMBERED]:
+                del self._answers[oldest]
+        return [replace(fact, pair=number) for fact in self._answers[asked]]
+
+    def _answer(self, pair: FramePair, see: See) -> list[Fact]:
+        """The facts of a pair that was not asked for before."""
         tracker = self._ready(pair)
         frames = self._look(tracker, pair, see)
         moments = self._seconds(pair.before.time), self._seconds(pair.after.time)
@@ -103,7 +122,7 @@ class Follower:
         facts = [fact for track in tracker.tracks for fact in self._told(track, view)]
         alive = {track.number for track in tracker.tracks}
         self._stories = {k: story for k, story in self._stories.items() if k in alive}
-        facts = [replace(fact, pair=number) for fact in facts if not view.masked(fact.box)]
+        facts = [fact for fact in facts if not view.masked(fact.box)]
         return sorted(with_riders(facts), key=lambda fact: -fact.confidence)
 
     def _ready(self, pair: FramePair) -> Tracker:
@@ -134,8 +153,8 @@ class Follower:
         new = [t for t in moments if last is None or self._seconds(t) > last + 1e-3]
         ends = {pair.before.time: pair.before, pair.after.time: pair.after}
         pictures = [small[t].image if t in small else small_image(ends[t].image) for t in new]
-        for time, found in zip(new, see(pictures) if new else (), strict=True):
-            tracker.step(self._seconds(time), found)
+        for time, picture, found in zip(new, pictures, see(pictures) if new else (), strict=True):
+            tracker.step(self._seconds(time), found, _looks(picture, found))
         return [self._seconds(t) for t in moments]
 
     def _told(self, track: Track, view: _View) -> Iterator[Fact]:
@@ -209,6 +228,8 @@ class _View:
             manner = "crossed"
         elif kind in _LAID and rests:
             manner = "put down"
+        elif rests and self._parked(track):
+            manner = "parked"
         return Fact(
             0, "appeared", kind, 1, None, after.box, self._sure(track, "appeared"), manner,
             origin=name if through else "", rests=rests, moment_s=track.first.seconds - self.before,
@@ -235,11 +256,24 @@ class _View:
         target = ("right" if dx > 0 else "left") if abs(dx) >= abs(dy) else "near" if dy > 0 else "far"
         rest, rests = _rest(track, self.after), _rests(track, after)
         waited = after.seconds - after.since if rests else rest.seconds - rest.since if rest else None
+        kind = OBJECTS[int(track.label.argmax())]
+        halt = "parked" if self._parked(track) else "stopped"
         return Fact(
-            0, "moved", OBJECTS[int(track.label.argmax())], 1, before.box, after.box,
-            self._sure(track, "moved"), "stopped" if rests and not rest else "",
+            0, "moved", kind, 1, before.box, after.box,
+            self._sure(track, "moved"), halt if rests and not rest else "",
             target=target, rests=rests, waited_s=waited, path=_path(track, self.frames),
         )  # fmt: skip
+
+    def _parked(self, track: Track) -> bool:
+        """Whether it is a vehicle that drove here and stays, while no other one drives."""
+        last = track.last
+        others = (t for t in self.tracker.tracks if t is not track and _is_vehicle(t))
+        return (
+            _is_vehicle(track)
+            and last.seconds - last.since >= PARKED_S
+            and last.since > track.first.seconds
+            and not any(s.seconds > last.since and _goes(s) for t in others for s in t.sights)
+        )
 
     def _sure(self, track: Track, kind: str) -> float:
         return confidence(kind, self.evidence(track, kind))
@@ -288,6 +322,14 @@ def _rests(track: Track, after: Sight) -> bool:
     return track.last.seconds - track.last.since >= RESTS_S and track.last.since <= after.seconds
 
 
+def _is_vehicle(track: Track) -> bool:
+    return OBJECTS[int(track.label.argmax())] in _VEHICLES
+
+
+def _goes(sight: Sight) -> bool:
+    return sight.seconds - sight.since < RESTS_S
+
+
 def _rest(track: Track, seconds: float) -> Sight | None:
     """The last sight of its last long rest, if it set out from there lately."""
     sights = [s for s in track.sights if seconds - LATELY_S <= s.seconds <= seconds + 1e-6]
@@ -298,4 +340,14 @@ def _rest(track: Track, seconds: float) -> Sight | None:
 def _path(track: Track, frames: Sequence[float]) -> tuple[tuple[float, float], ...]:
     """Where its feet were during a pair."""
     here = [s.box for s in track.sights if frames[0] <= s.seconds <= frames[-1]]
-    return tuple((x + w / 2, y + h) for x, y, w, h in here)
+    return tuple((_clipped(x + w / 2), _clipped(y + h)) for x, y, w, h in here)
+
+
+def _clipped(share: float) -> float:
+    """The nearest one in 0..1: a lost track's box may lie across the frame's edge."""
+    return min(max(share, 0.0), 1.0)
+
+
+def _looks(picture: Image, found: Detections) -> Tensor:
+    """Colours of what was found in a small picture."""
+    return looks(torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1))), found.box.cpu())

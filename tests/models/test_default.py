@@ -9,7 +9,8 @@ import pytest
 
 from models import CAPTIONERS, DEFAULT, DEFAULT_CHECKPOINT, SHIPPED, load_captioner
 from models.captioner import Captioner
-from models.perception import OBJECTS
+from models.encoder import ENCODERS
+from models.grounded.detections import OBJECTS
 from models.wording import COLOURS, read
 
 COMPOSED = sorted(DEFAULT_CHECKPOINT.parent.glob("*.compose.json"))
@@ -24,6 +25,13 @@ def test_the_default_is_the_grounded_one() -> None:
     assert (DEFAULT, load_captioner().name) == ("grounded", "grounded")
     assert set(SHIPPED) <= set(CAPTIONERS)
     assert all(load_captioner(path).name == name for name, path in SHIPPED.items())
+
+
+def test_the_default_loads_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has eyes of its own."""
+    for name in set(ENCODERS) - {"none"}:
+        monkeypatch.setitem(ENCODERS, name, lambda *_: pytest.fail("an encoder was loaded"))
+    assert load_captioner().encoder.name == "none"
 
 
 def test_is_small_and_says_how_it_was_made(shipped: Captioner) -> None:
@@ -45,7 +53,7 @@ def test_finds_changes_as_it_was_trained_to() -> None:
     """The paper's captioner with the paper's clusters, the default with finer ones of larger pictures."""
     paper, default = (load_captioner(SHIPPED[name]).record["changes"] for name in ("ddla", "grounded"))
     assert (paper["size"], paper["eps"], paper["min_samples"]) == ([224, 224], 20.0, 9)
-    assert (default["size"], default["max_shift"], default["max_clusters"]) == ([288, 384], 8, 8)
+    assert (default["size"], default["max_shift"], default["max_clusters"]) == ([288, 384], 8, 16)
     assert default["eps"] < paper["eps"]
     assert default["min_area"] == 0.001
 
@@ -73,7 +81,7 @@ def test_the_grounded_one_knows_words_for_its_facts() -> None:
     """Where it has none, the plain sentence steps in; it must not need to for the commonest facts."""
     words = set(load_captioner().vocabulary.words)
     assert {"person", "people", "car", "appeared", "gone", "moved"} <= words
-    assert {"left", "right", "top", "bottom"} <= words
+    assert {"left", "right", "background", "foreground"} <= words
     spoken = {read(f"a {word} has appeared").object for word in words}
     assert len(spoken & set(OBJECTS)) >= 5
     assert not words & set(COLOURS), "a colour is measured, not guessed by the decoder"

@@ -69,9 +69,7 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> list[Score]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_is_better_is_written_and_says_how(
-    options: AdaptOptions, scores: list[Score]
-) -> None:
+def test_what_is_better_is_written_and_says_how(options: AdaptOptions, scores: list[Score]) -> None:
     adapted = adapt(options, command="the command")
     assert (adapted.before.ap50, adapted.after.ap50) == (0.4, 0.5)
     base, new = read_checkpoint(options.checkpoint), read_checkpoint(options.out)  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.grounded.facts import Box, Fact
@@ -35,7 +34,7 @@ class Checked:
     """Facts with the teacher's word.
 
     Attributes:
-        confidence: float64 ``(N,)``, as decided, not calibrated.
+        confidence: float64 ``(N,)``, of each fact.
         right: bool ``(N,)``.
         camera: str ``(N,)``.
     """
@@ -49,7 +48,6 @@ def checked(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], number: int, seed: int
 ) -> Checked:
     """What the captioner would tell of pairs of these frames, and whether it is so."""
-    captioner.fit_confidence(1.0, 0.0, 0.0)
     confidence, right, camera = [], [], []
     for pair, sides in looked(captioner, folder, list(pairings(frames, number, seed)), seed):
         for fact in captioner.facts_of_sides(sides, 0):
@@ -77,7 +75,7 @@ def _end(name: str, box: Box, here: Sequence[Vote], there: Sequence[Vote]) -> bo
     family = FAMILY_OF.get(name, "wheels" if name in ("cyclist", "motorcyclist") else "vehicle")
     own = [v for v in here if v.family == family]
     shares = overlaps([box], [v.box for v in own])[0] if own else np.zeros(0)
-    if not len(own) or shares.max() < _NEAR:
+    if not own or shares.max() < _NEAR:
         return False
     best = own[int(shares.argmax())]
     if not best.sure or shares.max() < _SAME:
@@ -90,7 +88,7 @@ def _end(name: str, box: Box, here: Sequence[Vote], there: Sequence[Vote]) -> bo
 def calibrate(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int, number: int = 1500
 ) -> dict[str, Any]:
-    """Fit a captioner's confidence and choose its threshold.
+    """Fit a captioner's confidence to how often it is right, and choose its threshold.
 
     Args:
         captioner: takes the fit.
@@ -102,10 +100,11 @@ def calibrate(
     Returns:
         What it gave, for the record.
     """
+    captioner.fit_confidence(1.0, 0.0, 0.0)
     known = checked(captioner, folder, frames, number, seed)
-    raw = np.clip(known.confidence, 1e-4, 1 - 1e-4)
-    slope, offset = fit_confidence(logit(raw), known.right)
-    fitted = 1 / (1 + np.exp(-(slope * logit(raw) + offset)))
+    decided = logit(np.clip(known.confidence, 1e-4, 1 - 1e-4))
+    slope, offset = fit_confidence(decided, known.right)
+    fitted = 1 / (1 + np.exp(-slope * decided - offset))
     threshold = threshold_for(fitted, known.right, FALSE_RATE)
     captioner.fit_confidence(slope, offset, threshold)
     told = fitted >= threshold
@@ -113,7 +112,7 @@ def calibrate(
         "slope": round(slope, 4),
         "offset": round(offset, 4),
         "threshold": round(threshold, 3),
-        "facts": len(raw),
+        "facts": len(known.right),
         "told": int(told.sum()),
         "false rate": round(float(1 - known.right[told].mean()), 4) if told.any() else None,
         "error": round(float(reliability(fitted, known.right).ece), 4),

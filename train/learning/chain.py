@@ -30,7 +30,7 @@ from models.vocabulary import Vocabulary
 from train.learning.calibrating import calibrate
 from train.learning.detecting import DetectingOptions, train_detector
 from train.learning.detection_scores import average_precision, mean
-from train.learning.frames import FRAMES, LabelledFrame, read_frames
+from train.learning.frames import LabelledFrame, read_frames
 from train.learning.identities import Collector, collected
 from train.learning.judging import Judgements, judgements, train_judge
 from train.learning.labelling import read_source
@@ -47,6 +47,7 @@ from train.run_state import TrainError
 
 _FEWEST = 50  # ends that a judge can learn from
 _EVERY = 5  # cameras: one in so many is held out
+_GIVEN = ("labels", "sha256", "detectors")  # what the record says of label files
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ def validation_cameras(names: Sequence[str], asked: Sequence[str] = ()) -> tuple
 
 def _footage(run: ChainRun) -> _Footage:
     frames = [frame for frame in read_frames(run.data) if frame.camera not in run.leave_out]
+    frames.sort(key=lambda frame: frame.camera)  # whatever the order in which they were composed
     names = list(dict.fromkeys(frame.camera for frame in frames))
     held = validation_cameras(names, run.val_cameras)
     sources = {}
@@ -178,8 +180,7 @@ def _footage(run: ChainRun) -> _Footage:
                 "compose them again with narrated-train compose"
             )
         sources[name] = source
-    digest = hashlib.sha256((run.data / FRAMES).read_bytes()).hexdigest()
-    digest += "".join(sorted(run.leave_out))
+    digest = hashlib.sha256(repr(frames).encode()).hexdigest()
     learn = [frame for frame in frames if frame.camera not in held]
     return _Footage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
 
@@ -285,7 +286,7 @@ def _record(
     by: list[dict[str, Any]] = []
     for source in footage.sources.values():
         of_one = source["made_of"]
-        given = [{k: of_one[k] for k in ("labels", "sha256", "detectors")}] if "labels" in of_one else []
+        given = [{k: of_one[k] for k in _GIVEN if k in of_one}] if "labels" in of_one else []
         by += [each for each in given or of_one["teachers"] if each not in by]
     return {
         "captioner": captioner.name,

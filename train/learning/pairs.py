@@ -29,9 +29,9 @@ FAMILY_OF = {
 }
 """The teacher's family of each object's name."""
 
-_NOTHING, _MATCH, _THERE, _EXACTLY = 0.2, 0.5, 0.35, 0.75  # overlaps with the teacher's boxes
+_NOTHING, _MATCH, _THERE, _EXACTLY = 0.2, 0.5, 0.35, 0.9  # overlaps with the teacher's boxes
 _UNCHANGED = 0.25  # share of a box that differs
-_STRANGE, _DIFFERS, _ALIKE = 0.15, 0.6, 0.75  # correlations of the two pictures
+_STRANGE, _DIFFERS, _ALIKE = 0.3, 0.6, 0.75  # correlations of the two pictures
 _CHANGED, _CORRELATION = "share of its box that differs", "correlation of the two pictures there"
 
 

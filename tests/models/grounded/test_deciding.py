@@ -38,7 +38,7 @@ def test_a_link_to_a_ghost_takes_nothing_from_an_arrival() -> None:
     for ghost in (0.0, 0.05):
         facts = decided(judged(("car", HERE, ghost)), came, torch.ones(1, 1), 0)
         assert facts[0].type == "appeared"
-        assert facts[0].confidence == pytest.approx(0.9 * (1 - ghost))
+        assert facts[0].confidence == pytest.approx(0.9 * (1 - ghost / 2))
         assert "moved" not in told(facts)
 
 
@@ -48,7 +48,7 @@ def test_a_move_is_as_sure_as_its_weaker_end() -> None:
             judged(("car", HERE, was)), judged(("car", ELSEWHERE, is_now)), torch.tensor([[0.9]]), 3
         )
         assert (moved.type, moved.pair) == ("moved", 3)
-        assert moved.confidence == pytest.approx(0.9 * 0.6)
+        assert moved.confidence == pytest.approx(0.6 * (1 + 0.9) / 2)
         assert moved.before == pytest.approx(HERE)
         assert moved.after == pytest.approx(ELSEWHERE)
 

@@ -1,5 +1,6 @@
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,3 +221,20 @@ def test_cameras_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "gate_07.mp4").write_bytes(b"")
     with pytest.raises(FootageError, match="rename one"):
         cameras_in(tmp_path, ("vtest*",))
+
+
+def test_the_command_says_what_was_left_out(
+    run: Callable[..., tuple[int, str, str]], options: LabelOptions, painted: Painted
+) -> None:
+    (options.clips / "gate" / "b.mp4").write_bytes(b"no video")
+    (teacher,) = options.teachers
+    words = ("compose", "--clips", options.clips, "--teacher", teacher.path, "--out", options.out)
+    code, shown, told = run(*words, "--frames-only")
+    assert (code, shown) == (3, "")
+    assert told.splitlines() == [
+        "narrated-train: gate: b.mp4 is left out: nothing of it can be read",
+        f"narrated-train: 50 new labelled frames in {options.out}, 3 cameras",
+    ]
+    code, _, told = run(*words, "--frames-only", "--exclude", "b.mp4")
+    assert (code, "made of other footage" in told) == (1, True)
+    assert run(*words, "--frames-only", "--pairs-only")[0] == 2
