@@ -22,8 +22,8 @@ from daemon.pair_queue import Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner, DescribeOptions
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
-from pipeline.following import Follower
 from pipeline.fallback import FAILED, LATE, narrate_facts
+from pipeline.following import Follower
 from pipeline.narration import Narration, narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import redacted

@@ -21,7 +21,7 @@ from pipeline.changes import ChangeOptions, find_changes
 from pipeline.following import Follower
 from pipeline.journal import Journal, JournalError, read_latest
 from pipeline.limits import NO_LIMITS, Limits, Verdict, joined
-from pipeline.narration import Narration, narrate
+from pipeline.narration import Narration, is_followed, narrate
 from pipeline.pairs import FramePair, PairOptions, candidate_pairs, pair_l2
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
@@ -173,7 +173,8 @@ class Narrator:
         if whole is None:
             self.accounts.drop(camera, FAILED)
             return
-        narration = self._stories[camera].follow(whole, returned=pair.returned)
+        tracked = not whole.fallback and is_followed(pair, self._captioner)
+        narration = self._stories[camera].follow(whole, returned=pair.returned, tracked=tracked)
         if not narration.sentences:
             self._suppressed[camera] += bool(whole.sentences)
             reason = TOLD_ALREADY if whole.sentences else whole.abstained or NOTHING_CHANGED

@@ -15,6 +15,7 @@ from pipeline.changes import Change, SceneEvent
 from pipeline.colour import with_colours
 from pipeline.following import Follower
 from pipeline.outlines import outline
+from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
 EVENT_SENTENCES = {
@@ -147,6 +148,11 @@ def _all_sentences(
         for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
             found[n] = sentences
     return found
+
+
+def is_followed(pair: FramePair, captioner: Captioner) -> bool:
+    """Whether a pair of a camera with a follower is told from tracks, not from its two frames alone."""
+    return isinstance(captioner, Sighted) and bool(pair.between)
 
 
 def _described(change: Change, captioner: Captioner) -> bool:

@@ -16,6 +16,9 @@ what was told within the last `MEMORY_S`, and a sentence that only goes on with 
 * "part of it": it *moved* or is *gone*, but lies within a person who was told, is much smaller, and was never
   told itself: a head that turned, a leg. Of the other families nothing is that limber.
 
+Whoever is followed through the frames between (`pipeline.following`) is known by his track: what that tells
+is kept whole, and only remembered for the narrations that know no more than their two frames.
+
 Appeared and disappeared of one object are both kept, however briefly it stayed; who comes and goes within a
 few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
 objects, scene events and sentences without a box are always told. What a story knows is lost with the
@@ -85,12 +88,13 @@ class Stories:
         self._things: list[_Thing] = []
         self._gone: list[_Thing] = []
 
-    def follow(self, narration: Narration, *, returned: bool = False) -> Narration:
+    def follow(self, narration: Narration, *, returned: bool = False, tracked: bool = False) -> Narration:
         """The narration without the sentences that only go on with what was told.
 
         Args:
             narration: the camera's next one, or one without sentences.
             returned: the scene was as before again soon after (`FramePair.returned`).
+            tracked: it is told from tracks, each object's story once: it is remembered and kept whole.
         """
         if narration.event is not SceneEvent.NONE:
             if narration.event is not SceneEvent.LIGHT:
@@ -109,6 +113,8 @@ class Stories:
         self._gone = gone
         if returned:
             self._things, self._gone = kept
+        if tracked:
+            return narration
         self.dropped.update(reasons.values())
         told = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
         return replace(narration, sentences=told) if reasons else narration

@@ -22,7 +22,6 @@ from typing import TypeVar, cast
 import cv2
 import numpy as np
 
-from train.dividing import last_held_out
 from train.drafts import Footage
 from train.grammar import VARIETIES
 from train.learning.frames import FRAMES
@@ -95,8 +94,6 @@ def compose(options: ComposeOptions, progress: Progress | None = None) -> Compos
     _check_cameras(options, sorted({c.camera for c in clips}))
     labelled = label_frames(label_options(options), tell) if options.frames else LabelReport({})
     clips = [c for c in clips if c.path not in labelled.unreadable]
-    if options.last_part:
-        clips = last_held_out(clips, options.last_part)
     times = avoided_times(options.avoid) if options.avoid is not None else {}
     with _beside_frames(options.out) as folder:
         scenes, notes = _scenes(options, clips, times, tell)
@@ -118,8 +115,6 @@ def _check(options: ComposeOptions) -> None:
         raise ValueError(f"variety {options.variety!r} is not one of {', '.join(VARIETIES)}")
     if min(options.pairs, options.val_pairs, options.workers) < 1:
         raise ValueError("pairs, val_pairs and workers must be at least 1")
-    if not 0 <= options.last_part < 1 or (options.last_part and options.val_cameras):
-        raise ValueError("last_part must be within 0..1, and stands in place of val_cameras")
     frames = (options.out / FRAMES).exists() or (options.out / "labels").exists()
     if options.out.exists() and (not frames or (options.out / "train.json").exists()):
         raise SampleError(f"{options.out} exists already; delete it or choose another folder")
@@ -165,8 +160,6 @@ def _check_cameras(options: ComposeOptions, cameras: Sequence[str]) -> None:
 
 def _held_out(options: ComposeOptions, cameras: Sequence[str]) -> tuple[str, ...]:
     """The validation cameras among those of which there are frames."""
-    if options.last_part:
-        return ()
     empty = sorted(set(options.val_cameras) - set(cameras))
     if empty:
         raise FootageError(
@@ -223,7 +216,7 @@ def _footage(scenes: Sequence[Scene], val_cameras: Sequence[str], recipe: Recipe
     """The footage of both splits; validation borrows crops of the training cameras that training lacks."""
     cameras: dict[str, dict[str, list[Scene]]] = {"train": {}, "val": {}}
     for scene in scenes:
-        split = "val" if scene.held_out or scene.camera in val_cameras else "train"
+        split = "val" if scene.camera in val_cameras else "train"
         cameras[split].setdefault(scene.camera, []).append(scene)
     banks: dict[str, dict[str, tuple[Crop, ...]]] = {}
     for split, own in cameras.items():
@@ -326,7 +319,6 @@ def _record(folder: Path, options: ComposeOptions, clips: Sequence[Clip], report
     record = {
         "options": asdict(replace(options, clips=Path(options.clips.name), out=Path(options.out.name))),
         "clips": {str(c.path.relative_to(options.clips)): c.sha256 for c in clips},
-        "held_out": [{"clip": c.path.name, "from_s": max(c.start_s, 0.0)} for c in clips if c.held_out],
         "teachers": [file.plain() for file in options.teachers],
         "report": asdict(report),
     }

@@ -1,7 +1,4 @@
-"""The recipe of the data engine: every choice that shapes the samples, with its default.
-
-What each is worth was measured: `benchmarks/recipe.py`, table in `benchmarks/README.md`.
-"""
+"""The recipe of the data engine: every choice that shapes the samples, with its default."""
 
 from __future__ import annotations
 
@@ -191,8 +188,6 @@ class ComposeOptions:
         pairs: training pairs.
         val_pairs: validation pairs, of the validation cameras alone.
         val_cameras: cameras that are held out for validation; empty holds out every sixth.
-        last_part: where above 0, no camera is held out but about this share of each camera's footage, the
-            last in time (see `train.dividing`).
         exclude: patterns of file names that are never used.
         seed: the same seed, footage and options give the same samples.
         recipe: shares of the kinds, and how scenes, objects and nuisances are drawn.
@@ -212,7 +207,6 @@ class ComposeOptions:
     pairs: int = 6000
     val_pairs: int = 600
     val_cameras: tuple[str, ...] = ()
-    last_part: float = 0.0
     exclude: tuple[str, ...] = TEST_FOOTAGE
     seed: int = 1
     recipe: Recipe = field(default_factory=Recipe)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,22 +39,17 @@ class FootageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A video file, or a part of it, and the camera that took it.
+    """A video file, and the camera that took it.
 
     Attributes:
         path: of the file.
         camera: name of the camera.
         sha256: hex, of the whole file.
-        start_s, end_s: only frames from the one time (seconds) to before the other are used.
-        held_out: whether it is for validation, whatever the camera.
     """
 
     path: Path
     camera: str
     sha256: str
-    start_s: float = -math.inf
-    end_s: float = math.inf
-    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +65,6 @@ class Scene:
         detections: what the teacher sees on each of `images`.
         tracks: the number of the track of each of `detections`; equal numbers are the same object.
         standing: what the teacher sees on `median`.
-        held_out: see `Clip`.
     """
 
     camera: str
@@ -82,7 +75,6 @@ class Scene:
     detections: tuple[tuple[Detection, ...], ...]
     tracks: tuple[tuple[int, ...], ...]
     standing: tuple[Detection, ...]
-    held_out: bool = False
 
 
 def find_clips(folder: Path, exclude: Sequence[str] = ()) -> list[Clip]:
@@ -176,7 +168,7 @@ def load_scene(
     near = avoid_s + _ROUNDED_S
 
     def wanted(seconds: float) -> bool:
-        return clip.start_s <= seconds < clip.end_s and all(abs(seconds - t) > near for t in avoid)
+        return all(abs(seconds - t) > near for t in avoid)
 
     frames = _read(clip.path, width, wanted)
     if len(frames) < 4:  # noqa: PLR2004  # a median of three frames still shows what moves
@@ -199,7 +191,6 @@ def load_scene(
         detections=vote(detections, tracks),
         tracks=tracks,
         standing=vote([standing], [range(len(standing))])[0],
-        held_out=clip.held_out,
     )
 
 

@@ -5,9 +5,9 @@ associating every detection box"): sure detections find their tracks first, unsu
 left. From OC-SORT (Cao et al. 2023, "Observation-centric SORT"): velocity comes from what was observed, not
 from a filter that was left alone, and a track that is found again is filled in between. Departures, because
 twice a second a walker goes more than his own width from frame to frame: likeness is a logistic score of
-distance in own sizes, overlap and change of size, fitted on training cameras (`LIKENESS`); and a new track is
-led back through the unsure detections of earlier frames, so that what had been overlooked is not new.
-Deterministic.
+distance in own sizes, overlap, change of size and colours, fitted on training cameras (`LIKENESS`); and a
+new track is led back through the unsure detections of earlier frames, so that what had been overlooked is
+not new. Deterministic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ one that rests. Slopes are fitted to tracks of eight frames a second, looked at 
 UNSURE = 1.0
 """So much more likeness an unsure detection needs."""
 
-OUTSIDE = 2.0
+OUTSIDE = 4.0
 """So much less likeness what has a track that must have left the frame by now."""
 
 _STEP_S = 0.5
@@ -70,7 +70,7 @@ class TrackingOptions:
     """
 
     high: float = 0.3
-    low: float = 0.2
+    low: float = 0.15
     lost_s: float = 4.0
     rest_lost_s: float = 10.0
     rest: float = 0.4

@@ -8,9 +8,9 @@ benches as well. A pair tells of a track that
 * set out: it rested before, and is elsewhere now; or came to rest, far from where it was told to be.
 
 Who keeps going is not told again, nor who is found after he was told to be gone. Where a track begins or ends
-in doubt (behind another, or where another ends or begins) nothing is told: who is behind somebody comes out
-again. What else speaks for a fact or against it is its `evidence`, from which its confidence is made. Who
-comes and goes between the two frames is in neither, and not told.
+in doubt (behind another, or where another that looks alike ends or begins) nothing is told: who is behind
+somebody comes out again. What else speaks for a fact or against it is its `evidence`, from which its
+confidence is made. Who comes and goes between the two frames is in neither, and not told.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ class Follower:
 
     def __init__(self, options: TrackingOptions | None = None) -> None:
         self._options = options or TrackingOptions()
+        self._answers: dict[tuple[datetime, datetime], list[Fact]] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: the camera shows another view."""
+        """Forget all objects: the camera shows another view. Answers that were given stay as they are."""
         self._tracker: Tracker | None = None
         self._start: datetime | None = None
         self._stories: dict[int, _Story] = {}
-        self._answers: dict[tuple[datetime, datetime], list[Fact]] = {}
 
     def follow(self, pair: FramePair, see: See, number: int = 0) -> list[Fact]:
         """What happened in the camera's next pair.

@@ -18,7 +18,7 @@ from models.captioner import Captioner
 from pipeline.distance import l2_rgb
 from pipeline.journal import Journal, JournalError, read_journal, verify
 from pipeline.limits import LimitOptions
-from pipeline.pairs import FramePair
+from pipeline.pairs import FramePair, PairOptions
 from pipeline.sources import Clock, Frame
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -183,6 +183,21 @@ def test_a_record_held_open_is_journalled_when_nothing_can_follow(
     assert telling.settle(waiting={"room"}) == []  # its next pair is on its way
     assert [t.record.text for t in telling.settle()] == ["A box has appeared."]
     assert queue.accounts.of("room").waiting == 0
+
+
+def test_a_record_is_held_open_until_the_next_pair_was_watched(
+    captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next change may come at the end of the window; its pair settles and is watched after that."""
+    now = 1000.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    queue, telling = limited(captioner, tmp_path, live=True, merge_s=2)
+    assert told_of(queue, telling, pair(0, 4, COME)) == []
+    options = PairOptions()
+    now += 2 + options.max_wait_s + options.watch_s
+    assert telling.settle() == []
+    now += 2
+    assert len(telling.settle()) == 1
 
 
 def test_another_plan_does_not_forget_what_was_told(captioner: Captioner, tmp_path: Path) -> None:

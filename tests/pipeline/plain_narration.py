@@ -18,6 +18,7 @@ def narration(second, camera="yard"):
         count=1,
         outline_before=(),
         outline_after=(),
+        paths=(),
         **nowhere,
     )
     return SimpleNamespace(

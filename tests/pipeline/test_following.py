@@ -24,6 +24,8 @@ from pipeline.thresholds import calibrate
 START = datetime(2024, 3, 1, tzinfo=UTC)
 SIZE = (90, 160)
 PAIR_S = 3.0
+SWAPPED = 9.0
+"""Seconds at which another one stands in the place of the first."""
 
 Scene = list[tuple[str, Box, float]]
 Film = Callable[[float], Scene]
@@ -61,11 +63,13 @@ def seeing(film: Film) -> Callable[[Sequence[Image]], list[Detections]]:
     return see
 
 
-def pairs_of(film: Film, seconds: float) -> list[FramePair]:
-    """Pairs of `PAIR_S` each, one after another, with all frames, two a second."""
+def pairs_of(
+    film: Film, seconds: float, paint: type[Painted] = Painted, pair_s: float = PAIR_S
+) -> list[FramePair]:
+    """Pairs of `pair_s` each, one after another, with all frames, two a second."""
 
     def frame(t: float) -> Frame:
-        picture = Painted(film(t), t)
+        picture = paint(film(t), t)
         return Frame(
             "yard", START + timedelta(seconds=t), Clock.FILE, round(10 * t), picture.image[..., 1], picture
         )
@@ -73,7 +77,7 @@ def pairs_of(film: Film, seconds: float) -> list[FramePair]:
     def small(first: float, last: float) -> tuple[Between, ...]:
         return tuple(Between.of(frame(t)) for t in np.arange(first + 0.5, last, 0.5))
 
-    ends = np.arange(0, seconds + 0.1, PAIR_S)
+    ends = np.arange(0, seconds + 0.1, pair_s)
     return [
         FramePair(frame(a), frame(b), 9.0, between=small(a, b), later=small(b, min(b + 1.6, seconds + 0.1)))
         for a, b in pairwise(ends)
@@ -247,9 +251,67 @@ def test_the_same_at_every_run_and_nothing_is_left_after_a_reset() -> None:
     for pair in pairs[:3]:
         follower.follow(pair, seeing(crossing))
     follower.reset()
-    assert [replace(f, pair=0) for pair in pairs for f in follower.follow(pair, seeing(crossing))] == [
-        replace(f, pair=0) for f in first
-    ]
+    fresh = Follower()
+    for pair in pairs[3:]:
+        assert follower.follow(pair, seeing(crossing)) == fresh.follow(pair, seeing(crossing))
+
+
+def test_who_asks_twice_for_a_pair_gets_the_same_answer_and_changes_nothing() -> None:
+    """A batch that failed is asked for again in parts."""
+    pairs, follower = pairs_of(crossing, 24), Follower()
+    first = [follower.follow(pair, seeing(crossing), k) for k, pair in enumerate(pairs[:5])]
+    again = [follower.follow(pair, seeing(crossing), k) for k, pair in enumerate(pairs)]
+    assert again[:5] == first
+    assert [fact for facts in again for fact in facts] == told(crossing, 24)
+    assert [f.pair for f in follower.follow(pairs[0], seeing(crossing), 3)] == [3]
+
+
+def test_a_path_stays_in_the_picture() -> None:
+    facts = told(lambda t: [("person", (0.02 * t, 0.8, 0.05, 0.25), 0.8)] if 2 <= t < 10 else [], 18)
+    points = [point for fact in facts for point in fact.path]
+    assert points
+    assert all(0 <= share <= 1 for point in points for share in point)
+
+
+def test_who_leaves_while_another_comes_is_told_apart_by_his_looks() -> None:
+    """One in bright clothes goes, and half a second later one in dark ones is there."""
+
+    class Coloured(Painted):
+        def __init__(self, scene: Scene, seconds: float) -> None:
+            super().__init__(scene, seconds)
+            self.image[self.image[..., 1] == 200] = (200, 30, 30) if seconds < SWAPPED else (20, 20, 120)
+
+    def film(t: float) -> Scene:
+        return [person(0.4 + (0.01 * t if t < SWAPPED else 0.05 + 0.01 * t))]
+
+    tracks = []
+    for paint in (Painted, Coloured):
+        follower = Follower()
+        for pair in pairs_of(film, 18, paint):
+            follower.follow(pair, seeing(film))
+        assert follower._tracker is not None
+        tracks.append(len(follower._tracker.tracks))
+    assert tracks == [1, 2]
+
+
+def test_a_car_that_drives_in_and_stays_has_parked_unless_others_drive_on() -> None:
+    def parks(t: float) -> Scene:
+        x = min(0.1 * (t - 0.5), 0.1)
+        return [("car", (max(x, 0.0), 0.5, min(0.2, 0.2 + x), 0.2), 0.8)] if t >= 0.5 else []
+
+    def passes(t: float) -> Scene:
+        x = 0.02 + 0.05 * t
+        return [("car", (x, 0.2, 0.2, 0.2), 0.8)]
+
+    lone = pairs_of(parks, 6, pair_s=4.5)[0]
+    (came,) = Follower().follow(lone, seeing(parks))
+    assert (came.manner, came.rests) == ("parked", True)
+
+    def street(t: float) -> Scene:
+        return [*parks(t), *passes(t)]
+
+    facts = Follower().follow(pairs_of(street, 6, pair_s=4.5)[0], seeing(street))
+    assert [f.manner for f in facts if f.type == "appeared"] == ["came in"]
 
 
 def test_a_clock_that_is_set_back_begins_anew() -> None:

@@ -297,7 +297,7 @@ from pipeline.journal import Journal
 
 stamp = Made(time=datetime.now(UTC), pts=0, sha256="a" * 64)
 text = "A car has left. " * 100
-sides = {"before": None, "after": None, "outline_before": (), "outline_after": ()}
+sides = {"before": None, "after": None, "outline_before": (), "outline_after": (), "paths": ()}
 word = Made(text=text, type="disappeared", object="car", box=None, salience=1, confidence=1, count=1, **sides)
 word.moment_s = None
 narration = Made(

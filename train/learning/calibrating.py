@@ -23,7 +23,7 @@ from train.learning.judging import looked
 from train.learning.pairs import FAMILY_OF, FramePairing, pairings
 from train.learning.votes import UNLIKELY, Vote, overlaps
 
-FALSE_RATE = 0.1
+FALSE_RATE = 0.15
 """Share of what is told that may be false on the validation cameras."""
 
 _SAME, _NEAR = 0.4, 0.2

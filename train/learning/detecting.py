@@ -101,15 +101,15 @@ def train_detector(
     torch.manual_seed(options.seed)
     original = deepcopy(start).eval().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     net = deepcopy(start).train().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    average = deepcopy(net)
+    average: Detector = deepcopy(net)
     optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
     step = _resumed(out / "state.pt", net, average, optimizer)
     taught = torch.tensor([name in TAUGHT for name in CLASSES], device=device)
     began, losses = time.monotonic(), []
-    for images, objects in batches(pictures, options, step):
+    for shown, objects in batches(pictures, options, step):
         for group in optimizer.param_groups:
             group["lr"] = _rate(step, options)
-        images = images.to(device)
+        images = shown.to(device)
         known = [Objects(o.box.to(device), o.label.to(device), o.doubtful.to(device)) for o in objects]
         with torch.autocast(device, torch.bfloat16):
             with torch.no_grad():

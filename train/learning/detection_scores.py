@@ -45,13 +45,13 @@ def average_precision(
     true: dict[str, int] = {}
     for frame in frames[::every]:
         with torch.inference_mode():
-            (found,) = seen(detector, [_view(picture(folder, frame))])
+            (found,) = seen(detector, [viewed(picture(folder, frame))])
         for family in FAMILIES:
             key = f"{frame.camera} {family}"
             votes = [vote for vote in frame.votes if vote.family == family]
             true[key] = true.get(key, 0) + sum(vote.sure for vote in votes)
             answers.setdefault(key, []).extend(_answers(found, family, votes))
-    return {key: _area(answers[key], n) for key, n in true.items() if n >= FEWEST}
+    return {key: area(answers[key], n) for key, n in true.items() if n >= FEWEST}
 
 
 def mean(scores: dict[str, float]) -> float:
@@ -59,7 +59,7 @@ def mean(scores: dict[str, float]) -> float:
     return sum(scores.values()) / max(len(scores), 1)
 
 
-def _view(image: Image) -> Tensor:
+def viewed(image: Image) -> Tensor:
     """As the detector sees a frame."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR
@@ -83,7 +83,7 @@ def _answers(found: Detections, family: str, votes: Sequence[Vote]) -> list[tupl
     return judged
 
 
-def _area(answers: list[tuple[float, bool]], true: int) -> float:
+def area(answers: list[tuple[float, bool]], true: int) -> float:
     """Area under precision over recall."""
     right = np.cumsum([good for _, good in sorted(answers, key=lambda each: -each[0])], dtype=np.float64)
     if not len(right):

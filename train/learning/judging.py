@@ -5,7 +5,6 @@ python -m train.learning.judging --data FRAMES --detector detector.pt --out judg
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.captioner import PairBatch
-from models.grounded.detections import CLASSES
-from models.grounded.detector import Detector
 from models.grounded.grounded import PROPOSED, Grounded
 from models.grounded.judging import EVIDENCE, Judge, Sides, evidence
 from pipeline.batch import clusters_of, with_views
 from pipeline.changes import image_changes
-from train.learning.frames import LabelledFrame, read_frames
+from train.learning.frames import LabelledFrame
 from train.learning.pairs import FramePairing, pairings, picture, verdicts
 from train.recipe import GROUNDED
 

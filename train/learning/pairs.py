@@ -37,7 +37,7 @@ _CHANGED, _CORRELATION = "share of its box that differs", "correlation of the tw
 
 @dataclass(frozen=True, slots=True)
 class FramePairing:
-    """Two labelled frames of one camera, in the order of time, and the seconds between where they are known."""
+    """Two labelled frames of one camera, in the order of time, and the seconds between where known."""
 
     before: LabelledFrame
     after: LabelledFrame
@@ -79,7 +79,7 @@ def verdicts(
     """1 for an end that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
 
     What the teacher sees on one side alone is a change unless the pictures are alike there (it was overlooked
-    on the other side), and what it sees on both sides is none if they are alike there, however much of the light
+    on the other side), and what it sees on both sides is none if they are alike there, however much the light
     has changed. Two objects at about one place whose pictures have nothing in common are two, on two
     occasions.
 

@@ -43,7 +43,7 @@ class Picture:
 
 
 class Pictures:
-    """Draws pictures of labelled frames, the same ones from the same seed; every camera about equally often."""
+    """Draws pictures of labelled frames, the same from the same seed; every camera about equally often."""
 
     def __init__(self, folder: Path, frames: Sequence[LabelledFrame], memory_mb: int = 2500) -> None:
         """Take the frames of a folder, see `train.learning.frames`; hold `memory_mb` of decoded pictures."""
@@ -84,7 +84,8 @@ class Pictures:
         height, width = canvas
         across, down = (int(size * rng.uniform(0.35, 0.65)) for size in (width, height))
         image = np.full((height, width, 3), _GREY, np.uint8)
-        boxes, votes, sure = [], [], []
+        boxes, sure = [], []
+        votes: list[Vote] = []
         for top, high in ((0, down), (down, height - down)):
             for left, wide in ((0, across), (across, width - across)):
                 part = self._view(rng, (high, wide))
@@ -147,7 +148,7 @@ def _window(
     visible = sides.prod(1) / np.maximum((corners[:, 2:] - corners[:, :2]).prod(1), 1e-6)
     kept = (sides > 1).all(1)
     sure = np.array([v.sure for v in votes], bool) & (visible >= _VISIBLE) & (sides >= _LEAST_SIDE).all(1)
-    return Picture(shown, cut[kept], tuple(v for v, k in zip(votes, kept, strict=True) if k), sure[kept])
+    return Picture(shown, cut[kept], tuple(votes[int(n)] for n in np.flatnonzero(kept)), sure[kept])
 
 
 def _mirrored(picture: Picture) -> Picture:

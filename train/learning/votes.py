@@ -1,13 +1,13 @@
 """The teacher: what several detectors see in one frame, merged by agreement and cleaned by time.
 
-One detector's high score is worth less than two detectors' agreement. Boxes of one family that overlap are one
-candidate; its probability is that not all of the detectors that see it are wrong,
+One detector's high score is worth less than two detectors' agreement. Boxes of one family that overlap are
+one candidate; its probability is that not all of the detectors that see it are wrong,
 
     p = 1 - prod over detectors m of (1 - r s_m),
 
-with s_m the highest score that m gives it and r = `TRUST`. What is likely is there; what is unlikely, nothing;
-between them nothing is learnt. Along a clip, what is seen in one frame alone is not believed, and what stands
-still through many frames is there in those in which it was missed, unless the pixels changed.
+with s_m the highest score that m gives it and r = `TRUST`. What is likely is there; what is unlikely,
+nothing; between them nothing is learnt. Along a clip, what is seen in one frame alone is not believed, and
+what stands still through many frames is there in those in which it was missed, unless the pixels changed.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _stills(clip: Sequence[Sequence[Vote]]) -> list[tuple[Vote, set[int]]]:
         for vote in votes:
             own = [g for g in groups if g[0].family == vote.family]
             shares = overlaps([vote.box], [g[0].box for g in own])[0]
-            if len(own) and shares.max() >= _STILL:
+            if own and shares.max() >= _STILL:
                 own[int(shares.argmax())][1].add(t)
             elif vote.sure:
                 groups.append((vote, {t}))

@@ -1,0 +1,132 @@
+"""How well detectors agree with people's boxes: average precision at half overlap on four annotated clips.
+
+    python benchmarks/bench_detector.py [--checkpoint FILE] [--start picodet.onnx] [--teacher FILE ...]
+
+The clips are test footage: nothing is chosen here. Only the families that were annotated are measured (people
+on the campus path, vehicles on the roads), inside the area where the tracks are complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import av
+import numpy as np
+import replays
+import torch
+from predictors import BENCH, DATA
+
+from models import load_captioner
+from models.grounded.detections import OBJECTS
+from models.grounded.detector import Detector
+from models.grounded.grounded import Grounded
+from models.grounded.looking import seen
+from pipeline.sources import Image
+from train.learning.detection_scores import area, viewed
+from train.learning.pairs import FAMILY_OF
+from train.learning.starting import starting_detector
+from train.learning.teachers import TeacherFile, teacher_file, teachers
+from train.learning.votes import merged, overlaps
+
+Found = list[tuple[str, float, tuple[float, float, float, float]]]
+"""Family, score and box ``x, y, width, height`` in 0..1."""
+
+
+def of_network(net: Detector) -> Callable[[Image], Found]:
+    """What one of our detectors sees."""
+
+    def look(image: Image) -> Found:
+        with torch.inference_mode():
+            (found,) = seen(net, [viewed(image)])
+        names = [FAMILY_OF[OBJECTS[best]] for best in found.label.argmax(1).tolist()]
+        boxes = [(x, y, w, h) for x, y, w, h in found.box.tolist()]
+        return list(zip(names, found.score.tolist(), boxes, strict=True))
+
+    return look
+
+
+def of_votes(files: list[TeacherFile]) -> Callable[[Image], Found]:
+    """What several detectors agree on."""
+    ensemble = teachers(files, threads=2)
+    return lambda image: [(v.family, v.p, v.box) for v in merged([raw for _, raw in ensemble(image)])]
+
+
+def tracks_module() -> ModuleType:
+    """The benchmark's reader of published tracks."""
+    spec = importlib.util.spec_from_file_location("tracks", BENCH / "tracks.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{BENCH / 'tracks.py'} is not there: the benchmark's folder is needed")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def precision(
+    clip: replays.Clip, looks: Mapping[str, Callable[[Image], Found]], every: int, tracks: ModuleType
+) -> dict[str, float]:
+    """Average precision of each way of looking at a clip."""
+    options = dict(zip(clip.options[::2], clip.options[1::2], strict=True))
+    size = tuple(int(v) for v in options["--size"].split("x"))
+    area_of = tuple(float(v) for v in options["--area"].split(",")) if "--area" in options else None
+    boxes = tracks.read_tracks(DATA / "annotations" / clip.tracks, size)
+    truth = tracks.Truth(boxes, float(options["--fps"]), 1.0, area_of)
+    family = options.get("--family", "person")
+    answers: dict[str, list[tuple[float, bool]]] = {name: [] for name in looks}
+    true = 0
+    with av.open(str(DATA / "clips" / clip.file)) as container:
+        for number, frame in enumerate(container.decode(video=0)):
+            if number % every or number > truth.last:
+                continue
+            known = [box for box in truth.at(number / truth.fps).values() if truth.within(box)]
+            true += len(known)
+            image = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+            for name, look in looks.items():
+                own = sorted((f for f in look(image) if f[0] == family), key=lambda f: -f[1])
+                answers[name] += judged([f for f in own if truth.within(f[2])], known)
+    return {name: area(own, true) for name, own in answers.items()}
+
+
+def judged(found: Found, known: list[tuple[float, float, float, float]]) -> list[tuple[float, bool]]:
+    """Score of each detection, the surest first, and whether it is the first to meet a person's box."""
+    shares = overlaps([f[2] for f in found], known)
+    taken: set[int] = set()
+    answers = []
+    for n, (_, score, _) in enumerate(found):
+        there = [m for m in range(len(known)) if m not in taken and shares[n, m] >= 0.5]
+        taken |= {max(there, key=lambda m: shares[n, m])} if there else set()
+        answers.append((score, bool(there)))
+    return answers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
+    parser.add_argument("--start", type=Path, help="PicoDet-S (.onnx) as it was published")
+    parser.add_argument(
+        "--teacher", action="append", default=[], help="see narrated-train compose; repeat it"
+    )
+    parser.add_argument("--every", type=int, default=10, help="one in so many frames")
+    asked = parser.parse_args()
+    captioner = load_captioner(asked.checkpoint)
+    if not isinstance(captioner, Grounded):
+        raise TypeError(f"captioner {captioner.name} has no detector")
+    looks = {"narrated": of_network(captioner.detector)}
+    if asked.start:
+        looks["as published"] = of_network(starting_detector(asked.start, 0))
+    if asked.teacher:
+        looks["teachers' votes"] = of_votes([teacher_file(text) for text in asked.teacher])
+    print("| clip |", " | ".join(looks), "|")
+    tracks = tracks_module()
+    for clip in replays.CLIPS:
+        measured = precision(clip, looks, asked.every, tracks)
+        print(f"| {clip.file} |", " | ".join(f"{measured[name]:.3f}" for name in looks), "|")
+
+
+if __name__ == "__main__":
+    main()
