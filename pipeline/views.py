@@ -18,7 +18,7 @@ from pipeline.clusters import Box, Cluster
 
 Image = NDArray[np.uint8]
 
-TILE = 224
+TILE = 192
 """Side of a tile in pixels."""
 
 MOST = 4

@@ -57,6 +57,10 @@ SETS_OUT = 1.0
 AWAY = 3.0
 """Own sizes from where something was told to be, at which its coming to rest is news."""
 
+REMNANT_S = 2.0
+"""A track that begins so soon where one was told to be gone is what the edge still shows of it."""
+
+_CUT = 0.7  # of its area that the edge leaves of it
 _CHANGED = 20.0  # grey levels that count as one
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGO_S = 60.0  # a clock that goes back further is set anew
@@ -68,11 +72,12 @@ _VEHICLES = ("car", "van", "bus", "truck")
 
 @dataclass(slots=True)
 class _Story:
-    """What was told of a track: where it was then, when that was, and whether it is gone."""
+    """What was told of a track: where and when that was; where it ended, if it was told to be gone."""
 
     box: Box
     seconds: float
     gone: bool = False
+    end: Sight | None = None
 
 
 class Follower:
@@ -160,7 +165,7 @@ class Follower:
     def _told(self, track: Track, view: _View) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
-        story = self._stories.get(track.number)
+        story = self._stories.get(track.number) or self._remnant(track, view)
         if before is None and after is not None and track.first.seconds > view.before:
             if story is None and not in_doubt(track, view.tracker.tracks, coming=True, aspect=view.aspect):
                 self._stories[track.number] = _Story(after.box, view.after)
@@ -168,11 +173,23 @@ class Follower:
         elif before is not None and after is None and track.last.seconds < view.after:
             doubt = in_doubt(track, view.tracker.tracks, coming=False, aspect=view.aspect)
             if not (doubt or (story and story.gone)):
-                self._stories[track.number] = _Story(before.box, view.after, gone=True)
+                self._stories[track.number] = _Story(before.box, view.after, gone=True, end=track.last)
                 yield view.went(track, before)
         elif before is not None and after is not None and self._has_moved(track, before, after, view, story):
             self._stories[track.number] = _Story(after.box, view.after)
             yield view.moved(track, before, after)
+
+    def _remnant(self, track: Track, view: _View) -> _Story | None:
+        """What was told of one who has just gone, or is going, where a track is only the rest of him."""
+        _, _, width, height = track.first.box
+        ended = [(s.end, s) for s in self._stories.values() if s.end]
+        ended += [(t.last, _Story(t.last.box, view.after)) for t in view.tracker.tracks if t is not track]
+        for end, story in ended:
+            soon = 0 < track.first.seconds - end.seconds <= REMNANT_S
+            cut = width * height < _CUT * end.box[2] * end.box[3]
+            if soon and cut and apart(track.first.box, end.box, view.aspect) <= 1:
+                return story
+        return None
 
     def _has_moved(
         self, track: Track, before: Sight, after: Sight, view: _View, story: _Story | None
@@ -233,7 +250,8 @@ class _View:
         return Fact(
             0, "appeared", kind, 1, None, after.box, self._sure(track, "appeared"), manner,
             origin=name if through else "", rests=rests, moment_s=track.first.seconds - self.before,
-            waited_s=after.seconds - after.since if rests else None, path=_path(track, self.frames),
+            waited_s=after.seconds - after.since if rests else None,
+            path=_path(track, self.before, self.after),
         )  # fmt: skip
 
     def went(self, track: Track, before: Sight) -> Fact:
@@ -246,7 +264,7 @@ class _View:
         return Fact(
             0, "disappeared", kind, 1, before.box, None, self._sure(track, "disappeared"), manner,
             target=name if through else "", moment_s=track.last.seconds - self.before,
-            waited_s=rest.seconds - rest.since if rest else None, path=_path(track, self.frames),
+            waited_s=rest.seconds - rest.since if rest else None, path=_path(track, self.before, self.after),
         )  # fmt: skip
 
     def moved(self, track: Track, before: Sight, after: Sight) -> Fact:
@@ -261,7 +279,7 @@ class _View:
         return Fact(
             0, "moved", kind, 1, before.box, after.box,
             self._sure(track, "moved"), halt if rests and not rest else "",
-            target=target, rests=rests, waited_s=waited, path=_path(track, self.frames),
+            target=target, rests=rests, waited_s=waited, path=_path(track, self.before, self.after),
         )  # fmt: skip
 
     def _parked(self, track: Track) -> bool:
@@ -337,9 +355,9 @@ def _rest(track: Track, seconds: float) -> Sight | None:
     return rests[-1] if rests and rests[-1].since != sights[-1].since else None
 
 
-def _path(track: Track, frames: Sequence[float]) -> tuple[tuple[float, float], ...]:
-    """Where its feet were during a pair."""
-    here = [s.box for s in track.sights if frames[0] <= s.seconds <= frames[-1]]
+def _path(track: Track, before: float, after: float) -> tuple[tuple[float, float], ...]:
+    """Where its feet were from the before frame to the after frame, and not where they went later."""
+    here = [s.box for s in track.sights if before <= s.seconds <= after]
     return tuple((_clipped(x + w / 2), _clipped(y + h)) for x, y, w, h in here)
 
 

@@ -217,7 +217,7 @@ def test_somebody_pasted_into_an_unseen_scene_is_told(
     [scene] = frames(clips / clip, 0)
     there = pasted(scene, person(clips), height, at)
     options = CameraPlan("yard", "").change_options(shipped)
-    came, went = narrate(find_changes([pair(scene, there), pair(there, scene)], options), shipped, MORE)
+    came, went = narrate(find_changes([pair(scene, there), pair(there, scene)], options), shipped)
     for narration, kind in ((came, "appeared"), (went, "disappeared")):
         [sentence] = narration.sentences
         assert (sentence.type, sentence.object, sentence.count) == (kind, "person", 1)
