@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
 from models.claims import Claims, claims_of, merged
 from models.encoder import Encoder
-from models.grounded.deciding import Judged, decided
+from models.grounded.deciding import LONE, Judged, alone, decided
 from models.grounded.detections import CLASSES, Detections
 from models.grounded.detector import Detector
 from models.grounded.facts import Box, Fact
@@ -190,11 +190,12 @@ class Grounded(Captioner):
             real = self.judge(evidence(sides, side)).sigmoid()
             kept = sides.ends[side].score >= PROPOSED
             judged.append(Judged(sides.ends[side].select(kept), real[kept]))
-        one = links(self.linker(judged[0].ends, judged[1].ends, sides.gap_s)).one
+        odds = self.linker(judged[0].ends, judged[1].ends, sides.gap_s)
+        one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s))).one
         slope, offset, _ = self.calibration.tolist()
         facts = decided(judged[0], judged[1], one, number)
-        odds = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]
-        sure = [1 / (1 + math.exp(-slope * x - offset)) for x in odds]
+        logits = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]
+        sure = [1 / (1 + math.exp(-slope * x - offset)) for x in logits]
         return [replace(fact, confidence=p) for fact, p in zip(facts, sure, strict=True)]
 
     def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
