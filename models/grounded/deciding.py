@@ -37,8 +37,8 @@ SOON_S = 10.0
 LONE = 4.0
 """Log odds by which two ends that are `alone` are likelier one than in the streets that taught the linker.
 There one of about thirty pairs of ends is one object (log odds -3.4). Where one comes or goes every twenty
-seconds, that both happen within 2.5 s has the odds of 1 to 60, and that one walks on about 1 to 3: log odds of
-about 3. Of the 6 between the two some are in the linker's counts already (Saerens et al. 2002)."""
+seconds, that both happen within 2.5 s has the odds of 1 to 60, and that one walks on about 1 to 3: log odds
+of about 3. Of the 6 between the two some are in the linker's counts already (Saerens et al. 2002)."""
 
 _STIRS = 0.3  # of what is that likely a change it is not said that nobody else stirs
 _BETWEEN = (0.46, 0.62)  # share of lorry and bus from which a car is a van, and beyond which it is none
