@@ -139,7 +139,7 @@ def _all_sentences(
         if follower is None or not isinstance(captioner, Sighted) or not change.pair.between:
             stills += [n] if _described(change, captioner) else []
         elif change.event in (SceneEvent.VIEW, SceneEvent.OBSTRUCTED):
-            follower.reset()
+            follower.lose(change.pair)
         else:
             facts = follower.follow(change.pair, seeing(captioner))
             found[n] = captioner.tell(facts, 1, options)[0]

@@ -41,6 +41,7 @@ seconds, that both happen within 2.5 s has the odds of 1 to 60, and that one wal
 of about 3. Of the 6 between the two some are in the linker's counts already (Saerens et al. 2002)."""
 
 _STIRS = 0.3  # of what is that likely a change it is not said that nobody else stirs
+_WITHIN = 0.9  # of its box that must lie in another one's for it to be a part of that
 _BETWEEN = (0.46, 0.62)  # share of lorry and bus from which a car is a van, and beyond which it is none
 _VEHICLES = ("car", "van", "bus", "truck")
 
@@ -92,7 +93,23 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]
                 else:
                     facts.append(Fact(pair, "appeared", name, 1, None, where, p))
     facts = [f for f in facts if f.confidence >= LEAST]
-    return riders(sorted(facts, key=lambda f: -f.confidence))
+    return riders(_whole(sorted(facts, key=lambda f: -f.confidence)))
+
+
+def _whole(facts: list[Fact]) -> list[Fact]:
+    """Facts, the surest first, without those of a part of what a surer one tells: an upper body, a bonnet."""
+    told: list[Fact] = []
+    for fact in facts:
+        surer = [f for f in told if (f.type, f.object) == (fact.type, fact.object)]
+        if not any(_part(fact.box, f.box) for f in surer):
+            told.append(fact)
+    return told
+
+
+def _part(box: Box, whole: Box) -> bool:
+    across = min(box[0] + box[2], whole[0] + whole[2]) - max(box[0], whole[0])
+    down = min(box[1] + box[3], whole[1] + whole[3]) - max(box[1], whole[1])
+    return max(across, 0.0) * max(down, 0.0) >= _WITHIN * box[2] * box[3]
 
 
 def alone(before: Judged, after: Judged, gap_s: float) -> Tensor:

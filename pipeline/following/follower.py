@@ -98,6 +98,13 @@ class Follower:
         self._start: datetime | None = None
         self._stories: dict[int, _Story] = {}
 
+    def lose(self, pair: FramePair) -> None:
+        """Take notice of a pair that shows another view; once, also where its batch is asked for again."""
+        asked = pair.before.time, pair.after.time
+        if asked not in self._answers:
+            self._answers[asked] = []
+            self.reset()
+
     def follow(self, pair: FramePair, see: See, number: int = 0) -> list[Fact]:
         """What happened in the camera's next pair.
 

@@ -314,6 +314,18 @@ def test_a_car_that_drives_in_and_stays_has_parked_unless_others_drive_on() -> N
     assert [f.manner for f in facts if f.type == "appeared"] == ["came in"]
 
 
+def test_another_view_is_noticed_once_however_often_its_batch_is_asked_for() -> None:
+    follower, pairs = Follower(), pairs_of(crossing, 24)
+    follower.lose(pairs[0])
+    first = [follower.follow(pair, seeing(crossing)) for pair in pairs[1:]]
+    follower.lose(pairs[0])
+    assert [follower.follow(pair, seeing(crossing)) for pair in pairs[1:]] == first
+    late = pairs_of(crossing, 36)[-1]
+    assert not [f for f in follower.follow(late, seeing(crossing)) if f.type == "appeared"], (
+        "all was forgotten"
+    )
+
+
 def test_a_clock_that_is_set_back_begins_anew() -> None:
     follower = Follower()
     pairs = pairs_of(crossing, 24)
