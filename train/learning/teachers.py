@@ -54,7 +54,7 @@ class TeacherError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Spotted:
     """What one teacher sees in one picture: class, score, and edges in 0..1 of the picture."""
 
     label: str
@@ -68,7 +68,7 @@ class Sight:
 class Network(Protocol):
     """A detector in a file."""
 
-    def __call__(self, image: Image) -> list[Sight]:
+    def __call__(self, image: Image) -> list[Spotted]:
         """What is in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
 
 
@@ -219,20 +219,20 @@ def _cells(size: Sequence[int], strides: Sequence[int]) -> NDArray[np.float64]:
     return np.concatenate(cells).astype(np.float64)
 
 
-def _best(scores: NDArray[np.float32], edges: NDArray[np.float64]) -> list[Sight]:
+def _best(scores: NDArray[np.float32], edges: NDArray[np.float64]) -> list[Spotted]:
     """Of scores ``(N, 80)`` and edges ``(N, 4)`` in 0..1 what is sure enough, each object once."""
     found = []
     for i in np.flatnonzero(scores.max(1) >= LEAST):
         name = COCO[int(scores[i].argmax())]
         if name in FAMILY:
             left, top, right, bottom = (float(v) for v in edges[i])
-            found.append(Sight(name, float(scores[i].max()), left, top, right, bottom))
+            found.append(Spotted(name, float(scores[i].max()), left, top, right, bottom))
     return _once(found)
 
 
-def _once(found: list[Sight]) -> list[Sight]:
+def _once(found: list[Spotted]) -> list[Spotted]:
     """Non-maximum suppression within each class."""
-    kept: list[Sight] = []
+    kept: list[Spotted] = []
     for name in sorted({sight.label for sight in found}):
         own = [sight for sight in found if sight.label == name]
         boxes = [[s.left, s.top, s.right - s.left, s.bottom - s.top] for s in own]
@@ -249,7 +249,7 @@ class Yolox:
         self._net, self._size = net, size
         self._cells = _cells((size, size), _STRIDES[:3])
 
-    def __call__(self, image: Image) -> list[Sight]:
+    def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
         height, width = image.shape[:2]
         scale = min(self._size / height, self._size / width)
@@ -271,7 +271,7 @@ class PicoDet:
         self._net, self._size = net, size
         self._cells = _cells(size, _STRIDES)
 
-    def __call__(self, image: Image) -> list[Sight]:
+    def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
         entry = (_resized(image, self._size).astype(np.float32) - _MEAN) / _DEVIATION
         out = [each[0] for each in self._net.run(None, {self._net.get_inputs()[0].name: _planes(entry)})]
@@ -294,7 +294,7 @@ class SingleShot:
         """Take an inference request whose input has this height and width."""
         self._net, self._size, self._classes = net, size, classes
 
-    def __call__(self, image: Image) -> list[Sight]:
+    def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
         self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
         rows = self._net.get_output_tensor(0).data.reshape(-1, _SSD)
@@ -302,7 +302,7 @@ class SingleShot:
         for number, label, score, left, top, right, bottom in rows.tolist():
             name = _class(self._classes, label)
             if number >= 0 and name and score >= LEAST:
-                found.append(Sight(name, score, left, top, right, bottom))
+                found.append(Spotted(name, score, left, top, right, bottom))
         return found
 
 
@@ -313,7 +313,7 @@ class Anchorless:
         """Take an inference request whose input has this height and width."""
         self._net, self._size, self._classes = net, size, classes
 
-    def __call__(self, image: Image) -> list[Sight]:
+    def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
         self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
         boxes, labels = (self._net.get_tensor(name).data for name in ("boxes", "labels"))
@@ -322,7 +322,7 @@ class Anchorless:
         for (left, top, right, bottom, score), label in zip(boxes.tolist(), labels.tolist(), strict=True):
             name = _class(self._classes, label)
             if name and score >= LEAST:
-                found.append(Sight(name, score, left / width, top / height, right / width, bottom / height))
+                found.append(Spotted(name, score, left / width, top / height, right / width, bottom / height))
         return found
 
 
@@ -365,7 +365,7 @@ class Teachers:
         return found
 
 
-def _placed(sight: Sight, x: float, y: float, size: float) -> Box | None:
+def _placed(sight: Spotted, x: float, y: float, size: float) -> Box | None:
     """The box of the whole frame of what is seen in a window; None where the window's edge has cut it."""
     cut = (
         (x > 0 and sight.left < _EDGE)

@@ -7,7 +7,7 @@ import pytest
 
 from train.learning.cameras import sampled
 from train.learning.teachers import (
-    Sight,
+    Spotted,
     TeacherError,
     TeacherFile,
     Teachers,
@@ -41,16 +41,16 @@ def street(clips: Path) -> np.ndarray:
 class Fixed:
     """A network that sees the same wherever it looks."""
 
-    def __init__(self, *sights: Sight) -> None:
+    def __init__(self, *sights: Spotted) -> None:
         self.sights, self.sizes = list(sights), list[tuple[int, ...]]()
 
-    def __call__(self, image: np.ndarray) -> list[Sight]:
+    def __call__(self, image: np.ndarray) -> list[Spotted]:
         self.sizes.append(image.shape)
         return self.sights
 
 
 def test_frames_wide_enough_are_looked_at_in_tiles() -> None:
-    net = Fixed(Sight("car", 0.9, 0.4, 0.4, 0.6, 0.7))
+    net = Fixed(Spotted("car", 0.9, 0.4, 0.4, 0.6, 0.7))
     asked = Teachers({"net": net})
     assert [view for view, _ in asked(np.zeros((300, 599, 3), np.uint8))] == ["full"]
     found = asked(np.zeros((400, 600, 3), np.uint8))
@@ -62,12 +62,12 @@ def test_frames_wide_enough_are_looked_at_in_tiles() -> None:
 
 
 def test_what_a_tile_cuts_is_left_to_the_others() -> None:
-    inner = Teachers({"net": Fixed(Sight("car", 0.9, 0.5, 0.3, 1.0, 0.6))})
+    inner = Teachers({"net": Fixed(Spotted("car", 0.9, 0.5, 0.3, 1.0, 0.6))})
     found = inner(np.zeros((400, 600, 3), np.uint8))
     assert [raw.box[0] for _, raw in found] == pytest.approx([0.5, 0.7, 0.7]), (
         "at the frame's own edge it ends"
     )
-    beyond = Teachers({"net": Fixed(Sight("car", 0.9, -0.1, -0.2, 1.3, 1.1))})
+    beyond = Teachers({"net": Fixed(Spotted("car", 0.9, -0.1, -0.2, 1.3, 1.1))})
     assert beyond(np.zeros((30, 50, 3), np.uint8))[0][1].box == (0, 0, 1, 1)
 
 
