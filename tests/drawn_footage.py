@@ -9,7 +9,7 @@ import av
 import cv2
 import numpy as np
 
-from train.learning.teachers import Found
+from train.learning.teachers import Spotted
 
 HEIGHT, WIDTH = 192, 256
 RED, BLUE = (220, 30, 30), (30, 40, 220)
@@ -53,20 +53,20 @@ class Painted:
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, image: np.ndarray) -> list[Found]:
+    def __call__(self, image: np.ndarray) -> list[Spotted]:
         self.asked += 1
         red, green, blue = (image[..., n].astype(int) for n in range(3))
-        found: list[Found] = []
+        found: list[Spotted] = []
         for label, mask in (("car", red - blue > 90), ("person", blue - red > 90)):
             found += sights(label, np.asarray(mask & (green < 110), np.uint8))
         return found
 
 
-def sights(label: str, mask: np.ndarray) -> Sequence[Found]:
+def sights(label: str, mask: np.ndarray) -> Sequence[Spotted]:
     height, width = mask.shape
     boxes = cv2.connectedComponentsWithStats(mask)[2][1:].tolist()
     return [
-        Found(label, 0.9, x / width, y / height, (x + w) / width, (y + h) / height)
+        Spotted(label, 0.9, x / width, y / height, (x + w) / width, (y + h) / height)
         for x, y, w, h, area in boxes
         if area > 80
     ]

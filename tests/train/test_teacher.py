@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import train.teacher
-from train.learning.teachers import Found, TeacherFile, Teachers, teachers
+from train.learning.teachers import Spotted, TeacherFile, Teachers, teachers
 from train.teacher import Detection, Teacher, intersection, iou, merge_riders, suppress, union
 
 
@@ -56,19 +56,19 @@ def test_a_rider_and_a_bicycle_are_one_cyclist() -> None:
 class Fixed:
     """A network that sees the same wherever it looks."""
 
-    def __init__(self, *sights: Found) -> None:
+    def __init__(self, *sights: Spotted) -> None:
         self.sights = list(sights)
 
-    def __call__(self, image: np.ndarray) -> list[Found]:
+    def __call__(self, image: np.ndarray) -> list[Spotted]:
         return self.sights if image.shape[1] > 60 else []  # on the whole frame only
 
 
 def test_tells_what_several_agree_on(monkeypatch: pytest.MonkeyPatch) -> None:
     place = (0.2, 0.2, 0.4, 0.5)
     networks = {
-        "named": Fixed(Found("truck", 0.5, *place), Found("cat", 0.9, 0.7, 0.7, 0.9, 0.9)),
-        "unnamed": Fixed(Found("vehicle", 0.6, *place), Found("vehicle", 0.5, 0.5, 0.6, 0.6, 0.7)),
-        "bikes": Fixed(Found("bike", 0.4, 0.7, 0.1, 0.8, 0.2), Found("person", 0.2, 0.1, 0.8, 0.2, 0.9)),
+        "named": Fixed(Spotted("truck", 0.5, *place), Spotted("cat", 0.9, 0.7, 0.7, 0.9, 0.9)),
+        "unnamed": Fixed(Spotted("vehicle", 0.6, *place), Spotted("vehicle", 0.5, 0.5, 0.6, 0.6, 0.7)),
+        "bikes": Fixed(Spotted("bike", 0.4, 0.7, 0.1, 0.8, 0.2), Spotted("person", 0.2, 0.1, 0.8, 0.2, 0.9)),
     }
     monkeypatch.setattr(train.teacher, "teachers", lambda _files, threads: Teachers(networks))
     found = Teacher(()).detect(np.zeros((100, 100, 3), np.uint8))
