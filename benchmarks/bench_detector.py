@@ -9,7 +9,6 @@ on the campus path, vehicles on the roads), inside the area where the tracks are
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,8 @@ import av
 import numpy as np
 import replays
 import torch
-from predictors import BENCH, DATA
+from predictors import DATA
+from scoring import loaded
 
 from models import load_captioner
 from models.grounded.detections import OBJECTS
@@ -53,16 +53,6 @@ def of_votes(files: list[TeacherFile]) -> Callable[[Image], Found]:
     """What several detectors agree on."""
     ensemble = teachers(files, threads=2)
     return lambda image: [(v.family, v.p, v.box) for v in merged([raw for _, raw in ensemble(image)])]
-
-
-def tracks_module() -> ModuleType:
-    """The benchmark's reader of published tracks."""
-    spec = importlib.util.spec_from_file_location("tracks", BENCH / "tracks.py")
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{BENCH / 'tracks.py'} is not there: the benchmark's folder is needed")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def precision(
@@ -122,7 +112,7 @@ def main() -> None:
     if asked.teacher:
         looks["teachers' votes"] = of_votes([teacher_file(text) for text in asked.teacher])
     print("| clip |", " | ".join(looks), "|")
-    tracks = tracks_module()
+    tracks = loaded("tracks")
     for clip in replays.CLIPS:
         measured = precision(clip, looks, asked.every, tracks)
         print(f"| {clip.file} |", " | ".join(f"{measured[name]:.3f}" for name in looks), "|")

@@ -93,9 +93,14 @@ class Line:
 
 def loaded_scorer() -> ModuleType:
     """score.py of the benchmark."""
-    spec = importlib.util.spec_from_file_location("score", BENCH / "score.py")
+    return loaded("score")
+
+
+def loaded(name: str) -> ModuleType:
+    """A script of the benchmark's folder as a module."""
+    spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
     if spec is None or spec.loader is None:
-        raise ImportError(f"{BENCH / 'score.py'} cannot be loaded")
+        raise ImportError(f"{BENCH / name}.py cannot be loaded")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -321,9 +321,7 @@ def test_another_view_is_noticed_once_however_often_its_batch_is_asked_for() -> 
     follower.lose(pairs[0])
     assert [follower.follow(pair, seeing(crossing)) for pair in pairs[1:]] == first
     late = pairs_of(crossing, 36)[-1]
-    assert not [f for f in follower.follow(late, seeing(crossing)) if f.type == "appeared"], (
-        "all was forgotten"
-    )
+    assert not [f for f in follower.follow(late, seeing(crossing)) if f.type == "appeared"]
 
 
 def test_a_clock_that_is_set_back_begins_anew() -> None:
