@@ -64,7 +64,6 @@ FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
 _TURN_S = 0.1
-_RELEASE_EVERY_S = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +75,8 @@ class Daemon:
     Attributes:
         path: of the configuration file.
         configuration: in force.
-        journals: by camera; also of removed cameras, until they are published.
+        journals: by camera; also of removed cameras, until all is told and published.
         told: narrations journalled, by camera.
-        left: removed cameras whose journals are still open.
     """
 
     path: Path
@@ -98,8 +96,6 @@ class Daemon:
     metrics: Metrics
     cameras: Cameras = field(init=False)
     told: Counter[str] = field(default_factory=Counter)
-    left: set[str] = field(default_factory=set)
-    release_due: float = 0.0
 
     @property
     def status(self) -> str:
@@ -200,7 +196,7 @@ def startup(
     )
     store = CalibrationStore(configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
-        plans, queue, store, lambda plan, go: _joined(daemon, plan, go), daemon.left.add
+        plans, queue, store, lambda plan, go: _joined(daemon, plan, go), lambda name: _left(daemon, name)
     )
     health.journals = journals
     metrics.watch(daemon)
@@ -251,7 +247,6 @@ def reload(daemon: Daemon) -> None:
         refuse(error)
         again = None
     if again and change:
-        daemon.left.difference_update(plan.name for plan in change.added)
         daemon.cameras.apply(change)
         daemon.configuration = again.configuration
         logger.info("the configuration was read again: %s", change)
@@ -304,6 +299,11 @@ def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
     daemon.narrating.ask(learn)
 
 
+def _left(daemon: Daemon, camera: str) -> None:
+    """All pairs of a removed camera were taken; the narrator lets it go when it has told the last of them."""
+    daemon.narrating.ask(lambda narrator: narrator.remove(camera))
+
+
 def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
 
@@ -319,14 +319,12 @@ def _publisher(configuration: Configuration, secrets: Secrets, resources: ExitSt
 
 
 def _release(daemon: Daemon) -> None:
-    """Give up the journals of removed cameras, once all that they hold is published."""
-    if monotonic() < daemon.release_due:
-        return
-    daemon.release_due = monotonic() + _RELEASE_EVERY_S
-    for name in list(daemon.left):
+    """Close the journals of removed cameras, once nothing more comes into them and all of it is published."""
+    for name in daemon.journals.keys() - daemon.cameras.watched.keys():
         journal = daemon.journals[name]
+        if daemon.narrating.knows(name):
+            continue  # before its end is looked at: the last batch may hold pairs of it
         if journal.published.seq >= journal.end.seq and not journal.held:
-            daemon.left.discard(name)
             daemon.journals.pop(name).close()
 
 

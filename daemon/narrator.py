@@ -101,6 +101,17 @@ class Narrator:
                     limits.remember(record.after.moment, record.event, record.sentences)
         self._limits[plan.name] = limits
 
+    def remove(self, camera: str) -> None:
+        """Let a camera go whose pairs were all told; the record held open for it is journalled."""
+        self._close(camera)
+        for known in (self._stories, self._followers, self._limits, self._settings, self._manners):
+            known.pop(camera, None)
+        del self._plans[camera]
+
+    def knows(self, camera: str) -> bool:
+        """Whether anything may still be journalled of the camera; any thread may ask."""
+        return camera in self._plans
+
     @property
     def dropped(self) -> Counter[str]:
         """Sentences of all cameras that were not told although they were found, by reason.

@@ -74,6 +74,10 @@ class NarratorThread:
         """Have `change` called with the narrator between two batches; pairs taken before are told first."""
         self._asked.put(change)
 
+    def knows(self, camera: str) -> bool:
+        """Whether anything may still be journalled of the camera."""
+        return self._narrator.knows(camera)
+
     def finish(self, until: float) -> bool:
         """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
 

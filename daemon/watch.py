@@ -14,34 +14,39 @@ class ServiceWatch:
     """Speaks the protocol of sd_notify; silent where no service manager listens."""
 
     def __init__(self) -> None:
-        self._notifier = sdnotify.SystemdNotifier()
+        listens = "NOTIFY_SOCKET" in os.environ  # without it sdnotify would leave an open socket behind
+        self._notifier = sdnotify.SystemdNotifier() if listens else None
         watchdog_us = os.environ.get("WATCHDOG_USEC", "")
         self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
         self._fed_at = self._told_at = float("-inf")
 
     def close(self) -> None:
         """Nothing more is told."""
-        if (socket := self._notifier.socket) is not None:
-            socket.close()
+        if self._notifier is not None and self._notifier.socket is not None:
+            self._notifier.socket.close()
 
     def ready(self, status: str) -> None:
         """All is started."""
-        self._notifier.notify(f"READY=1\nSTATUS={status}")
+        self._tell(f"READY=1\nSTATUS={status}")
 
     def reloading(self) -> None:
         """The configuration is read again; `ready` says when that is done."""
-        self._notifier.notify(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns() // 1000}")
+        self._tell(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
         """The end has begun."""
-        self._notifier.notify("STOPPING=1\nSTATUS=publishing the rest")
+        self._tell("STOPPING=1\nSTATUS=publishing the rest")
 
     def progress(self, status: str, *, healthy: bool) -> None:
         """Called at every turn of the main loop; the watchdog is fed only while everything moves."""
         now = monotonic()
         if healthy and self._every_s is not None and now - self._fed_at >= self._every_s:
-            self._notifier.notify("WATCHDOG=1")
+            self._tell("WATCHDOG=1")
             self._fed_at = now
         if now - self._told_at >= _STATUS_EVERY_S:
-            self._notifier.notify(f"STATUS={status}")
+            self._tell(f"STATUS={status}")
             self._told_at = now
+
+    def _tell(self, message: str) -> None:
+        if self._notifier is not None:
+            self._notifier.notify(message)

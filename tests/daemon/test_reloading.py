@@ -1,0 +1,140 @@
+"""SIGHUP under load: cameras come and go while the narrator is busy with them; nothing is lost or ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_daemon import unused_port
+
+from daemon import live
+from daemon.config import load_configuration
+from daemon.embedded import EmbeddedServer
+from daemon.live import Daemon
+from daemon.secrets import Secrets
+from daemon.signals import Signals
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import subscribe
+
+TIMES = 50
+NAMES = ("busy", "open")
+
+
+@contextmanager
+def running(config: Path) -> Iterator[Daemon]:
+    """A daemon in this process; its main loop is the caller's."""
+    with Signals() as signals, ExitStack() as resources:
+        daemon = live.startup(config, load_configuration(config), Secrets(), resources, signals)
+        try:
+            yield daemon
+        finally:
+            signals.stopped_at = time.monotonic()
+            signals.stop.set()
+            assert live.shutdown(daemon)
+
+
+def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
+    """Runs the main loop while somebody operates the daemon; either's error is this test's."""
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            operate()
+        except Exception as error:  # noqa: BLE001 - it is raised in the test's thread
+            errors.append(error)
+        finally:
+            daemon.signals.stop.set()
+
+    operator = threading.Thread(target=work, daemon=True)
+    operator.start()
+    try:
+        live.main_loop(daemon)
+    finally:
+        daemon.signals.stop.set()
+        operator.join(30)
+    assert not errors, errors
+
+
+def until(daemon: Daemon, reached: Callable[[], Any], limit_s: float = 20) -> None:
+    end = time.monotonic() + limit_s
+    while not reached():
+        assert time.monotonic() < end, "not within the limit"
+        assert not daemon.signals.stop.is_set(), "the daemon has ended"
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def configure(tmp_path: Path, checkpoint: Path) -> Callable[..., Path]:
+    """Writes the configuration of cameras, beside one that is away for ever."""
+    path, away = tmp_path / "narrated.yaml", f"  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
+
+    def configure(cameras: str = "", redis: str = "") -> Path:
+        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
+        path.write_text(
+            f"version: 1\nstate: {tmp_path}/state\n{server}"
+            f"captioner: {{checkpoint: {checkpoint}, device: cpu, wait: 10ms}}\ncameras:\n{away}{cameras}"
+        )
+        return path
+
+    return configure
+
+
+def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
+    configure: Callable[..., Path],
+    busy_clip: Path,
+    tmp_path: Path,
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One camera leaves while its pairs are told, one while a record of it is held open for a merge."""
+    monkeypatch.setattr(live, "_TURN_S", 0.005)
+    pairs = "pairs: {lower: 20, upper: 250, max_wait: 1s}, evidence: {keep: none}"
+    busy = (
+        f"  busy: {{url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}}}\n"
+        f"  open: {{url: {busy_clip}, {pairs}, narrate: {{merge: 1h, cooldown: 0s, max_per_hour: null}}}}\n"
+    )
+    away = configure(redis=server.url).read_text()
+    config = configure(busy, redis=server.url)
+    whole = config.read_text()
+
+    def reload(daemon: Daemon, text: str) -> None:
+        taken = daemon.metrics.reloads["taken"]
+        config.write_text(text)
+        daemon.signals.reload.set()
+        until(daemon, lambda: daemon.metrics.reloads["taken"] > taken)
+
+    def proposes(daemon: Daemon) -> None:
+        before = {name: daemon.queue.accounts.of(name).proposed for name in NAMES}
+        until(daemon, lambda: all(daemon.queue.accounts.of(name).proposed > before[name] for name in NAMES))
+
+    def operate(daemon: Daemon) -> None:
+        for k in range(TIMES):
+            proposes(daemon)
+            reload(daemon, away)
+            if k % 2:  # else it is back before it has quite gone
+                until(daemon, lambda: set(daemon.journals) == {"away"})
+            if k < TIMES - 1:
+                reload(daemon, whole)
+                watched = daemon.cameras.watched
+                until(
+                    daemon, lambda watched=watched: not any(each.leaving for each in watched.copy().values())
+                )
+
+    with running(config) as daemon:
+        operated(daemon, lambda: operate(daemon))
+    accounts = daemon.queue.accounts.by_camera()
+    for name in NAMES:
+        account = accounts[name]
+        assert account.balanced
+        assert (account.waiting, account.dropped.total()) == (0, 0)
+        journalled = [*read_journal(tmp_path / "state" / "journal" / f"{name}.jsonl")]
+        assert len(journalled) == account.published["alone"] >= TIMES / 2
+        stream = subscribe(server.url, [name], "0")
+        assert [next(stream).id for _ in journalled] == [record.id for record in journalled]
+        stream.close()
+    assert verify([tmp_path / "state" / "journal"]).ok
