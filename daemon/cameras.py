@@ -240,7 +240,7 @@ def opened(plan: CameraPlan) -> Source:
     return open_source(plan.url, plan.source, plan.name, screening=plan.screening)
 
 
-def worded(error: Exception) -> str:
+def worded(error: BaseException) -> str:
     """An error in one line without secrets; unexpected ones with their kind."""
     text = redacted(error)
     return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import Self
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.console import Console
 from daemon.embedded import EmbeddedServer
 from daemon.inputs import find_footage
 from daemon.lines import time_line
+from daemon.loop import Loop
 from daemon.output import check_output
 from daemon.plan import camera_plan
 from daemon.progress import ReplayProgress
@@ -22,6 +23,7 @@ from pipeline.publisher import subscribe
 from pipeline.record import Record
 
 _LAST_ARRIVALS_S = 10.0
+_POLL_S = 0.05
 
 
 class Listener:
@@ -39,36 +41,27 @@ class Listener:
     def __init__(self, url: str, camera: str, line: Callable[[str], None]) -> None:
         self.arrived = 0
         self._url, self._camera, self._print = url, camera, line
-        self._stop, self._more = threading.Event(), threading.Condition()
-        self._thread = threading.Thread(target=self._listen, name="listener", daemon=True)
-        self._error: Exception | None = None
+        self._loop = Loop("listener", self._listen)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._loop.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(_LAST_ARRIVALS_S)
+        self._loop.stop()
+        self._loop.join(_LAST_ARRIVALS_S)
 
     def wait_for(self, count: int) -> None:
         """Wait until so many have arrived, but not for ever; raises what ended the thread."""
-        with self._more:
-            self._more.wait_for(lambda: self.arrived >= count or self._error is not None, _LAST_ARRIVALS_S)
-        if self._error is not None:
-            raise self._error
+        until = monotonic() + _LAST_ARRIVALS_S
+        while self.arrived < count and self._loop.alive and monotonic() < until:
+            self._loop.stopped.wait(_POLL_S)
+        self._loop.raise_error()
 
     def _listen(self) -> None:
-        try:
-            for record in subscribe(self._url, [self._camera], "0", self._stop):
-                self._print(time_line(record))
-                with self._more:
-                    self.arrived += 1
-                    self._more.notify_all()
-        except Exception as error:  # noqa: BLE001 - every thread's error reaches main
-            with self._more:
-                self._error = error
-                self._more.notify_all()
+        for record in subscribe(self._url, [self._camera], "0", self._loop.stopped):
+            self._print(time_line(record))
+            self.arrived += 1
 
 
 def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:

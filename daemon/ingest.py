@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from daemon.calibration import (
     fixed_thresholds,
     opening,
 )
+from daemon.loop import Loop
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from pipeline.pairs import candidate_pairs
@@ -63,7 +63,6 @@ class CameraThread:
         span: the part of the footage that is looked at.
 
     Attributes:
-        error: why the thread ended early, None while it runs and where it ended well.
         pairs: proposed to the narrator so far.
         screened_s: seconds spent on frames so far, waits not counted.
         first_time, last_time: times of the first frame of the source and of the last one looked at.
@@ -80,7 +79,6 @@ class CameraThread:
         span: Span = Span(),
     ) -> None:
         self.plan = plan
-        self.error: Exception | None = None
         self.pairs = 0
         self.screened_s = 0.0
         self.first_time: datetime | None = None
@@ -90,36 +88,39 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
-        self._stopped = threading.Event()
         self._busy_since: float | None = None
         self._reading_since: float | None = None
-        self._thread = threading.Thread(target=self._run, name=f"camera {plan.name}", daemon=True)
+        self._loop = Loop(f"camera {plan.name}", self._read, last=self._end)
+        self._stopped = self._loop.stopped
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Ask the thread to end; it does so at its next frame."""
-        self._stopped.set()
+        self._loop.stop()
         if (source := self._source) is not None:
             source.close()
 
     def join(self, limit_s: float) -> bool:
         """Wait for the thread; True where it has ended."""
-        if self.started:
-            self._thread.join(limit_s)
-        return not self.alive
+        return self._loop.join(limit_s)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the thread ended early, None while it runs and where it ended well."""
+        return self._loop.error
 
     @property
     def started(self) -> bool:
         """True from `start` on."""
-        return self._thread.ident is not None
+        return self._loop.started
 
     @property
     def alive(self) -> bool:
         """True while the thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     @property
     def report(self) -> SourceReport:
@@ -175,7 +176,7 @@ class CameraThread:
         source, since = self._source, self._reading_since
         if source is None or since is None:
             return 0.0
-        waited_s = getattr(source, "silent_s", 0.0) if source.live else monotonic() - since
+        waited_s = source.silent_s if source.live else monotonic() - since
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
     @property
@@ -196,15 +197,15 @@ class CameraThread:
             return 0.0
         return (self.last_time - self.first_time).total_seconds()
 
-    def _run(self) -> None:
-        try:
-            self._narrow()
-        except Exception as error:  # noqa: BLE001 - every thread's error reaches main
-            self.error = error
-        finally:
-            self._rest()
-            self._reading_since = None
-            self._queue.end(self.plan.name)
+    def _read(self) -> None:
+        """The only turn."""
+        self._narrow()
+        self._loop.stop()
+
+    def _end(self) -> None:
+        self._rest()
+        self._reading_since = None
+        self._queue.end(self.plan.name)
 
     def _narrow(self) -> None:
         """From many frames to few pairs."""

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from daemon.device import chosen_device
 from daemon.embedded import EmbeddedServer
 from daemon.evidence import EvidenceKeeper
 from daemon.health import Health, Phase
+from daemon.loop import Loop
 from daemon.memory import Trimming, few_arenas, settle
 from daemon.metrics import Metrics
 from daemon.narrator import Narrator, Told, warm_up
@@ -94,8 +95,15 @@ class Daemon:
     watch: ServiceWatch
     health: Health
     metrics: Metrics
+    pages: Pages | None
     cameras: Cameras = field(init=False)
     told: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Those whose errors end the daemon; a camera's only makes it start again."""
+        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        return [*loops, self.pages.loop] if self.pages else loops
 
     @property
     def status(self) -> str:
@@ -135,6 +143,8 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
             main_loop(daemon)
         finally:
             ended = shutdown(daemon)
+        for loop in daemon.loops:
+            loop.raise_error()  # one of the end itself
         code = 3 if daemon.cameras.failed else 0
     if not ended or threading.active_count() > 1:  # a reader may still wait for a camera that says nothing
         _leave(code)
@@ -156,6 +166,7 @@ def startup(
     few_arenas()
     watch, health, metrics = ServiceWatch(), Health(), Metrics()
     resources.callback(watch.close)
+    pages = None
     if configuration.http.listen:
         pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
         logger.info("metrics and health at http://%s", pages.address)
@@ -168,11 +179,11 @@ def startup(
     for plan in plans:
         journals[plan.name] = _journal(configuration, plan.name)
     publisher = _publisher(configuration, secrets, resources)
-    publishing = Publishing(journals, publisher, lambda: health.pulses.beat("publisher"))
+    publishing = Publishing(journals, publisher, health.pulses)
     queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-    retention = Retention(retention_options(configuration), journals, keeper.store)
-    signing = open_signing(configuration, secrets, journals)
+    retention = Retention(retention_options(configuration), journals, keeper.store, health.pulses)
+    signing = open_signing(configuration, secrets, journals, health.pulses)
     publishing.start()
     publishing.compare(COMPARE_S, signals.stop)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
@@ -193,6 +204,7 @@ def startup(
         watch=watch,
         health=health,
         metrics=metrics,
+        pages=pages,
     )
     store = CalibrationStore(configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
@@ -204,7 +216,7 @@ def startup(
     signals.watching()
     retention.start()
     signing.start()
-    narrating.start()
+    narrating.loop.start()
     daemon.cameras.start()
     health.phase = Phase.OPENING
     logger.info("watching %s", ", ".join(daemon.cameras.watched))
@@ -222,9 +234,8 @@ def main_loop(daemon: Daemon) -> None:
             reload(daemon)
         daemon.cameras.look_after()
         _release(daemon)
-        if daemon.narrating.error is not None:
-            raise daemon.narrating.error
-        daemon.publishing.raise_crash()
+        for loop in daemon.loops:
+            loop.raise_error()
         if daemon.health.phase is Phase.OPENING and daemon.cameras.tried:
             daemon.health.phase = Phase.WATCHING
             daemon.watch.ready(daemon.status)
@@ -239,9 +250,7 @@ def reload(daemon: Daemon) -> None:
     again = read_again(daemon.path, daemon.configuration, daemon.secrets, daemon.captioner)
     try:
         change = again and daemon.cameras.difference(again.plans)
-        for plan in change.added if change else ():
-            if plan.name not in daemon.journals:
-                daemon.journals[plan.name] = _journal(daemon.configuration, plan.name)
+        daemon.journals |= _new_journals(daemon, change.added if change else ())
         daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:
         refuse(error)
@@ -278,7 +287,7 @@ def shutdown(daemon: Daemon) -> bool:
     daemon.signing.finish()
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
-    return joined and narrated and not daemon.publishing.alive
+    return joined and narrated and not daemon.publishing.loop.alive
 
 
 def _note(daemon: Daemon, told: Told) -> None:
@@ -302,6 +311,18 @@ def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
 def _left(daemon: Daemon, camera: str) -> None:
     """All pairs of a removed camera were taken; the narrator lets it go when it has told the last of them."""
     daemon.narrating.ask(lambda narrator: narrator.remove(camera))
+
+
+def _new_journals(daemon: Daemon, added: Iterable[CameraPlan]) -> dict[str, Journal]:
+    """Journals for cameras that have none yet; all of them, or none stays open."""
+    with ExitStack() as opened:
+        journals = {
+            plan.name: opened.enter_context(_journal(daemon.configuration, plan.name))
+            for plan in added
+            if plan.name not in daemon.journals
+        }
+        opened.pop_all()
+    return journals
 
 
 def _journal(configuration: Configuration, camera: str) -> Journal:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 from time import monotonic
 
 from daemon.captioning import Captioning
+from daemon.loop import Loop
 from daemon.narrator import Narrator, Told
 from daemon.pair_queue import PairQueue
 from daemon.pulse import Pulses
@@ -36,7 +36,7 @@ class NarratorThread:
     Attributes:
         seconds: spent narrating so far.
         batches: narrated so far.
-        error: why the thread ended early.
+        loop: the thread.
     """
 
     def __init__(
@@ -49,21 +49,11 @@ class NarratorThread:
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
-        self.error: BaseException | None = None
         self._narrator, self._pairs, self._settings = narrator, pairs, settings
-        self._pulses, self._told = pulses, told
+        self._told = told
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
-        self._thread = threading.Thread(target=self._run, name=LOOP, daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """True while the thread runs."""
-        return self._thread.is_alive()
+        self.loop = Loop(LOOP, self._turn, pulses=pulses, last=self._end)
 
     @property
     def captioning(self) -> Captioning:
@@ -88,31 +78,22 @@ class NarratorThread:
             True where the thread has ended by then.
         """
         self._until = until
-        self._thread.join(max(0.0, until - monotonic()))
-        return not self.alive
-
-    def _run(self) -> None:
-        try:
-            while not self._over():
-                self._turn()
-            self._give_out(self._narrator.finish())
-        except BaseException as error:  # noqa: BLE001 - every thread's error reaches main
-            self.error = error
-        finally:
-            self._pulses.forget(LOOP)
+        return self.loop.join(until - monotonic())
 
     def _over(self) -> bool:
         return self._until is not None and (not self._pairs.held or monotonic() >= self._until)
 
     def _turn(self) -> None:
         """One batch, if there is one, and what was asked meanwhile."""
-        self._pulses.beat(LOOP)
+        if self._over():
+            self.loop.stop()
+            return
         ending = self._until is not None
         batch = self._pairs.take(
             1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait
         )
         if batch:
-            self._pulses.beat(LOOP, BATCH_LIMIT_S)
+            self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
             self._give_out(self._narrator.tell(batch))
             self.seconds += monotonic() - began
@@ -120,6 +101,9 @@ class NarratorThread:
         while not self._asked.empty():
             self._asked.get()(self._narrator)
         self._give_out(self._narrator.settle(self._pairs.waiting))
+
+    def _end(self) -> None:
+        self._give_out(self._narrator.finish())
 
     def _give_out(self, narrated: list[Told]) -> None:
         for told in narrated:

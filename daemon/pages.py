@@ -6,7 +6,6 @@ import json
 import logging
 import socket
 import sys
-import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -15,6 +14,7 @@ from typing import Any, Self
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from daemon.health import Health
+from daemon.loop import Loop
 
 LOOP = "http"
 """Its name among the loops that the watchdog goes by."""
@@ -39,13 +39,13 @@ class Pages:
 
     Attributes:
         address: ``host:port`` that is listened on.
+        loop: the thread that accepts.
 
     Raises:
         PagesError: the address cannot be listened on.
     """
 
     def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
-        self._health = health
         try:
             self._server = _Server((host, port), health, registry)
         except OSError as error:
@@ -54,24 +54,22 @@ class Pages:
             ) from None
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._server.server_port}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": _POLL_S}, name=LOOP, daemon=True
-        )
+        # Its accepting beats: threads that answer must not hide that nobody accepts any more.
+        self.loop = Loop(LOOP, self._server.handle_request, pulses=health.pulses)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.loop.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
+        self.loop.stop()
+        self.loop.join(2 * _POLL_S)
         self._server.server_close()
-        self._health.pulses.forget(LOOP)
 
 
 class _Server(ThreadingHTTPServer):
-    """Its accepting loop beats: threads that answer must not hide that nobody accepts any more."""
-
     daemon_threads = True
+    timeout = _POLL_S
 
     def __init__(self, address: tuple[str, int], health: Health, registry: CollectorRegistry) -> None:
         self.health, self.registry = health, registry
@@ -83,9 +81,6 @@ class _Server(ThreadingHTTPServer):
         # The standard library's asks the resolver for our full name, which may take seconds.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", self.server_address[1]
-
-    def service_actions(self) -> None:
-        self.health.pulses.beat(LOOP)
 
     def handle_error(self, *_: Any) -> None:
         """A client that goes away in the midst of its answer is nobody's error; anything else is ours."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 
+from daemon.loop import Loop
+from daemon.pulse import Pulses
 from pipeline.journal import Journal, JournalError
-from pipeline.publisher import Delivery, Publisher, PublisherError
+from pipeline.publisher import Delivery, Outage, Publisher, PublisherError
+
+LOOP = "publisher"
+"""Its name among the loops that the watchdog goes by."""
 
 RENEW_S = 10.0
 """How often a lease is renewed, a lost stream is looked for, and a server that refuses is asked again."""
@@ -30,31 +35,42 @@ class Publishing:
     Args:
         journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
-        beat: called whenever the thread has got on: the server was asked, or there was nothing to do.
+        pulses: told whenever the thread has got on: the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
         published: records, over all cameras.
+        loop: the thread.
     """
 
     def __init__(
         self,
         journals: Mapping[str, Journal],
         publisher: Publisher,
-        beat: Callable[[], None] = lambda: None,
+        pulses: Pulses | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
         self.published = 0
-        self._journals, self._publisher, self._beat = journals, publisher, beat
+        self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _Turn] = {}
-        self._more, self._stop = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
-        self._crash: BaseException | None = None
+        self._outage = Outage()
+        self.loop = Loop(LOOP, self._turn, _SETTLE_S, pulses=pulses, last=self._release)
 
     def start(self) -> None:
         """Start the thread; what earlier runs left unpublished goes first."""
-        self._more.set()
-        self._thread.start()
+        self.loop.wake()
+        self.loop.start()
+
+    @property
+    def away(self) -> str:
+        """Why nothing at all can be published now; empty while the server answers."""
+        return self._outage.reason
+
+    @property
+    def failing(self) -> dict[str, str]:
+        """Why each camera that is not published now is not, by name."""
+        away, errors = self.away, self.errors.copy()
+        return {name: errors.get(name) or away for name in [*self._journals] if away or name in errors}
 
     def compare(self, limit_s: float, hurry: threading.Event) -> None:
         """Wait until the journals have taken back what they lacked of their streams, at most so long.
@@ -67,7 +83,7 @@ class Publishing:
         """
         until = monotonic() + limit_s
         self.wake()
-        while self.alive and (late := self._uncompared()) and not hurry.is_set():
+        while self.loop.alive and (late := self._uncompared()) and not hurry.is_set():
             if monotonic() >= until:
                 logger.warning(
                     "camera %s: the server does not say whether its stream has what the journal lacks; "
@@ -75,16 +91,11 @@ class Publishing:
                     ", ".join(late),
                 )
                 return
-            self._stop.wait(_POLL_S)
+            self.loop.stopped.wait(_POLL_S)
 
     def wake(self) -> None:
         """The journals hold more."""
-        self._more.set()
-
-    @property
-    def alive(self) -> bool:
-        """True while the thread runs."""
-        return self._thread.is_alive()
+        self.loop.wake()
 
     def finish(self, limit_s: float, hurry: threading.Event | None = None, hurried_s: float = 0.0) -> bool:
         """Publish the rest, wait for it at most so long, and end the thread.
@@ -99,22 +110,14 @@ class Publishing:
         """
         until = monotonic() + limit_s
         self.wake()
-        while self.alive and monotonic() < until and self._pending(but=set(self.errors)):
-            self._stop.wait(_POLL_S)
+        while self.loop.alive and monotonic() < until and self._pending(but=set(self.errors)):
+            self.loop.stopped.wait(_POLL_S)
             if hurry is not None and hurry.is_set():
                 until, hurry = min(until, monotonic() + hurried_s), None
-        self._stop.set()
-        self._more.set()
-        if self._thread.ident is not None:
-            self._thread.join(max(_POLL_S, until - monotonic()))
-        if not self.alive:
+        self.loop.stop()
+        if self.loop.join(max(_POLL_S, until - monotonic())):
             self._publisher.close()
         return not self._pending(but=set())
-
-    def raise_crash(self) -> None:
-        """Raise what ended the thread, if it was not asked to end."""
-        if self._crash is not None:
-            raise self._crash
 
     def _pending(self, but: set[str]) -> bool:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
@@ -133,28 +136,19 @@ class Publishing:
             and not ((turn := turns.get(camera)) and turn.journal is journal and turn.delivery.compared)
         ]
 
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._more.wait(_SETTLE_S)
-                self._more.clear()
-                self._beat()
-                journals = dict(self._journals)  # a reload adds and removes
-                for camera in set(self._deliveries) - set(journals):
-                    self._deliveries.pop(camera).release()
-                    self.errors.pop(camera, None)
-                for camera, journal in journals.items():
-                    self._drain(camera, journal)
-            for turn in self._deliveries.values():
-                turn.release()
-        except Exception as error:  # noqa: BLE001 - every thread's error reaches main
-            self._crash = error
+    def _turn(self) -> None:
+        journals = dict(self._journals)  # a reload adds and removes
+        for camera in set(self._deliveries) - set(journals):
+            self._let_go(self._deliveries.pop(camera))
+            self.errors.pop(camera, None)
+        for camera, journal in journals.items():
+            self._drain(camera, journal)
 
     def _drain(self, camera: str, journal: Journal) -> None:
         turn = self._deliveries.get(camera)
         if turn is None or turn.journal is not journal:
             turn = self._deliveries[camera] = _Turn(
-                journal, Delivery(journal, self._publisher, beat=self._beat)
+                journal, Delivery(journal, self._publisher, beat=self.loop.beat, outage=self._outage)
             )
         now = monotonic()
         try:
@@ -164,11 +158,11 @@ class Publishing:
             self._tell(camera, str(error))
             return
         due = now - turn.asked_at >= RENEW_S
-        if self._stop.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
+        if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
             return
         turn.asked_at = now
         try:
-            count = turn.delivery.drain(self._stop, limit=_TURN)
+            count = turn.delivery.drain(self.loop.stopped, limit=_TURN)
         except (PublisherError, JournalError) as error:
             self._tell(camera, str(error))
             return
@@ -176,7 +170,20 @@ class Publishing:
         if self.errors.pop(camera, None):
             logger.warning("camera %s is published again", camera)
         if count >= _TURN:
-            self._more.set()
+            self.loop.wake()
+
+    def _release(self) -> None:
+        """Give up the leases while the server answers; else they run out by themselves."""
+        for turn in self._deliveries.values():
+            self._let_go(turn)
+
+    def _let_go(self, turn: _Turn) -> None:
+        if self.away:
+            return
+        try:
+            turn.delivery.release()
+        except PublisherError as error:
+            logger.info("camera %s: the lease runs out by itself: %s", turn.journal.camera, error)
 
     def _tell(self, camera: str, reason: str) -> None:
         if self.errors.get(camera) != reason:
@@ -190,15 +197,6 @@ class _Turn:
     def __init__(self, journal: Journal, delivery: Delivery) -> None:
         self.journal, self.delivery = journal, delivery
         self.asked_at = float("-inf")
-
-    def release(self) -> None:
-        """Give up the lease while the server answers; else it runs out by itself."""
-        if self.delivery.away:
-            return
-        try:
-            self.delivery.release()
-        except PublisherError as error:
-            logger.info("camera %s: the lease runs out by itself: %s", self.journal.camera, error)
 
 
 def _unpublished(journal: Journal) -> bool:

@@ -155,7 +155,7 @@ class _Replay:
             self._note(self._narrator.tell(batch))
             self._show_next()
             if self._publishing:
-                self._publishing.raise_crash()
+                self._publishing.loop.raise_error()
             progress.update(self._threads, self.told)
 
     def _note(self, narrated: list[Told]) -> None:

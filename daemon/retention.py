@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,11 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from daemon.loop import Loop
+from daemon.pulse import Pulses
 from daemon.settings import Configuration
 from pipeline.evidence import EvidenceStore, Named, named_in
 from pipeline.journal import Journal, JournalError
 
+LOOP = "retention"
+"""Its name among the loops that the watchdog goes by."""
+
 _EVERY_S = 60.0
+_WITHIN_S = 600.0
+"""A look that deletes reads whole journals."""
+
 _WHOLE_EVERY_S = 86_400.0
 """How often all pictures are looked at, for those that a crash has left, once something is deleted at all."""
 
@@ -58,16 +65,22 @@ class Retention:
         options: see there.
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures; None where there are none.
+        pulses: told of every look.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
         pictures, picture_bytes: what was deleted of evidence.
         unpublished: cameras of which more would go if it were published.
         runs: how often this looked.
+        loop: the thread.
     """
 
     def __init__(
-        self, options: RetentionOptions, journals: Mapping[str, Journal], evidence: EvidenceStore | None
+        self,
+        options: RetentionOptions,
+        journals: Mapping[str, Journal],
+        evidence: EvidenceStore | None,
+        pulses: Pulses | None = None,
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
@@ -76,18 +89,18 @@ class Retention:
         self._options, self._journals, self._evidence = options, journals, evidence
         self._forsaken: set[str] = set()  # digests that deleted segments named
         self._whole_due = float("-inf")
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        self._told = ""
+        self.loop = Loop(LOOP, self._turn, _EVERY_S, pulses=pulses, within_s=_WITHIN_S)
 
     def start(self) -> None:
         """Look now and then every minute."""
-        self._thread.start()
+        self.loop.wake()
+        self.loop.start()
 
     def stop(self) -> None:
         """End the thread, if it is not in the midst of deleting; that ends with the process."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(0.5)
+        self.loop.stop()
+        self.loop.join(0.5)
 
     def look(self) -> None:
         """Delete what may go now.
@@ -121,7 +134,7 @@ class Retention:
 
         To find out which pictures go with them all journals are read: for many segments once.
         """
-        while (left := excess()) > 0 and not self._stop.is_set():
+        while (left := excess()) > 0 and not self.loop.stopped.is_set():
             camera = None
             while left > 0 and len(self._forsaken) < _MANY and (camera := self._oldest(kept)):
                 left -= self._delete(camera, reason, kept)
@@ -152,6 +165,7 @@ class Retention:
         if journal is None or not journal.delete_oldest():
             kept.add(camera)
             return 0
+        self.loop.beat()
         self._forsaken |= named
         self.segments[camera, reason] += 1
         self.bytes[camera, reason] += size
@@ -196,17 +210,14 @@ class Retention:
         except FileNotFoundError:
             return 0  # the folder could not be made yet, so there is nothing to delete
 
-    def _run(self) -> None:
-        told = ""
-        while not self._stop.is_set():
-            try:
-                self.look()
-                told = ""
-            except (JournalError, OSError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    logger.error("retention: %s", told)  # noqa: TRY400 - no bug of ours: its trace tells nothing
-            self._stop.wait(_EVERY_S)
+    def _turn(self) -> None:
+        try:
+            self.look()
+            self._told = ""
+        except (JournalError, OSError) as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
 
 
 def _named(folders: set[Path]) -> Named:

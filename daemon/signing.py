@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Mapping
 
 from daemon.config import ConfigurationError
+from daemon.loop import Loop
+from daemon.pulse import Pulses
 from daemon.secrets import Secrets
 from daemon.settings import Configuration
 from pipeline.journal import Journal
 from pipeline.signing import Signatures, SigningError, SigningKey
 
+LOOP = "signing"
+"""Its name among the loops that the watchdog goes by."""
+
 _LONGEST_LAST_S = 2.0
+_WITHIN_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -25,31 +30,37 @@ class JournalSigning:
         key: signs; None signs nothing.
         every_s: seconds between two looks.
         journals: by camera; cameras may come and go while this runs.
+        pulses: told of every look.
 
     Attributes:
         signed: signatures made, by camera.
         errors: why a camera's journal could not be signed last; empty while all is well.
+        loop: the thread.
     """
 
-    def __init__(self, key: SigningKey | None, every_s: float, journals: Mapping[str, Journal]) -> None:
+    def __init__(
+        self,
+        key: SigningKey | None,
+        every_s: float,
+        journals: Mapping[str, Journal],
+        pulses: Pulses | None = None,
+    ) -> None:
         self.signed: Counter[str] = Counter()
         self.errors: dict[str, str] = {}
-        self._key, self._every_s, self._journals = key, every_s, journals
+        self._key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="signing", daemon=True)
+        self.loop = Loop(LOOP, self.look, every_s, pulses=pulses, within_s=_WITHIN_S, last=self.look)
 
     def start(self) -> None:
         """Begin; without a key nothing is to be done."""
         if self._key:
             logger.info("journals are signed with the key whose public half is %s", self._key.public)
-            self._thread.start()
+            self.loop.start()
 
     def finish(self) -> None:
         """Sign what was told last, and end the thread; before the journals are closed."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(_LONGEST_LAST_S)
+        self.loop.stop()
+        self.loop.join(_LONGEST_LAST_S)
 
     def look(self) -> None:
         """Sign what has grown since the last look."""
@@ -69,14 +80,9 @@ class JournalSigning:
             self.errors[camera] = reason
             logger.error("camera %s: its journal cannot be signed: %s; it is tried again", camera, reason)
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._every_s):
-            self.look()
-        self.look()
-
 
 def open_signing(
-    configuration: Configuration, secrets: Secrets, journals: Mapping[str, Journal]
+    configuration: Configuration, secrets: Secrets, journals: Mapping[str, Journal], pulses: Pulses
 ) -> JournalSigning:
     """As the configuration says.
 
@@ -89,4 +95,4 @@ def open_signing(
         key = SigningKey(secrets.reveal(settings.key)) if settings.key else None
     except SigningError as error:
         raise ConfigurationError([f"signing.key: {error}"]) from None
-    return JournalSigning(key, settings.every, journals)
+    return JournalSigning(key, settings.every, journals, pulses)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from time import monotonic
 
 import cv2
 import numpy as np
 
+from daemon.loop import Loop
 from daemon.plan import CameraPlan
 from daemon.settings import Camera
 from pipeline.sources import Image, Polygon, Source, SourceError, open_source
@@ -34,12 +34,13 @@ def snapshot(plan: CameraPlan, limit_s: float) -> Image:
         SourceError: none came in time; the message says why.
     """
     with open_source(plan.url, plan.source, plan.name) as source:
-        done = threading.Event()
-        threading.Thread(target=_give_up, args=(source, done, limit_s), daemon=True).start()
+        until = monotonic() + limit_s
+        watch = Loop("snapshot", lambda: _give_up(source, until), _POLL_S)
+        watch.start()
         try:
             frame = next(iter(source), None)
         finally:
-            done.set()
+            watch.stop()
         if frame is None:
             reason = source.report.errors[-1] if source.report.errors else f"no picture within {limit_s:g} s"
             raise SourceError(
@@ -48,13 +49,10 @@ def snapshot(plan: CameraPlan, limit_s: float) -> Image:
         return frame.image
 
 
-def _give_up(source: Source, done: threading.Event, limit_s: float) -> None:
+def _give_up(source: Source, until: float) -> None:
     """Close the source at its first failure, or after the limit: a daemon would try again for ever."""
-    until = monotonic() + limit_s
-    while not done.wait(_POLL_S):
-        if (source.live and source.report.errors) or monotonic() >= until:
-            source.close()
-            return
+    if (source.live and source.report.errors) or monotonic() >= until:
+        source.close()
 
 
 def overlaid(image: Image, camera: Camera) -> Image:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import cv2
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from models.grounded.detections import Detections
 from models.grounded.looking import canvas
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change
+from pipeline.changes.difference import resized
 from pipeline.clusters import Cluster
 from pipeline.following import See
 from pipeline.sources import Image
@@ -44,7 +44,7 @@ def seeing(captioner: Sighted) -> See:
     """How a captioner sees the small pictures of a camera's frames."""
 
     def see(pictures: Sequence[Image]) -> list[Detections]:
-        return captioner.see([_tensor(_resized(picture, canvas(*picture.shape[:2]))) for picture in pictures])
+        return captioner.see([_tensor(resized(picture, canvas(*picture.shape[:2]))) for picture in pictures])
 
     return see
 
@@ -98,26 +98,31 @@ def clusters_of(clusters: Sequence[Sequence[Cluster]]) -> tuple[Tensor, Tensor, 
     return masks, boxes, active, valid
 
 
+def aligned(
+    before: Image, after: Image, shift: Shift, mask_size: tuple[int, int], size: tuple[int, int]
+) -> tuple[Image, Image]:
+    """Both images at a captioner's size, before moved onto after; in training as in narrating.
+
+    Args:
+        before: RGB uint8 of any size.
+        after: RGB uint8 of any size.
+        shift: alignment shift in pixels of `mask_size`.
+        mask_size: ``(height, width)`` at which the shift was found.
+        size: ``(height, width)`` wanted.
+    """
+    scaled = (round(shift[0] * size[1] / mask_size[1]), round(shift[1] * size[0] / mask_size[0]))
+    return shifted(resized(before, size), scaled), resized(after, size)
+
+
 def _frames(changes: Sequence[Change], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """Whole frames at the captioner's size."""
-    before = torch.stack([_tensor(_aligned(c, size)) for c in changes])
-    after = torch.stack([_tensor(_resized(c.pair.after.image, size)) for c in changes])
-    return before, after
-
-
-def _aligned(change: Change, size: tuple[int, int]) -> Image:
-    """The before image at the captioner's size, moved onto the after image."""
-    mask = change.clusters[0].mask
-    dx, dy = change.shift
-    scaled = (round(dx * size[1] / mask.shape[1]), round(dy * size[0] / mask.shape[0]))
-    return shifted(_resized(change.pair.before.image, size), scaled)
-
-
-def _resized(image: Image, size: tuple[int, int]) -> Image:
-    height, width = size
-    shrinks = image.shape[0] >= height and image.shape[1] >= width
-    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
+    both = []
+    for change in changes:
+        height, width = change.clusters[0].mask.shape
+        before, after = change.pair.before.image, change.pair.after.image
+        both.append(aligned(before, after, change.shift, (height, width), size))
+    befores, afters = zip(*both, strict=True)
+    return torch.stack([*map(_tensor, befores)]), torch.stack([*map(_tensor, afters)])
 
 
 def _tensor(image: Image) -> Tensor:

@@ -17,8 +17,9 @@ from models.decoding import decode
 from models.idc_pcl import IDCPCL
 from models.vocabulary import EOS, PAD, surface
 from pipeline.alignment import Shift
+from pipeline.batch import aligned
 from pipeline.changes import ChangeOptions, image_changes
-from train.features import aligned, read_image
+from train.features import read_image
 from train.loop import TrainError
 
 Image = NDArray[np.uint8]

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from models.captioner import PairBatch
 from models.encoder import Encoder
-from pipeline.alignment import Shift, shifted
+from pipeline.batch import aligned
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
 from train.samples import Sample
 from train.shards import SHARD, FeatureError, Seen, Shard, open_shard, sweep, write_shard
 
-__all__ = ["FeatureError", "Features", "Progress", "aligned", "read_image", "sample_features"]
+__all__ = ["FeatureError", "Features", "Progress", "read_image", "sample_features"]
 
 FORMAT = 1
 _ENCODED_AT_ONCE = 8
@@ -164,22 +164,6 @@ def sample_features(
     return Features(shards, options.size, hashlib.sha256("\n".join(keys).encode()).hexdigest())
 
 
-def aligned(
-    before: Image, after: Image, shift: Shift, mask_size: tuple[int, int], size: tuple[int, int]
-) -> list[Image]:
-    """Both images at the encoder's size, before moved onto after, exactly as `pipeline.narration` does it.
-
-    Args:
-        before: RGB uint8 of any size.
-        after: RGB uint8 of any size.
-        shift: alignment shift in pixels of `mask_size`.
-        mask_size: ``(height, width)`` at which the shift was found.
-        size: ``(height, width)`` wanted.
-    """
-    scaled = (round(shift[0] * size[1] / mask_size[1]), round(shift[1] * size[0] / mask_size[0]))
-    return [shifted(_resized(before, size), scaled), _resized(after, size)]
-
-
 def read_image(path: Path) -> Image:
     """An image file as RGB uint8 ``(h, w, 3)``.
 
@@ -192,13 +176,6 @@ def read_image(path: Path) -> Image:
             f"{path} is missing or not a readable image; write it again or take out its sample"
         )
     return np.ascontiguousarray(image[..., ::-1])
-
-
-def _resized(image: Image, size: tuple[int, int]) -> Image:
-    height, width = size
-    shrinks = image.shape[0] >= height and image.shape[1] >= width
-    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
 
 
 def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None:
@@ -231,7 +208,7 @@ def _computed(
     maps: list[NDArray[np.float16]] = []
     kept: list[NDArray[np.uint8]] = []
     for start in range(0, len(samples), _ENCODED_AT_ONCE):
-        images = []
+        images = list[Image]()
         for sample in samples[start : start + _ENCODED_AT_ONCE]:
             before, after = read_image(sample.before), read_image(sample.after)
             shift, clusters, _ = image_changes(before, after, options)

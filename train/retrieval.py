@@ -19,9 +19,10 @@ from torch import Tensor
 from models.checkpoint import CheckpointError
 from models.encoder import ENCODERS, Encoder
 from models.tirg import TIRG
+from pipeline.batch import aligned
 from pipeline.changes import ChangeOptions, image_changes
 from train.batches import Split
-from train.features import aligned, read_image
+from train.features import read_image
 
 _AT_ONCE = 32
 

@@ -1,6 +1,6 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.delivery import Delivery, DeliveryOptions, drain
+from pipeline.publisher.delivery import Delivery, DeliveryOptions, Outage, drain
 from pipeline.publisher.opening import NO_SERVER, open_publisher
 from pipeline.publisher.publisher import (
     CHANNEL,
@@ -25,6 +25,7 @@ __all__ = [
     "Delivery",
     "DeliveryOptions",
     "LeaseHeldError",
+    "Outage",
     "Publisher",
     "PublisherError",
     "PublisherOptions",

@@ -13,6 +13,7 @@ from pipeline.journal import Journal
 from pipeline.journal.segments import line_end
 from pipeline.publisher.publisher import (
     Publisher,
+    PublisherError,
     ServerAwayError,
     StreamConflictError,
     StreamMovedError,
@@ -43,6 +44,40 @@ class DeliveryOptions:
 _DEFAULTS = DeliveryOptions()
 
 
+class Outage:
+    """Whether a server is away: counts the pauses, and tells of it without flooding the log.
+
+    Args:
+        options: lengths of the pauses.
+
+    Attributes:
+        reason: why nothing can be published now, without secrets; empty while the server answers.
+    """
+
+    def __init__(self, options: DeliveryOptions = _DEFAULTS) -> None:
+        self.reason = ""
+        self._options = options
+        self._wait_s = options.first_wait_s
+        self._since, self._told_at = 0.0, 0.0
+
+    def pause_s(self, error: ServerAwayError) -> float:
+        """The server did not answer; seconds after which it is asked again."""
+        now, wait_s = monotonic(), self._wait_s
+        if not self.reason:
+            self._since = now
+        if str(error) != self.reason or now - self._told_at >= _TOLD_EVERY_S:
+            self.reason, self._told_at = str(error), now
+            _log.warning("%s; trying again until it is back; the journals keep everything", error)
+        self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
+        return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+
+    def over(self) -> None:
+        """The server has answered."""
+        if self.reason:
+            _log.warning("published again after %.1f s without the server", monotonic() - self._since)
+        self.reason, self._wait_s = "", self._options.first_wait_s
+
+
 class Delivery:
     """Publishes one journal; for one thread.
 
@@ -51,9 +86,9 @@ class Delivery:
         publisher: where to.
         options: see `DeliveryOptions`.
         beat: called whenever the server was asked, whatever it answered.
+        outage: of the server, shared by all that deliver to it.
 
     Attributes:
-        away: True while the server cannot be reached or takes no writes.
         compared: True once the journal has taken back what it lacked of the stream; before that nothing is
             published.
     """
@@ -64,9 +99,10 @@ class Delivery:
         publisher: Publisher,
         options: DeliveryOptions = _DEFAULTS,
         beat: Callable[[], None] = lambda: None,
+        outage: Outage | None = None,
     ) -> None:
         self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
-        self.away = False
+        self._outage = outage or Outage(options)
         self.compared = journal.found.seq == 0  # no hash proves that anything continues an empty journal
         self._writer = Writer(journal.camera, journal.writer)
         self._behind = journal.published.stream_id
@@ -94,7 +130,7 @@ class Delivery:
             PublisherError: the server refuses for a reason that does not pass.
             JournalError: the journal cannot be read.
         """
-        published, away, ends_at = 0, _Away(self._journal.camera, self._options), ""
+        published, ends_at = 0, ""
         while not stop.is_set():
             try:
                 if not self.compared:
@@ -109,16 +145,17 @@ class Delivery:
                     continue
                 self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
             except ServerAwayError as error:
-                self.away = True
                 self._beat()
-                stop.wait(away.pause_s(error))
+                stop.wait(self._outage.pause_s(error))
                 continue
             except StreamMovedError as moved:
                 ends_at = moved.last_id
                 continue
-            self.away = False
+            except PublisherError:
+                self._outage.over()  # it answers, if only to refuse
+                raise
             self._beat()
-            away.over()
+            self._outage.over()
             if not batch.lines:
                 break
             published += len(batch.lines)
@@ -205,30 +242,6 @@ def _follows(line: bytes, stream_id: str) -> bool:
     """True where the id of the record is greater."""
     end = line_end(line)
     return end is not None and end.stream_id > parse_stream_id(stream_id)
-
-
-class _Away:
-    """Counts the pauses of one outage, and tells of it without flooding the log."""
-
-    def __init__(self, camera: str, options: DeliveryOptions) -> None:
-        self._camera, self._options = camera, options
-        self._wait_s = options.first_wait_s
-        self._reason, self._since, self._told_at = "", 0.0, 0.0
-
-    def pause_s(self, error: ServerAwayError) -> float:
-        now, wait_s = monotonic(), self._wait_s
-        if not self._reason:
-            self._since = now
-        if str(error) != self._reason or now - self._told_at >= _TOLD_EVERY_S:
-            self._reason, self._told_at = str(error), now
-            _log.warning("camera %s: %s; trying again until it is back", self._camera, error)
-        self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
-        return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
-
-    def over(self) -> None:
-        if self._reason:
-            _log.warning("camera %s: published again after %.1f s", self._camera, monotonic() - self._since)
-        self._reason, self._wait_s = "", self._options.first_wait_s
 
 
 def drain(journal: Journal, publisher: Publisher, stop: Event) -> int:

@@ -176,6 +176,11 @@ class Source(Protocol):
         """Counts so far."""
         ...
 
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the thread that reads a live source last got on; 0 where iterating is the reading."""
+        ...
+
     def __iter__(self) -> Iterator[Frame]:
         """Frames in the order of their time."""
         ...

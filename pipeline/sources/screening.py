@@ -94,8 +94,7 @@ class Screen:
     @property
     def silent_s(self) -> float:
         """Seconds since the thread that reads the sub-stream last got on; 0 before it has begun."""
-        silent_s: float = getattr(self._source, "silent_s", 0.0)
-        return silent_s if self._thread.is_alive() else 0.0
+        return self._source.silent_s if self._thread.is_alive() else 0.0
 
     def start(self) -> None:
         """Begin to look; a second call does nothing."""

@@ -23,6 +23,7 @@ class AsIfLive:
     """A clip that says it is a camera; counts how often it was opened."""
 
     live = True
+    silent_s = 0.0
     duration_s = None
     opened = 0
 

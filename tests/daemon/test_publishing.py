@@ -66,7 +66,7 @@ def publish(journals, server, monkeypatch):
     yield start
     for each in running:
         each.finish(5)
-        each.raise_crash()
+        each.loop.raise_error()
 
 
 def until(condition, limit_s=30):

@@ -79,7 +79,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
         narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
         thread = NarratorThread(narrator, queue, CaptionerSettings(), health.pulses, hang)
         cameras.start()
-        thread.start()
+        thread.loop.start()
         assert reached.wait(60)
         clock.now += 600
         assert set(health.stuck()) == {LOOP}

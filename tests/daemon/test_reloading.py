@@ -16,9 +16,10 @@ from daemon import live
 from daemon.config import load_configuration
 from daemon.embedded import EmbeddedServer
 from daemon.live import Daemon
+from daemon.retention import Retention
 from daemon.secrets import Secrets
 from daemon.signals import Signals
-from pipeline.journal import read_journal, verify
+from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
 
 TIMES = 50
@@ -138,3 +139,32 @@ def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
         assert [next(stream).id for _ in journalled] == [record.id for record in journalled]
         stream.close()
     assert verify([tmp_path / "state" / "journal"]).ok
+
+
+@pytest.mark.logs_errors
+def test_a_refused_reload_leaves_no_journal_open(configure: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "journal"
+    with running(configure()) as daemon:
+        configure("  first: {url: 'rtsp://127.0.0.1:9/s'}\n  second: {url: 'rtsp://127.0.0.1:9/s'}\n")
+        with Journal(folder, "second"):
+            live.reload(daemon)
+        assert daemon.metrics.reloads == {"taken": 0, "refused": 1}
+        assert set(daemon.journals) == {"away"}
+        Journal(folder, "first").close()  # nobody has locked it
+        live.reload(daemon)
+        assert daemon.metrics.reloads == {"taken": 1, "refused": 1}
+        assert set(daemon.journals) == {"away", "first", "second"}
+
+
+def test_a_bug_in_any_loop_ends_the_daemon(
+    configure: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Retention) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Retention, "look", broken)
+    with running(configure()) as daemon:
+        with pytest.raises(ZeroDivisionError, match="a bug"):
+            live.main_loop(daemon)
+        each = (daemon.narrating, daemon.publishing, daemon.retention, daemon.signing)
+        assert daemon.loops == [one.loop for one in each]

@@ -13,7 +13,9 @@ from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.ddla import DDLA
 from models.encoder import ENCODERS
 from models.vocabulary import Vocabulary
+from pipeline.batch import aligned
 from pipeline.changes import Change, SceneEvent, find_changes
+from pipeline.changes.difference import resized
 from pipeline.narration import EVENT_SENTENCES, narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
@@ -99,16 +101,15 @@ def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner
 
 
 def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) -> None:
-    from pipeline.batch import _aligned, _resized
-
     still = _pair((30, 40))
     shaken = np.roll(still.before.image, (3, 4), axis=(0, 1))
     pair = FramePair(_frame(shaken, 0), still.after, 5.0)
     (change,) = _changes(pair)
     assert change.shift != (0, 0)
-    moved = _aligned(change, (224, 224)).astype(int)
-    meant = _resized(still.before.image, (224, 224)).astype(int)
-    unmoved = _resized(shaken, (224, 224)).astype(int)
+    size, mask = (224, 224), change.clusters[0].mask
+    both = aligned(shaken, still.after.image, change.shift, (mask.shape[0], mask.shape[1]), size)
+    images = (both[0], resized(still.before.image, size), resized(shaken, size))
+    moved, meant, unmoved = (image.astype(int) for image in images)
     inner = (slice(10, -10), slice(10, -10))
     assert np.abs(moved - meant)[inner].mean() < 0.7 * np.abs(unmoved - meant)[inner].mean()
 
