@@ -9,6 +9,7 @@ from time import monotonic
 
 from daemon.calibration import CalibrationStore
 from daemon.ingest import CameraThread
+from daemon.lateness import Skew
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from pipeline.sources import Source, SourceError, open_source, redacted
@@ -112,6 +113,18 @@ class Cameras:
     def tried(self) -> bool:
         """True once every camera was opened, or could not be."""
         return all(thread.tried for thread in self.threads.values())
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """What each camera does, where none of those that have not ended gives pictures; empty else."""
+        threads = {name: camera.thread for name, camera in self.watched.copy().items() if not camera.over}
+        return {} if any(each.sees for each in threads.values()) else {n: t.state for n, t in threads.items()}
+
+    @property
+    def skews(self) -> dict[str, Skew]:
+        """How far the clock of each live camera seems to be from ours."""
+        threads = {name: thread for name, thread in self.threads.items() if thread.live}
+        return {name: Skew(each.report.skew_s, each.plan.clock_skew_s) for name, each in threads.items()}
 
     def stuck(self) -> dict[str, float]:
         """Cameras whose thread hangs, or that of their sub-stream, with the seconds it has hung."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from daemon.cameras import Cameras
+from daemon.publishing import Publishing
 from daemon.pulse import Pulses
 from pipeline.journal import Journal
 
@@ -29,17 +30,32 @@ class Health:
         pulses: of its loops.
         cameras: None until they are known.
         journals: by camera.
+        publishing: None until there is some.
     """
 
     phase: Phase = Phase.LOADING
     pulses: Pulses = field(default_factory=Pulses)
     cameras: Cameras | None = None
     journals: Mapping[str, Journal] = field(default_factory=dict)
+    publishing: Publishing | None = None
 
     @property
     def ready(self) -> bool:
-        """True while cameras are watched: the model is loaded and every camera was tried once."""
-        return self.phase is Phase.WATCHING
+        """True while something is seen, written and published."""
+        return not self.unready()
+
+    def unready(self) -> list[str]:
+        """Why the daemon does not do its work now, one sentence each; a restart need not help."""
+        if self.phase is not Phase.WATCHING:
+            return [f"it is {self.phase.value}"]
+        reasons = []
+        if self.publishing and self.publishing.away:
+            reasons.append(f"nothing is published: {self.publishing.away}")
+        if self.cameras and (unseen := self.cameras.unseen):
+            states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
+            reasons.append(f"no camera gives pictures: {states}")
+        unwritten = sorted(self.unwritten().items())
+        return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
 
     def stuck(self) -> dict[str, float]:
         """Loops that hang, with the seconds since they last got on; nothing is fed to a watchdog then."""

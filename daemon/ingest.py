@@ -24,7 +24,7 @@ from daemon.loop import Loop
 from daemon.pair_queue import PairQueue
 from daemon.plan import CameraPlan
 from pipeline.pairs import candidate_pairs
-from pipeline.sources import Frame, Source, SourceReport, redacted
+from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
 from pipeline.sources.rtsp import BACK_OFF_S
 from pipeline.thresholds import PairThresholds, calibrate
 
@@ -140,6 +140,11 @@ class CameraThread:
         if self.report.state is not None and self.alive:
             return self.report.state.value
         return "reading" if self.alive else "ended" if self.started else "waiting"
+
+    @property
+    def sees(self) -> bool:
+        """True while pictures come, or footage is read."""
+        return self.alive and self.report.state in {None, CameraState.STREAMING}
 
     @property
     def screening_state(self) -> str | None:

@@ -20,6 +20,8 @@ from daemon.device import chosen_device
 from daemon.embedded import EmbeddedServer
 from daemon.evidence import EvidenceKeeper
 from daemon.health import Health, Phase
+from daemon.lateness import Lateness
+from daemon.lines import time_line
 from daemon.loop import Loop
 from daemon.memory import Trimming, few_arenas, settle
 from daemon.metrics import Metrics
@@ -78,6 +80,7 @@ class Daemon:
         configuration: in force.
         journals: by camera; also of removed cameras, until all is told and published.
         told: narrations journalled, by camera.
+        lateness: whether this machine keeps up.
     """
 
     path: Path
@@ -97,6 +100,7 @@ class Daemon:
     metrics: Metrics
     pages: Pages | None
     cameras: Cameras = field(init=False)
+    lateness: Lateness = field(default_factory=Lateness)
     told: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -113,8 +117,10 @@ class Daemon:
         parts = [f"{running} of {len(threads)} cameras running", f"{self.told.total()} narrations"]
         if dropped := self.queue.dropped.total():
             parts.append(f"{dropped} pairs dropped")
-        if self.publishing.errors:
-            parts.append(f"not published: {', '.join(sorted(self.publishing.errors))}")
+        if self.lateness.overloaded:
+            parts.append(f"too slow: pairs wait {self.queue.waited_s:.0f} s")
+        if failing := self.publishing.failing:
+            parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
         if unwritten := self.health.unwritten():
             parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
         if stuck := self.health.stuck():
@@ -210,7 +216,7 @@ def startup(
     daemon.cameras = health.cameras = Cameras(
         plans, queue, store, lambda plan, go: _joined(daemon, plan, go), lambda name: _left(daemon, name)
     )
-    health.journals = journals
+    health.journals, health.publishing = journals, publishing
     metrics.watch(daemon)
     settle()
     signals.watching()
@@ -233,6 +239,7 @@ def main_loop(daemon: Daemon) -> None:
             daemon.signals.reload.clear()
             reload(daemon)
         daemon.cameras.look_after()
+        daemon.lateness.look(daemon.queue.waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
@@ -295,7 +302,7 @@ def _note(daemon: Daemon, told: Told) -> None:
     daemon.told[told.record.camera] += 1
     daemon.metrics.observe(told.record)
     daemon.publishing.wake()
-    logger.info("%s: %s", told.record.camera, told.record.text)
+    logger.info("%s", time_line(told.record))
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:

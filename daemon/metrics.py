@@ -82,7 +82,7 @@ class Metrics(Collector):
 def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
     model = GaugeMetricFamily("narrated_captioner_info", "Captioner.", labels=["name", "sha256"])
     yield _one(model, [daemon.captioner.name, daemon.captioner.sha256], 1)
-    yield GaugeMetricFamily("narrated_ready", "1 while cameras are watched.", float(daemon.health.ready))
+    yield GaugeMetricFamily("narrated_ready", "1 while /readyz says so.", float(daemon.health.ready))
     ages = GaugeMetricFamily("narrated_loop_age_seconds", "Since a loop last got on.", labels=["loop"])
     for loop, age in daemon.health.pulses.ages_s().items():
         ages.add_metric([loop], age)
@@ -137,6 +137,9 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     batches = CounterMetricFamily("narrated_batches", "Batches of pairs narrated.", daemon.narrating.batches)
     proposed = CounterMetricFamily("narrated_pairs_proposed", "Pairs proposed.", labels=["camera"])
     waiting = GaugeMetricFamily("narrated_pairs_waiting", "Pairs on their way.", labels=["camera"])
+    oldest = GaugeMetricFamily(
+        "narrated_pair_wait_seconds", "How long a live pair has waited, at most.", daemon.queue.waited_s
+    )
     pairs = CounterMetricFamily(
         "narrated_pairs",
         "Where proposed pairs went; with those on their way, the sum is those proposed.",
@@ -157,7 +160,7 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     ):
         for name, count in counts.copy().items():
             facts.add_metric([name, reason], count)
-    yield from (seconds, batches, proposed, waiting, pairs, facts)
+    yield from (seconds, batches, proposed, waiting, oldest, pairs, facts)
 
 
 def _of_records(daemon: Daemon) -> Iterator[Metric]:
@@ -168,11 +171,12 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
     held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
     failing = GaugeMetricFamily("narrated_publishing_failing", "1 while publishing fails.", labels=["camera"])
     size = GaugeMetricFamily("narrated_journal_bytes", "Size of the journals.", labels=["camera"])
+    not_published = daemon.publishing.failing
     for name, journal in daemon.journals.copy().items():
         waiting.add_metric([name], journal.end.seq - journal.published.seq)
         held.add_metric([name], journal.held)
         size.add_metric([name], journal.size)
-        failing.add_metric([name], float(name in daemon.publishing.errors))
+        failing.add_metric([name], float(name in not_published))
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
     yield from (told, waiting, held, size, failing, published)
     yield from _of_retention(daemon)

@@ -134,9 +134,10 @@ def alive(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
 
 
 def ready(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
-    """`/readyz`: fine while cameras are watched; one that is away is told, a restart would not help."""
-    status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return status, {"ready": health.ready, "phase": health.phase.value, **_states(health)}
+    """`/readyz`: fine while something is seen, written and published; else why not."""
+    reasons = health.unready()
+    status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+    return status, {"ready": not reasons, "reasons": reasons, "phase": health.phase.value, **_states(health)}
 
 
 def _states(health: Health) -> dict[str, dict[str, str]]:

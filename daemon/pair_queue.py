@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from daemon.accounts import ENDED, NEWER_CAME, REMOVED, Accounts
@@ -76,10 +76,13 @@ class PairQueue:
             if mine is None or not self._takes(camera, mine):
                 self.accounts.drop(camera, ENDED if self._closed else REMOVED)
                 return False
-            if len(mine) >= self.capacity:
-                mine.popleft()
+            now = monotonic()
+            until = None if deadline_s is None else now + deadline_s
+            mine.append(_Waiting(pair, until, None if wait else now))
+            if len(mine) > self.capacity:
+                displaced = mine.popleft()
+                mine[0] = replace(mine[0], since=displaced.since)
                 self.accounts.drop(camera, NEWER_CAME)
-            mine.append(_Waiting(pair, None if deadline_s is None else monotonic() + deadline_s))
             self._changed.notify_all()
             return True
 
@@ -168,6 +171,13 @@ class PairQueue:
         with self._changed:
             return {camera for camera, mine in self._pairs.items() if mine}
 
+    @property
+    def waited_s(self) -> float:
+        """How long pairs of a live camera have waited, displaced ones included; those of footage can wait."""
+        with self._changed:
+            since = [mine[0].since for mine in self._pairs.values() if mine]
+        return max((monotonic() - began for began in since if began is not None), default=0.0)
+
     def ended(self, camera: str) -> bool:
         """True where the camera has ended and all its pairs were taken."""
         with self._changed:
@@ -211,10 +221,14 @@ class PairQueue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A pair, and until when (monotonic seconds) the captioner can be asked."""
+    """A pair, until when (monotonic seconds) the captioner can be asked, and since when a live one waits.
+
+    A pair that displaces another one waits on in its place.
+    """
 
     pair: FramePair
     until: float | None
+    since: float | None
 
     def late(self, now: float) -> bool:
         return self.until is not None and now > self.until

@@ -35,6 +35,7 @@ class CameraPlan:
         evidence: which pictures are kept of what is told.
         limits: how much is told at most.
         deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
+        clock_skew_s: difference between the camera's clock and ours above which the log warns.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
     """
 
@@ -49,6 +50,7 @@ class CameraPlan:
     evidence: EvidenceOptions = field(default_factory=EvidenceOptions)
     limits: LimitOptions = NO_LIMITS
     deadline_s: float | None = None
+    clock_skew_s: float = 2.0
     screening: str | None = field(default=None, repr=False)
 
     def change_options(self, captioner: Captioner) -> ChangeOptions:
@@ -134,6 +136,7 @@ def camera_plan(
         if limited
         else NO_LIMITS,
         deadline_s=narrate.deadline or None,
+        clock_skew_s=camera.rtsp.clock_skew,
     )
 
 
@@ -145,7 +148,6 @@ def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOpt
         rtsp_transport=rtsp.transport,
         open_timeout_s=rtsp.open_timeout,
         stall_timeout_s=rtsp.stall_timeout,
-        clock_skew_s=rtsp.clock_skew,
         privacy=tuple(own.privacy.values()) if own else (),
         masks=tuple(own.masks.values()) if own else (),
         idle_keyframes=rtsp.idle_keyframes,

@@ -17,8 +17,6 @@ from pipeline.sources.decode import SoundFrames, video_stream
 from pipeline.sources.session import open_camera, why_not_opened
 from pipeline.sources.tally import Tally
 
-_NEVER_S = 1e9  # no alarm: the skew is told anyway
-
 
 @dataclass(frozen=True, slots=True)
 class Probed:
@@ -91,7 +89,7 @@ class _Watch:
         self.first_at: float | None = None
         self._stream = stream
         self._tally = Tally()
-        self._clock = CaptureClock("probe", _NEVER_S)
+        self._clock = CaptureClock()
         self._packets = self._frames = self._bytes = 0
         self._keyframes: list[float] = []
         self._ended = monotonic()

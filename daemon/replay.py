@@ -183,7 +183,7 @@ class _Replay:
         if failed := self._narrator.captioning.failed.total():
             problems.append(f"{failed} pairs are told by their clusters only: the captioner failed")
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
-            reasons = sorted(set(self._publishing.errors.values())) or ["the server did not answer in time"]
+            reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._output:
             starts = {t.plan.name: t.first_time for t in self._threads if t.first_time}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,8 +13,6 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.frame import Clock
 from pipeline.sources.timing import EPOCH, elapsed
-
-log = logging.getLogger(__name__)
 
 SANE = timedelta(seconds=5)
 """A camera's clock further from ours than this is not believed."""
@@ -67,17 +64,11 @@ class CaptureClock:
     is believed when it was within `SANE` of ours for `TRUST_PACKETS` packets, and given up when it is not or
     when it runs back. A frame that would come before one that was given already is left out: at a change of
     clocks frames are left out for as long as the clocks are apart, at most `SANE`.
-
-    Args:
-        camera: its name, for the warning.
-        alarm_s: skew above which a warning is logged, once until it is below again.
     """
 
-    def __init__(self, camera: str, alarm_s: float) -> None:
+    def __init__(self) -> None:
         self.clock: Clock | None = None
-        self._camera, self._alarm = camera, timedelta(seconds=alarm_s)
         self._last: datetime | None = None
-        self._alarmed = False
         self.connected()
 
     @property
@@ -108,7 +99,6 @@ class CaptureClock:
             self._trust = 0
             return
         self._trust = self._trust + 1 if abs(captured - received) <= SANE else 0
-        self._check_skew()
 
     def time_of(self, pts: int | None, time_base: Fraction, received: datetime) -> datetime | None:
         """Capture time of a frame; `clock` then tells by which clock.
@@ -139,20 +129,3 @@ class CaptureClock:
             self._trust = 0
             return None
         return captured
-
-    def _check_skew(self) -> None:
-        if len(self._skews) < TRUST_PACKETS:
-            return
-        skew = max(self._skews)
-        if abs(skew) > self._alarm and not self._alarmed:
-            self._alarmed = True
-            believed = "its times are used all the same" if abs(skew) <= SANE else "times of receipt are used"
-            log.warning(
-                "%s: the camera's clock is %.1f s %s; %s: point the camera and this machine at a time server",
-                self._camera,
-                abs(skew.total_seconds()),
-                "ahead" if skew > timedelta(0) else "behind",
-                believed,
-            )
-        elif abs(skew) < self._alarm / 2:
-            self._alarmed = False

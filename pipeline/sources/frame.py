@@ -86,7 +86,6 @@ class SourceOptions:
         open_timeout_s: longest wait for a live source to open.
         stall_timeout_s: longest silence of a live source before it is opened again.
         threads: decoder threads; 0 lets FFmpeg choose.
-        clock_skew_s: difference between the camera's clock and ours above which a warning is logged.
         privacy: areas that are black in every picture and plane a source hands out.
         masks: areas that are not looked at: black in the luma plane only.
         idle_keyframes: decode only keyframes of a live source while nothing moves in them.
@@ -100,7 +99,6 @@ class SourceOptions:
     open_timeout_s: float = 5.0
     stall_timeout_s: float = 10.0
     threads: int = 1
-    clock_skew_s: float = 2.0
     privacy: tuple[Polygon, ...] = ()
     masks: tuple[Polygon, ...] = ()
     idle_keyframes: bool = False
@@ -119,8 +117,6 @@ class SourceOptions:
             raise ValueError(f"rtsp_transport is {self.rtsp_transport!r}: give 'tcp' or 'udp'")
         if not (self.open_timeout_s > 0 and self.stall_timeout_s > 0):
             raise ValueError("open_timeout_s and stall_timeout_s must be above 0 seconds")
-        if not self.clock_skew_s > 0:
-            raise ValueError(f"clock_skew_s is {self.clock_skew_s}: give seconds above 0, such as 2")
         check_polygons("privacy", self.privacy)
         check_polygons("masks", self.masks)
 

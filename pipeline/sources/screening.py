@@ -43,8 +43,6 @@ AGAIN_S = 30.0
 HELD_BYTES = 32 << 20
 """Packets of the main stream that are held at most; beyond, they are decoded."""
 
-_UNALARMED_S = 1e9  # the main stream tells of the camera's clock
-
 
 class Screen:
     """Looks at a camera's sub-stream, in a thread of its own, and knows when something moved last.
@@ -76,7 +74,6 @@ class Screen:
             sample_hz=max(SCREENED_HZ, options.sample_hz),
             idle_keyframes=False,
             hardware="none",
-            clock_skew_s=_UNALARMED_S,
         )
         meanwhile = "the main stream is screened meanwhile"
         return cls(lambda: RtspSource(url, small, f"{camera}: sub-stream", meanwhile=meanwhile))

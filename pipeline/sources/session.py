@@ -76,7 +76,7 @@ class Sessions:
         self._url, self._options, self._camera = url, options, camera
         self._tally, self._connection, self._closed = feed.tally, feed.connection, feed.closed
         self._put, self._receive, self._gate = feed.put, clock, gate
-        self._capture = CaptureClock(camera, options.clock_skew_s)
+        self._capture = CaptureClock()
         self._view = View(options)
         self._hardware = Hardware(options.hardware, camera)
         self._count = 0

@@ -207,3 +207,19 @@ def test_accounts_balance_at_any_moment() -> None:
         account = accounts.of(camera)
         assert (account.proposed, account.waiting, account.balanced) == (300, 0, True)
     assert not accounts.of("c").dropped
+
+
+def test_how_long_pairs_of_live_cameras_wait_whether_or_not_newer_ones_displace_them() -> None:
+    queue = PairQueue(["live", "file"], capacity=2)
+    assert queue.waited_s == 0
+    queue.put("file", ("file", 0), wait=True)  # type: ignore[arg-type]
+    assert queue.waited_s == 0
+    began = time.monotonic()
+    pairs(queue, "live", 0)
+    put = time.monotonic()
+    time.sleep(0.02)
+    pairs(queue, "live", 1, 2, 3)
+    least, waited, most = time.monotonic() - put, queue.waited_s, time.monotonic() - began
+    assert least <= waited <= most + 1
+    queue.take(8, 0.0)
+    assert queue.waited_s == 0

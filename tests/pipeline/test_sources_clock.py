@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
@@ -21,8 +20,8 @@ EVERY = SourceOptions(sample_hz=15, open_timeout_s=5.0)
 class Camera:
     """Packets at 15 a second, some way after they were taken, by a clock that may be wrong."""
 
-    def __init__(self, alarm_s=2.0, behind_s=0.0, delay_s=0.05):
-        self.clock = CaptureClock("yard", alarm_s)
+    def __init__(self, behind_s=0.0, delay_s=0.05):
+        self.clock = CaptureClock()
         self.behind_s, self.delay_s, self.number, self.stamp = behind_s, delay_s, 0, 0
         self.times = []
 
@@ -54,20 +53,11 @@ def test_receive_time_until_the_camera_has_told_its_own_for_a_while():
 
 
 @pytest.mark.parametrize("behind_s", [3.0, -3.0])
-def test_a_sane_skew_is_used_told_and_alarmed_once(behind_s, caplog):
+def test_a_sane_skew_is_used_and_told(behind_s):
     camera = Camera(behind_s=behind_s)
     camera.send(200)
     assert camera.clock.clock is Clock.RTCP
     assert camera.clock.skew_s == pytest.approx(-behind_s - 0.05, abs=0.001)
-    assert camera.times == sorted(set(camera.times))
-    assert len(camera.times) > 130  # left out for no longer than the clocks are apart
-    assert [r.levelno for r in caplog.records] == [logging.WARNING]
-    assert f"yard: the camera's clock is {abs(behind_s + 0.05):.1f} s " in caplog.text
-    camera.behind_s = 0.0
-    camera.send(100)
-    camera.behind_s = behind_s
-    camera.send(100)
-    assert len(caplog.records) == 2  # once each time
 
 
 @pytest.mark.parametrize("behind_s", [3600.0, -3600.0, 6.0, 4e9, -1e12])
@@ -77,14 +67,13 @@ def test_a_clock_that_is_far_off_is_not_believed(behind_s):
     assert camera.clock.clock is Clock.RECEIVE
 
 
-def test_a_jam_in_the_network_is_no_skew(caplog):
+def test_a_jam_in_the_network_is_no_skew():
     camera = Camera()
     camera.send(60)
     for late_s in (4.0, 3.0, 2.0, 1.0):
         camera.send(4, delay_s=late_s)
     assert camera.clock.clock is Clock.RTCP
     assert camera.clock.skew_s == pytest.approx(-0.05, abs=0.001)
-    assert caplog.records == []
 
 
 def test_a_camera_whose_clock_runs_back_is_given_up_until_it_is_steady():
@@ -121,7 +110,7 @@ def test_receive_times_rise_and_follow_a_clock_that_is_set():
     assert clock.now() == wall - timedelta(seconds=0.5)
 
 
-def test_the_cameras_own_clock_is_used_until_it_goes_wrong(rtsp_server, rtsp_relay, watch, caplog):
+def test_the_cameras_own_clock_is_used_until_it_goes_wrong(rtsp_server, rtsp_relay, watch):
     relay = rtsp_relay(rtsp_server())
     source = open_source(relay.url(), EVERY, "yard")
     camera = watch(source)
@@ -136,12 +125,10 @@ def test_the_cameras_own_clock_is_used_until_it_goes_wrong(rtsp_server, rtsp_rel
     assert (
         sum(whole) > len(steps) / 2
     )  # frame intervals, whatever the way took; a sender report may shift one
-    assert "clock" not in caplog.text
     relay.clock_shift_s = 3600.0
     camera.until(lambda: source.report.clock is Clock.RECEIVE)
     camera.until(lambda: source.report.skew_s > 3500)
     assert abs(camera.more(1)[0].time - datetime.now(UTC)) < SANE
-    assert caplog.text.count("s ahead; times of receipt are used") == 1
 
 
 def test_this_machines_clock_is_set_by_an_hour(rtsp_server, watch):
