@@ -64,9 +64,10 @@ class Outage:
         """The server did not answer; seconds after which it is asked again."""
         now, wait_s = monotonic(), self._wait_s
         if not self.reason:
-            self._since = now
-        if str(error) != self.reason or now - self._told_at >= _TOLD_EVERY_S:
-            self.reason, self._told_at = str(error), now
+            self._since, self._told_at = now, float("-inf")
+        self.reason = str(error)
+        if now - self._told_at >= _TOLD_EVERY_S:
+            self._told_at = now
             _log.warning("%s; trying again until it is back; the journals keep everything", error)
         self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
         return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret

@@ -259,3 +259,19 @@ def rtsp_server() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 def free_port() -> int:
     """A port that was free a moment ago."""
     return unused_port()
+
+
+@pytest.fixture
+def configure(tmp_path: Path, checkpoint: Path) -> Callable[..., Path]:
+    """Writes the configuration of cameras, beside one that is away for ever."""
+    path, away = tmp_path / "narrated.yaml", f"  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
+
+    def configure(cameras: str = "", redis: str = "") -> Path:
+        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
+        path.write_text(
+            f"version: 1\nstate: {tmp_path}/state\n{server}"
+            f"captioner: {{checkpoint: {checkpoint}, device: cpu, wait: 10ms}}\ncameras:\n{away}{cameras}"
+        )
+        return path
+
+    return configure

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 import redis
+from running_daemon import page
 
 from daemon import secrets
 from daemon.embedded import EmbeddedServer
@@ -113,10 +113,7 @@ def test_running_tells_no_password(
             assert process.poll() is None
             assert time.monotonic() < until
             time.sleep(0.1)
-        pages += [
-            urllib.request.urlopen(f"http://127.0.0.1:{free_port}/{name}", timeout=10).read()
-            for name in ("metrics", "readyz", "healthz")
-        ]
+        pages += [page(free_port, f"/{name}")[1].encode() for name in ("metrics", "readyz", "healthz")]
         shown = command_lines(process)
         whole = config.read_text()
         for broken in (whole.replace("redis: {", "redis: ["), whole.replace("gate: {url", "gate: {urk")):

@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from running_daemon import unused_port
+from daemon_here import operated, running, until
 
 from daemon import live
-from daemon.config import load_configuration
 from daemon.embedded import EmbeddedServer
 from daemon.live import Daemon
 from daemon.retention import Retention
-from daemon.secrets import Secrets
-from daemon.signals import Signals
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
 
 TIMES = 50
 NAMES = ("busy", "open")
-
-
-@contextmanager
-def running(config: Path) -> Iterator[Daemon]:
-    """A daemon in this process; its main loop is the caller's."""
-    with Signals() as signals, ExitStack() as resources:
-        daemon = live.startup(config, load_configuration(config), Secrets(), resources, signals)
-        try:
-            yield daemon
-        finally:
-            signals.stopped_at = time.monotonic()
-            signals.stop.set()
-            assert live.shutdown(daemon)
-
-
-def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
-    """Runs the main loop while somebody operates the daemon; either's error is this test's."""
-    errors: list[Exception] = []
-
-    def work() -> None:
-        try:
-            operate()
-        except Exception as error:  # noqa: BLE001 - it is raised in the test's thread
-            errors.append(error)
-        finally:
-            daemon.signals.stop.set()
-
-    operator = threading.Thread(target=work, daemon=True)
-    operator.start()
-    try:
-        live.main_loop(daemon)
-    finally:
-        daemon.signals.stop.set()
-        operator.join(30)
-    assert not errors, errors
-
-
-def until(daemon: Daemon, reached: Callable[[], Any], limit_s: float = 20) -> None:
-    end = time.monotonic() + limit_s
-    while not reached():
-        assert time.monotonic() < end, "not within the limit"
-        assert not daemon.signals.stop.is_set(), "the daemon has ended"
-        time.sleep(0.002)
-
-
-@pytest.fixture
-def configure(tmp_path: Path, checkpoint: Path) -> Callable[..., Path]:
-    """Writes the configuration of cameras, beside one that is away for ever."""
-    path, away = tmp_path / "narrated.yaml", f"  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
-
-    def configure(cameras: str = "", redis: str = "") -> Path:
-        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
-        path.write_text(
-            f"version: 1\nstate: {tmp_path}/state\n{server}"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu, wait: 10ms}}\ncameras:\n{away}{cameras}"
-        )
-        return path
-
-    return configure
 
 
 def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(

@@ -1,0 +1,59 @@
+"""A daemon in the test's own process: its parts can be looked at, and its main loop is the test's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from daemon import live
+from daemon.config import load_configuration
+from daemon.live import Daemon
+from daemon.secrets import Secrets
+from daemon.signals import Signals
+
+
+@contextmanager
+def running(config: Path) -> Iterator[Daemon]:
+    """A daemon in this process; its main loop is the caller's."""
+    with Signals() as signals, ExitStack() as resources:
+        daemon = live.startup(config, load_configuration(config), Secrets(), resources, signals)
+        try:
+            yield daemon
+        finally:
+            signals.stopped_at = time.monotonic()
+            signals.stop.set()
+            assert live.shutdown(daemon)
+
+
+def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
+    """Runs the main loop while somebody operates the daemon; either's error is this test's."""
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            operate()
+        except Exception as error:  # noqa: BLE001 - it is raised in the test's thread
+            errors.append(error)
+        finally:
+            daemon.signals.stop.set()
+
+    operator = threading.Thread(target=work, daemon=True)
+    operator.start()
+    try:
+        live.main_loop(daemon)
+    finally:
+        daemon.signals.stop.set()
+        operator.join(30)
+    assert not errors, errors
+
+
+def until(daemon: Daemon, reached: Callable[[], Any], limit_s: float = 20) -> None:
+    end = time.monotonic() + limit_s
+    while not reached():
+        assert time.monotonic() < end, "not within the limit"
+        assert not daemon.signals.stop.is_set(), "the daemon has ended"
+        time.sleep(0.002)
