@@ -69,6 +69,10 @@ def test_a_pause_is_no_hang_and_a_turn_that_takes_too_long_is_one() -> None:
     pulses = Pulses(lambda: now)
     loop = Loop("upkeep", turn, NEVER_S, pulses=pulses, within_s=5.0)
     loop.start()
+    while not pulses.ages_s():
+        assert loop.alive
+    now += 600
+    assert not pulses.overdue()
     loop.wake()
     assert began.wait(SOON_S)
     now += 6
