@@ -71,6 +71,13 @@ def reasons(folder: Path, **options: object) -> list[str]:
     return [str(problem) for problem in verify([folder], VerifyOptions(**options)).problems]
 
 
+@pytest.mark.parametrize("time_s", [5, 4])
+def test_a_stream_id_that_does_not_rise_is_found(tmp_path: Path, time_s: int) -> None:
+    (first,) = chain([narration(5)])
+    path = write(tmp_path / "yard.jsonl", [first, *chain([narration(time_s)], ChainEnd(1, first.hash))])
+    assert reasons(tmp_path) == [f"{path}:2: seq 2 of yard: its stream id does not rise"]
+
+
 class TestSegments:
     def test_are_followed_as_one_chain_whichever_is_named(self, tmp_path: Path) -> None:
         segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
