@@ -60,6 +60,11 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     skipped: tuple[str, ...] = ()
 
+    @property
+    def total(self) -> int:
+        """Records that tell the same, of all cameras."""
+        return sum(self.same.values())
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:

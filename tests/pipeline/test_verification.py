@@ -298,6 +298,41 @@ class TestPieces:
         ]
 
 
+class TestOutputFolders:
+    @pytest.fixture
+    def told(self, tmp_path: Path) -> Path:
+        records = chain(map(narration, range(3)))
+        for name in ("narrations.jsonl", "journal/yard.jsonl"):
+            write(tmp_path / "told" / name, records)
+        return tmp_path / "told"
+
+    def test_both_files_are_checked(self, told: Path) -> None:
+        found = verify([told])
+        assert (found.ok, found.files, found.lines) == (True, 2, 6)
+        for name in ("narrations.jsonl", "journal/yard.jsonl"):
+            path = told / name
+            whole = path.read_bytes()
+            path.write_bytes(whole.replace(b"A car", b"A dog", 1))
+            assert reasons(told) == [
+                f"{path}:1: the hash does not match: the line was changed, or is no record"
+            ]
+            path.write_bytes(whole)
+
+    @pytest.mark.parametrize("name", ["narrations.jsonl", "journal/yard.jsonl"])
+    @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 9), ()])
+    def test_the_two_must_tell_the_same(self, told: Path, name: str, seconds: tuple[int, ...]) -> None:
+        write(told / name, chain(map(narration, seconds)))
+        (reason,) = reasons(told)
+        assert "narrations.jsonl: its records of yard are not those of journal/yard.jsonl" in reason
+
+    def test_a_journal_that_is_gone_is_missed(self, told: Path) -> None:
+        write(told / "journal" / "lot.jsonl", chain([narration(camera="lot")]))
+        assert "its records of lot are not those of journal/lot.jsonl" in reasons(told)[0]
+        (told / "journal" / "lot.jsonl").write_bytes(b"")
+        (told / "journal" / "yard.jsonl").unlink()
+        assert "its records of yard are not those of" in reasons(told)[0]
+
+
 class TestComparing:
     def both(self, tmp_path: Path, live: Sequence[Record], replayed: Sequence[Record]) -> tuple[Path, Path]:
         write(tmp_path / "live" / "yard.jsonl", live)
