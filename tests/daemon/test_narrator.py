@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from daemon import metrics
 from daemon import narrator as module
 from daemon.accounts import ALONE, FAILED, MERGED, NOTHING_CHANGED, TOLD_ALREADY
 from daemon.narrator import Narrator, Told
@@ -241,6 +243,19 @@ def test_a_restart_past_midnight_knows_the_last_hour(captioner: Captioner, tmp_p
     assert told == [(0, "change"), (1, "change"), (4, "change"), (5, "change"), (8, "cap_reached")]
 
 
+def capped_metric(queue: PairQueue, telling: Narrator) -> dict[str, float]:
+    daemon = SimpleNamespace(
+        cameras=SimpleNamespace(watched={}),
+        narrating=SimpleNamespace(
+            seconds=0.0, batches=0, captioning=telling.captioning, capped=telling.capped
+        ),
+        queue=queue,
+        journals=telling._journals,
+    )
+    (metric,) = (m for m in metrics._of_pairs(daemon) if m.name == "narrated_capped")  # type: ignore[arg-type]
+    return {sample.labels["camera"]: sample.value for sample in metric.samples}
+
+
 def test_a_camera_at_its_hourly_cap_says_so_and_when_it_is_heard_again(
     captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -249,7 +264,7 @@ def test_a_camera_at_its_hourly_cap_says_so_and_when_it_is_heard_again(
     queue, telling = limited(captioner, tmp_path, live=True, max_per_hour=4)
     assert not telling.capped
     *_, reached = told_of(queue, telling, *FLOOD)
-    assert telling.capped == {"room"}
+    assert capped_metric(queue, telling) == {"room": 1.0}
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert "camera room: 4 records within an hour: nothing more is told until 01:01 UTC" in warning
     assert reached.record.text in warning
@@ -264,7 +279,7 @@ def test_a_camera_at_its_hourly_cap_says_so_and_when_it_is_heard_again(
     now += 10
     assert telling.settle(waiting={"room"}) == []
     (ended,) = telling.settle()
-    assert not telling.capped
+    assert capped_metric(queue, telling) == {"room": 0.0}
     assert ended.record.text == (
         "Held back from 00:04 to 00:11 UTC by the hourly limit: box appeared (4), box disappeared (4)."
     )

@@ -98,7 +98,7 @@ def test_a_silence_goes_on_after_a_restart_and_is_not_told_again() -> None:
     asked = limits(1)
     asked.remember(BEGIN, "cap_reached", (), until=BEGIN + HOUR)
     asked.remember(BEGIN, "cap_ended", ())
-    assert (asked.silent_until, told(asked, narration(3600))) == (None, [Verdict.TOLD])
+    assert (asked.silent_until, told(asked, narration(10))) == (None, [Verdict.TOLD])
 
 
 def test_a_recording_tells_of_the_same_silences_at_other_times(tmp_path: Path) -> None:
