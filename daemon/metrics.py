@@ -160,7 +160,13 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     ):
         for name, count in counts.copy().items():
             facts.add_metric([name, reason], count)
-    yield from (seconds, batches, proposed, waiting, oldest, pairs, facts)
+    capped = GaugeMetricFamily(
+        "narrated_capped", "1 while its hourly cap holds a camera's narrations back.", labels=["camera"]
+    )
+    now_capped = daemon.narrating.capped
+    for name in daemon.journals.copy():
+        capped.add_metric([name], float(name in now_capped))
+    yield from (seconds, batches, proposed, waiting, oldest, pairs, facts, capped)
 
 
 def _of_records(daemon: Daemon) -> Iterator[Metric]:

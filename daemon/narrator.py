@@ -6,7 +6,8 @@ import logging
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from time import monotonic
 
 import numpy as np
@@ -19,7 +20,8 @@ from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.following import Follower
-from pipeline.journal import Journal, JournalError, read_latest
+from pipeline.hourly_cap import HOUR
+from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import NO_LIMITS, Limits, Verdict, joined
 from pipeline.narration import Narration, is_followed, narrate
 from pipeline.pairs import FramePair, PairOptions, candidate_pairs, pair_l2
@@ -30,7 +32,7 @@ from pipeline.thresholds import PairThresholds
 
 logger = logging.getLogger(__name__)
 
-_RECALLED = 60  # records of an earlier process that count for a cooldown, where no hourly cap needs more
+_RECALLED = 1000  # records of an earlier process that are looked at
 _SLACK_S = 1.0  # a pair is on its way for longer than what it waits for
 
 
@@ -76,6 +78,8 @@ class Narrator:
         self._limits: dict[str, Limits] = {}
         self._suppressed: Counter[str] = Counter()  # by camera, since its last record
         self._groups: dict[str, _Group] = {}
+        self._latest: dict[str, tuple[Narration, FramePair]] = {}  # by camera, looked at last
+        self._heard_again: dict[str, float] = {}  # monotonic seconds, by camera at its hourly cap
         self._written: list[Told] = []
         for plan in plans:
             self.add(plan)
@@ -88,7 +92,7 @@ class Narrator:
             JournalError: the journal cannot be written.
         """
         manner = Manner.of(plan, self._captioner)
-        self._close(plan.name)
+        self._end(plan.name)
         self._plans[plan.name], self._manners[plan.name] = plan, manner
         self._settings[plan.name] = plan.settings_sha256(self._captioner, limits=True)
         self._stories[plan.name], self._followers[plan.name] = Stories(), Follower()
@@ -96,21 +100,46 @@ class Narrator:
         if earlier := self._limits.get(plan.name):
             limits.follow(earlier)
         elif self._live and plan.limits != NO_LIMITS:
-            for record in read_latest(self._journals[plan.name].path, plan.limits.max_per_hour or _RECALLED):
-                if record.clock != "file":  # footage that is read again is of the same time
-                    limits.remember(record.after.moment, record.event, record.sentences)
+            self._recall(plan, limits)
+            if until := limits.silent_until:
+                wait_s = (until - datetime.now(UTC)).total_seconds()
+                self._heard_again[plan.name] = monotonic() + wait_s
         self._limits[plan.name] = limits
 
     def remove(self, camera: str) -> None:
-        """Let a camera go whose pairs were all told; the record held open for it is journalled."""
-        self._close(camera)
-        for known in (self._stories, self._followers, self._limits, self._settings, self._manners):
+        """Let a camera go whose pairs were all told; what was held open or back for it is journalled."""
+        self._end(camera)
+        for known in (self._latest, self._stories, self._followers, self._limits):
             known.pop(camera, None)
-        del self._plans[camera]
+        del self._settings[camera], self._manners[camera], self._plans[camera]
 
     def knows(self, camera: str) -> bool:
         """Whether anything may still be journalled of the camera; any thread may ask."""
         return camera in self._plans
+
+    def _recall(self, plan: CameraPlan, limits: Limits) -> None:
+        """Remember what an earlier process told, as far back as a limit reaches."""
+        span = timedelta(seconds=plan.limits.cooldown_s or 0.0)
+        span = max(span, HOUR) if plan.limits.max_per_hour else span
+        records = list[Record]()
+        for record in islice(latest_first(self._journals[plan.name].folder, plan.name), _RECALLED):
+            if records and records[0].after.moment - record.after.moment > span:
+                break
+            records.append(record)
+        for record in reversed(records):
+            if record.clock != "file":  # footage that is read again is of the same time
+                limits.remember(
+                    record.after.moment,
+                    record.event,
+                    record.sentences,
+                    fallback=bool(record.fallback),
+                    until=datetime.fromisoformat(record.until) if record.until else None,
+                )
+
+    @property
+    def capped(self) -> frozenset[str]:
+        """The cameras that are at their hourly cap now."""
+        return frozenset(name for name, limits in self._limits.copy().items() if limits.silent_until)
 
     @property
     def dropped(self) -> Counter[str]:
@@ -164,12 +193,15 @@ class Narrator:
         for camera, group in list(self._groups.items()):
             if now >= group.due and camera not in waiting:
                 self._close(camera)
+        for camera, due in list(self._heard_again.items()):
+            if now >= due and camera not in waiting:
+                self._end(camera)
         return self._given_out()
 
     def finish(self, camera: str | None = None) -> list[Told]:
-        """Journal what was held open for a merge, of one camera or of all: no more pairs will come."""
-        for name in list(self._groups) if camera is None else [camera]:
-            self._close(name)
+        """Journal what was held open or back, of one camera or of all: no more pairs will come."""
+        for name in list(self._limits) if camera is None else [camera]:
+            self._end(name)
         return self._given_out()
 
     def _make_room(self, pair: FramePair) -> None:
@@ -177,6 +209,8 @@ class Narrator:
         group = self._groups.get(pair.after.camera)
         if group and not (group.fits(pair) and self._limits[pair.after.camera].open_at(pair.after.time)):
             self._close(pair.after.camera)
+        self._limits[pair.after.camera].advance(pair.after.time)
+        self._tell_of_cap(pair.after.camera)
 
     def _follow(self, whole: Narration | None, pair: FramePair, took_ms: float) -> None:
         """Decide what becomes of a narration."""
@@ -184,6 +218,7 @@ class Narrator:
         if whole is None:
             self.accounts.drop(camera, FAILED)
             return
+        self._latest[camera] = whole, pair
         tracked = not whole.fallback and is_followed(pair, self._captioner)
         narration = self._stories[camera].follow(whole, returned=pair.returned, tracked=tracked)
         if not narration.sentences:
@@ -205,8 +240,31 @@ class Narrator:
             if not limits.open_at(narration.after.time):
                 self._write(self._groups.pop(camera))
         else:
-            self._suppressed[camera] += 1
             self.accounts.suppress(camera, verdict.value)
+            self._tell_of_cap(camera)
+            self._suppressed[camera] += 1
+            if until := limits.silent_until:
+                wait_s = (until - pair.after.time).total_seconds() + _on_its_way_s(self._plans[camera].pairs)
+                self._heard_again[camera] = monotonic() + wait_s
+
+    def _tell_of_cap(self, camera: str) -> None:
+        """Journal that a camera has reached its hourly cap, or is heard again."""
+        for notice in self._limits[camera].notices():
+            self._close(camera)
+            latest, pair = self._latest[camera]
+            if notice.until:
+                logger.warning("camera %s: %s (narrate.max_per_hour)", camera, notice.text)
+            else:
+                logger.info("camera %s: heard again: %s", camera, notice.text)
+            self._journal(notice.narration(latest), pair)
+
+    def _end(self, camera: str) -> None:
+        """Journal what is held open of a camera, and what its hourly cap held back."""
+        self._close(camera)
+        self._heard_again.pop(camera, None)
+        if limits := self._limits.get(camera):
+            limits.end_silences()
+            self._tell_of_cap(camera)
 
     def _close(self, camera: str) -> None:
         """Take nothing more into the record held open, and journal it."""
@@ -215,27 +273,45 @@ class Narrator:
             self._write(group)
 
     def _write(self, group: _Group) -> None:
-        """Journal a record; it is among what is given out next."""
+        """Journal what pairs told, and account for them."""
         narration, pair = group.whole()
+        camera, parts, told = narration.camera, len(group.parts), False
+        try:
+            told = self._journal(
+                narration, pair, _latency_ms(narration, group.took_ms) if self._live else None
+            )
+        finally:
+            if told:
+                self.accounts.publish(camera, parts)
+            else:
+                self.accounts.drop(camera, FAILED, parts)
+                self._suppressed[camera] += parts
+
+    def _journal(
+        self, narration: Narration, pair: FramePair, latency_ms: dict[str, float] | None = None
+    ) -> bool:
+        """Journal a record; it is among what is given out next. False where a daemon must go on without.
+
+        Raises:
+            JournalError: the journal of a replay cannot be written.
+        """
         camera = narration.camera
         try:
             record = self._journals[camera].append(
                 replace(narration, settings_sha256=self._settings[camera]),
                 suppressed=self._suppressed[camera],
-                latency_ms=_latency_ms(narration, group.took_ms) if self._live else None,
+                latency_ms=latency_ms,
                 evidence=self._keep(narration, pair),
             )
         except JournalError as error:
-            self.accounts.drop(camera, FAILED, len(group.parts))
-            self._suppressed[camera] += len(group.parts)
             if not self._live:
                 raise
             # A daemon goes on: the journal has held lines back for as long as it could, and may be well soon.
             logger.error("%s: not told, neither written nor held: %s", camera, error)  # noqa: TRY400 - no bug
-            return
+            return False
         self._suppressed.pop(camera, None)
-        self.accounts.publish(camera, len(group.parts))
         self._written.append(Told(record, pair))
+        return True
 
     def _given_out(self) -> list[Told]:
         written, self._written = self._written, []

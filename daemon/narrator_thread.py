@@ -60,6 +60,11 @@ class NarratorThread:
         """What the captioner did, and what was told without it."""
         return self._narrator.captioning
 
+    @property
+    def capped(self) -> frozenset[str]:
+        """The cameras at their hourly cap."""
+        return self._narrator.capped
+
     def ask(self, change: Callable[[Narrator], None]) -> None:
         """Have `change` called with the narrator between two batches; pairs taken before are told first."""
         self._asked.put(change)

@@ -118,7 +118,7 @@ class Narrate(_Section):
         20.0, description="a kind of change (type, object, place) is told once within this; 0s: always"
     )
     max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
-        60, description="records within any hour at most; null: no limit"
+        60, description="records within any hour at most, as many without the captioner; null: no limit"
     )
     deadline: SecondsOrNone = Field(
         30.0,

@@ -6,7 +6,8 @@ All of them go by the times of the frames, so that a replay of the same footage 
   most once within so many seconds. What is suppressed does not prolong that: rain on a lens is told every
   20 seconds, not once and never again.
 * merge: narrations within so many seconds of one that is told become one record with it.
-* hourly cap: of each camera at most so many records within any hour.
+* hourly cap: of each camera at most so many records within any hour (`pipeline.hourly_cap`); as many more
+  that were told without the captioner, which must not use it up.
 
 A cooldown or an hour begins with what is told, never with what is suppressed. Where a clock steps back,
 what was told in the future counts as told now, so that no limit lasts longer than it says.
@@ -14,7 +15,7 @@ what was told in the future counts as told now, so that no limit lasts longer th
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,10 +25,9 @@ from typing import Protocol
 from models.captioner import Box
 from models.places import Zone, place_bin, zone_of
 from pipeline.changes import SceneEvent
-from pipeline.narration import Narration, narration_id
+from pipeline.hourly_cap import HourlyCap, Notice, SaidKind
+from pipeline.narration import CapEvent, Narration, narration_id
 from pipeline.stories import family_of
-
-HOUR = timedelta(hours=1)
 
 _EVENTS = {event.value for event in SceneEvent if event is not SceneEvent.NONE}
 
@@ -56,7 +56,7 @@ class LimitOptions:
     Attributes:
         merge_s: narrations no later than this after one that is told share its record.
         cooldown_s: a kind of change is told once within this.
-        max_per_hour: records within any hour.
+        max_per_hour: records within any hour, and as many that the captioner did not tell.
     """
 
     merge_s: float | None = None
@@ -92,22 +92,42 @@ class Limits:
         self.options, self.zones = options, zones
         self.dropped: Counter[str] = Counter()
         self._told: dict[_Kind, datetime] = {}
-        self._records: deque[datetime] = deque()
+        self._cap = HourlyCap(options.max_per_hour)
+        self._facts_cap = HourlyCap(options.max_per_hour)
         self._open: datetime | None = None
 
     def follow(self, earlier: Limits) -> None:
         """Go on from what other limits of the same camera remember, whatever their options were."""
-        self._told, self._records = earlier._told, earlier._records
+        self._told = earlier._told
+        self._cap.follow(earlier._cap)
+        self._facts_cap.follow(earlier._facts_cap)
 
-    def remember(self, time: datetime, event: str, sentences: Iterable[Said]) -> None:
+    def remember(
+        self,
+        time: datetime,
+        event: str,
+        sentences: Sequence[Said],
+        *,
+        fallback: bool = False,
+        until: datetime | None = None,
+    ) -> None:
         """Take note of a record that an earlier process wrote, so that a restart is no way around a limit.
 
         Args:
             time: of its after frame.
             event: its scene event, or another word where there is none.
             sentences: what it tells.
+            fallback: it was told without the captioner.
+            until: when a camera at its cap is heard again.
         """
-        self._records.append(time)
+        cap = self._facts_cap if fallback else self._cap
+        if event == CapEvent.REACHED and until:
+            cap.resume(time, until)
+        elif event == CapEvent.ENDED:
+            cap.forget()
+        if event in set(CapEvent):
+            return
+        cap.count(time, _said(sentences))
         self._told.update((self._kind(event, sentence), time) for sentence in sentences)
 
     def admit(self, narration: Narration) -> tuple[Narration, Verdict]:
@@ -121,14 +141,16 @@ class Limits:
             same, which belongs to the record begun last; with the others the narration, which is not told.
         """
         now = narration.after.time
-        self._advance(now)
+        self.advance(now)
         event = narration.event.value
         kept = tuple(s for s in narration.sentences if self._kind(event, s) not in self._told)
         if not kept:
             self.dropped[Verdict.COOLDOWN] += len(narration.sentences)
             return narration, Verdict.COOLDOWN
         merged = self._open is not None and narration.event is SceneEvent.NONE
-        if not merged and self._full:
+        facts = bool(narration.fallback) and self._cap.silent_until is None
+        cap = self._facts_cap if facts else self._cap
+        if not merged and cap.holds_back(now, _said(kept), narration.fallback if facts else ""):
             self.dropped[Verdict.CAPPED] += len(narration.sentences)
             return narration, Verdict.CAPPED
         self._told.update((self._kind(event, sentence), now) for sentence in kept)
@@ -137,7 +159,7 @@ class Limits:
             narration = replace(narration, sentences=kept)
         if merged:
             return narration, Verdict.MERGED
-        self._records.append(now)
+        cap.count(now, _said(kept))
         mergeable = self.options.merge_s is not None and narration.event is SceneEvent.NONE
         self._open = now if mergeable else None
         return narration, Verdict.TOLD
@@ -153,17 +175,33 @@ class Limits:
         return 0 <= (time - self._open).total_seconds() <= self.options.merge_s
 
     @property
-    def _full(self) -> bool:
-        return self.options.max_per_hour is not None and len(self._records) >= self.options.max_per_hour
+    def silent_until(self) -> datetime | None:
+        """When the camera is heard again, which is at its hourly cap now; else None."""
+        ends = [cap.silent_until for cap in self._caps]
+        return max((end for end in ends if end), default=None)
 
-    def _advance(self, now: datetime) -> None:
-        """Forget what is over."""
+    def notices(self) -> list[Notice]:
+        """What is to be told of the hourly cap since the last time, in order."""
+        return [notice for cap in self._caps for notice in cap.notices()]
+
+    def end_silences(self) -> None:
+        """Nothing is held back any more, or nothing more will come."""
+        for cap in self._caps:
+            cap.end()
+
+    def advance(self, now: datetime) -> None:
+        """Forget what is over at the time of a frame."""
         oldest = now - timedelta(seconds=self.options.cooldown_s or 0.0)
         told = {kind: min(at, now) for kind, at in self._told.items()}
         self._told = {kind: at for kind, at in told.items() if at > oldest}
-        self._records = deque(min(at, now) for at in self._records if at > now - HOUR)
+        for cap in self._caps:
+            cap.advance(now)
         if not self.open_at(now):
             self._open = None
+
+    @property
+    def _caps(self) -> tuple[HourlyCap, HourlyCap]:
+        return self._cap, self._facts_cap
 
     def _kind(self, event: str, sentence: Said) -> _Kind:
         if event in _EVENTS:
@@ -173,6 +211,10 @@ class Limits:
             return sentence.type, family_of(sentence.object), ""
         zone = zone_of(box, self.zones)
         return sentence.type, family_of(sentence.object), zone.phrase if zone else str(place_bin(box))
+
+
+def _said(sentences: Iterable[Said]) -> list[SaidKind]:
+    return [(sentence.type, sentence.object) for sentence in sentences]
 
 
 def joined(parts: Sequence[Narration], l2: float) -> Narration:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 
 import numpy as np
 
@@ -24,6 +25,14 @@ EVENT_SENTENCES = {
     SceneEvent.OBSTRUCTED: "The camera's view is obstructed.",
 }
 """The one sentence that a scene event is told with."""
+
+
+class CapEvent(StrEnum):
+    """A camera has told as much as it may within an hour, or is heard again."""
+
+    REACHED = "cap_reached"
+    ENDED = "cap_ended"
+
 
 _NOBODY: Mapping[str, Follower] = {}
 _UNNAMED = "object"
@@ -57,13 +66,15 @@ class Narration:
         camera: name of the camera.
         before, after: which frames.
         clock: where the times come from.
-        event: NONE for changes of objects, else the scene event.
+        event: NONE for changes of objects, else the scene event, or what becomes of the hourly cap.
         sentences: most salient first; a scene event has exactly one; empty when nothing is to be told.
         l2: L2 distance of the pair under RGB, 0..255 grey levels.
         model: which captioner.
         settings_sha256: hash (hex) of the settings that decide the text.
         abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
         fallback: why it was not the captioner who told ("late", "captioner failed"); else empty.
+        counts: with a `CapEvent` type, object and number of sentences told before, or held back meanwhile.
+        until: when a camera at its cap is heard again.
     """
 
     id: str
@@ -71,13 +82,15 @@ class Narration:
     before: FrameStamp
     after: FrameStamp
     clock: Clock
-    event: SceneEvent
+    event: SceneEvent | CapEvent
     sentences: tuple[Sentence, ...]
     l2: float
     model: ModelStamp
     settings_sha256: str
     abstained: str = ""
     fallback: str = ""
+    counts: tuple[tuple[str, str, int], ...] = ()
+    until: datetime | None = None
 
     @property
     def text(self) -> str:

@@ -156,6 +156,14 @@ class RecordModel(_Part):
     sha256: Digest
 
 
+class RecordCount(_Part):
+    """How many sentences of a kind were told, or held back."""
+
+    type: Annotated[str, StringConstraints(min_length=1)]
+    object: Annotated[str, StringConstraints(min_length=1)]
+    count: Annotated[Count, Field(ge=1)]
+
+
 class Evidence(_Part):
     """Which stored pictures show the pair, by content; those that are not kept are absent.
 
@@ -179,7 +187,10 @@ class Record(_Part):
     before: RecordFrame
     after: RecordFrame
     clock: Literal["rtcp", "receive", "file"]
-    event: Literal["change", "light_changed", "view_changed", "obstructed"]
+    event: Annotated[
+        Literal["change", "light_changed", "view_changed", "obstructed", "cap_reached", "cap_ended"],
+        Field(description="cap_reached: told as much as an hour may hold; cap_ended: is heard again"),
+    ]
     text: str
     sentences: tuple[RecordSentence, ...]
     abstained: (
@@ -189,6 +200,14 @@ class Record(_Part):
     fallback: (
         Annotated[str, StringConstraints(min_length=1), Field(description="why no captioner told it")] | None
     ) = None
+    counts: (
+        Annotated[
+            tuple[RecordCount, ...],
+            Field(description="at cap_reached sentences told in the hour, at cap_ended those held back"),
+        ]
+        | None
+    ) = None
+    until: Annotated[Time, Field(description="when a camera at its hourly cap is heard again")] | None = None
     l2: Annotated[float, Field(ge=0, le=255, description="root mean square, 0..255 grey levels")]
     suppressed: Annotated[Count, Field(description="narrations held back since the last one")]
     model: RecordModel
@@ -281,6 +300,8 @@ def build_record(
         "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
         "abstained": narration.abstained or None,
         "fallback": narration.fallback or None,
+        "counts": tuple({"type": t, "object": o, "count": n} for t, o, n in narration.counts) or None,
+        "until": narration.until and format_time(narration.until),
         "l2": _rounded(narration.l2, _L2_DIGITS),
         "suppressed": suppressed,
         "model": {"name": narration.model.name, "sha256": narration.model.sha256},

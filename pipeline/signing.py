@@ -19,6 +19,7 @@ import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from pipeline.disk import sync_folder
 from pipeline.record import ChainEnd, format_time
 
 SCHEMA = "narrated-signature/1"
@@ -132,6 +133,8 @@ class Signatures:
                 if file.write(line) != len(line):
                     raise OSError("the disk took only a part of the line")  # noqa: TRY301 - undone below
                 os.fsync(file.fileno())
+                if size == 0:
+                    sync_folder(self.path.parent)
             except OSError:
                 file.truncate(size)
                 raise

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json as json_format
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.journal import Comparison, Verification
+    from pipeline.journal import Comparison, Verification, VerifyOptions
 
 _SHOWN = 20
 
@@ -20,7 +21,9 @@ def verify(
     *,
     against: Annotated[
         Path | None,
-        typer.Option(help="Compare with this folder, such as a replay's --out of the same footage."),
+        typer.Option(
+            help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
+        ),
     ] = None,
     evidence: Annotated[
         Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
@@ -33,32 +36,25 @@ def verify(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check that no byte of the journals, of their pictures and signatures was changed."""
-    from rich.console import Console  # noqa: PLC0415
+    from pipeline.journal import VerifyOptions  # noqa: PLC0415
 
-    from daemon.check_progress import CheckProgress  # noqa: PLC0415
-    from pipeline.journal import JournalError, VerifyOptions, compare  # noqa: PLC0415
-    from pipeline.journal import verify as verified  # noqa: PLC0415
-
+    if against and len(paths) != 1:
+        raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
-    with CheckProgress(Console(stderr=True)) as progress:
-        found = verified(paths, VerifyOptions(not no_evidence, evidence, keys, progress=progress.update))
-    comparison: Comparison | None = None
-    if against:
-        if len(paths) != 1:
-            raise typer.BadParameter("give one journal or folder to compare with --against")
-        try:
-            comparison = compare(paths[0], against)
-        except JournalError as error:
-            typer.echo(f"narrated: {error}", err=True)
-            raise typer.Exit(1) from None
+    found = _checked(paths, VerifyOptions(not no_evidence, evidence, keys))
+    other = _checked([against], VerifyOptions(not no_evidence)) if against else None
+    comparison = _comparison(paths[0], against) if against else None
     if json:
-        values = _members(found) | (_compared(comparison) if comparison else {})
-        typer.echo(json_format.dumps(values))
+        values = _members(found) | ({"against": _members(other)} if other else {})
+        typer.echo(json_format.dumps(values | (_compared(comparison) if comparison else {})))
     else:
         _tell(found, known=bool(keys))
+        if other:
+            _tell(other, known=False)
         if comparison:
             _tell_comparison(comparison)
-    if not found.ok or (comparison and comparison.differences):
+    compared = not against or (comparison and not comparison.differences)
+    if not (found.ok and (other is None or other.ok) and compared):
         raise typer.Exit(1)
 
 
@@ -80,6 +76,27 @@ def keys(
     with os.fdopen(handle, "w") as written:
         written.write(private + "\n")
     typer.echo(SigningKey(private).public)
+
+
+def _checked(paths: list[Path], options: VerifyOptions) -> Verification:
+    from rich.console import Console  # noqa: PLC0415
+
+    from daemon.check_progress import CheckProgress  # noqa: PLC0415
+    from pipeline.journal import verify as verified  # noqa: PLC0415
+
+    with CheckProgress(Console(stderr=True)) as progress:
+        return verified(paths, replace(options, progress=progress.update))
+
+
+def _comparison(journal: Path, other: Path) -> Comparison | None:
+    """None where the two cannot be compared, which is said."""
+    from pipeline.journal import JournalError, compare  # noqa: PLC0415
+
+    try:
+        return compare(journal, other)
+    except JournalError as error:
+        typer.echo(f"narrated: {error}", err=True)
+        return None
 
 
 def _key(text: str) -> str:
@@ -111,7 +128,12 @@ def _members(found: Verification) -> dict[str, Any]:
 
 def _compared(comparison: Comparison) -> dict[str, Any]:
     differences = [{"camera": d.camera, "id": d.id, "reason": d.reason} for d in comparison.differences]
-    return {"same": comparison.same, "differences": differences, "skipped": list(comparison.skipped)}
+    return {
+        "same": comparison.same,
+        "total": comparison.total,
+        "differences": differences,
+        "skipped": list(comparison.skipped),
+    }
 
 
 def _tell(found: Verification, *, known: bool) -> None:
@@ -125,6 +147,7 @@ def _tell(found: Verification, *, known: bool) -> None:
         typer.echo(line)
     if found.pictures:
         typer.echo(f"{found.pictures} pictures are as they were stored")
+    typer.echo(f"in all: {found.lines} lines hold, files read: {found.files}")
 
 
 def _tell_comparison(comparison: Comparison) -> None:
@@ -136,3 +159,4 @@ def _tell_comparison(comparison: Comparison) -> None:
         typer.echo(f"{camera}: {same} records tell the same")
     for camera in comparison.skipped:
         typer.echo(f"{camera}: not compared, only one of the two knows it")
+    typer.echo(f"in all: {comparison.total} records tell the same, {len(comparison.differences)} differences")

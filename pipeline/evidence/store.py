@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from pipeline.disk import make_folder, sync_folder
+
 SUFFIXES = ("jpg", "webp")
 """Kinds of pictures; a digest alone does not say which it is."""
 
@@ -81,8 +83,10 @@ class EvidenceStore:
             self._put = {each: put for each, put in self._put.items() if put > now - UNSETTLED_S}
 
     def _write(self, path: Path, content: bytes) -> None:
-        new_folder = not path.parent.is_dir()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if self._fsync:
+            make_folder(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + _UNFINISHED)
         try:
             with part.open("wb") as file:
@@ -95,9 +99,7 @@ class EvidenceStore:
             part.unlink(missing_ok=True)
             raise
         if self._fsync:
-            _sync(path.parent)
-            if new_folder:
-                _sync(self.folder)
+            sync_folder(path.parent)
 
     def find(self, reference: str) -> Path | None:
         """The file of a picture as a record names it, or None where there is none."""
@@ -188,12 +190,3 @@ def _find(folder: Path, reference: str) -> Path | None:
         if os.path.isfile(name):  # noqa: PTH113 - retention asks for hundreds of thousands
             return Path(name)
     return None
-
-
-def _sync(folder: Path) -> None:
-    """Make a new name durable; the file's own fsync does not cover it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,7 +3,7 @@
 from pipeline.journal.comparing import Comparison, Difference, compare
 from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
-from pipeline.journal.reading import Backlog, read_camera, read_journal, read_latest
+from pipeline.journal.reading import Backlog, latest_first, read_camera, read_journal
 from pipeline.journal.segment_writer import SegmentLimits
 from pipeline.journal.segments import Segment, Start
 from pipeline.journal.verification import Problem, Signed, Verification, VerifyOptions, verify
@@ -24,8 +24,8 @@ __all__ = [
     "Verification",
     "VerifyOptions",
     "compare",
+    "latest_first",
     "read_camera",
     "read_journal",
-    "read_latest",
     "verify",
 ]

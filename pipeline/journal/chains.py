@@ -31,7 +31,7 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
     """The chains of journals, merged files and folders, each once.
 
     Args:
-        paths: a file stands for its whole chain, a folder for all that lie in it, or else in its ``journal``.
+        paths: a file stands for its whole chain, a folder for all that lie in it and in its ``journal``.
 
     Returns:
         The chains, and the folders that hold none.
@@ -41,7 +41,7 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
     for path in paths:
         journals = [path]
         if path.is_dir():
-            journals = sorted(path.glob("*.jsonl")) or sorted(path.glob("journal/*.jsonl"))
+            journals = [*sorted(path.glob("*.jsonl")), *sorted(path.glob("journal/*.jsonl"))]
         if not journals:
             empty.append(path)
         for journal in journals:

@@ -25,6 +25,8 @@ CONFIGURED = frozenset({"config_sha256"})
 
 _APART = PLACED | TIMED | CONFIGURED
 _STAMPS = frozenset({"id", "clock"})
+_CAPPED = frozenset({"cap_reached", "cap_ended"})
+_WORDED = frozenset({"text", "sentences", "until"})
 _SHOWN = 120
 
 
@@ -60,17 +62,25 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     skipped: tuple[str, ...] = ()
 
+    @property
+    def total(self) -> int:
+        """Records that tell the same, of all cameras."""
+        return sum(self.same.values())
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A record on disk: its file and byte, what it tells (as a hash), and how it may be found again."""
+    """A record on disk: its file and byte, what it tells (as a hash), and how it may be found again.
+
+    `frames` are the hashes of both, and the event: the hourly cap is told of the frames of another record.
+    """
 
     path: Path
     offset: int
     told: bytes
     id: str
     config: str
-    frames: tuple[str, str]
+    frames: tuple[str, str, str]
 
     def read(self) -> Record:
         with self.path.open("rb") as file:
@@ -171,10 +181,12 @@ def _told(record: Record) -> dict[str, Any]:
 
 def _timeless(members: dict[str, Any]) -> dict[str, Any]:
     """Without what says when it was: the recording of a stream has another clock."""
-    left = {key: value for key, value in members.items() if key not in _STAMPS}
+    capped = members["event"] in _CAPPED  # tells times of the day
+    left = {k: v for k, v in members.items() if k not in _STAMPS and not (capped and k in _WORDED)}
     for side in ("before", "after"):
         left[side] = {"sha256": members[side]["sha256"]}
-    left["sentences"] = [{k: v for k, v in s.items() if k != "time"} for s in members["sentences"]]
+    if not capped:
+        left["sentences"] = [{k: v for k, v in s.items() if k != "time"} for s in members["sentences"]]
     return left
 
 
@@ -196,7 +208,7 @@ def _index(path: Path) -> dict[str, list[_Place]]:
                             hashlib.sha256(rfc8785.dumps(_told(record))).digest(),
                             record.id,
                             record.config_sha256,
-                            (record.before.sha256, record.after.sha256),
+                            (record.before.sha256, record.after.sha256, record.event),
                         )
                         found.setdefault(record.camera, []).append(place)
                     offset += len(raw)

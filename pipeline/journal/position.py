@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pipeline.disk import replace_file
 from pipeline.record import ChainEnd, parse_stream_id
 
 
@@ -36,10 +37,12 @@ class Position:
     def save(self, path: Path) -> None:
         """Replace the file at `path` as a whole, so that a reader never sees half a position.
 
+        The disk is not waited for: see `load`.
+
         Raises:
             OSError: the folder cannot be written; the old position stays.
         """
-        replace_file(path, json.dumps(asdict(self)).encode() + b"\n")
+        replace_file(path, json.dumps(asdict(self)).encode() + b"\n", durable=False)
 
     @classmethod
     def load(cls, path: Path) -> Position | None:
@@ -55,14 +58,3 @@ class Position:
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         return position if sound else None
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all.
-
-    Raises:
-        OSError: the folder cannot be written; what stood there stays.
-    """
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.write_bytes(content)
-    fresh.replace(path)

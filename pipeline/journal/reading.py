@@ -17,8 +17,6 @@ from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_str
 
 _log = logging.getLogger(__name__)
 
-_LONGEST_LINE = 4096  # bytes; longer ones are rare
-
 Line = tuple[bytes, int, int]
 """A line with its end, the segment (number of its first record) and the byte at which it ends there."""
 
@@ -78,22 +76,25 @@ def read_camera(folder: Path, camera: str) -> Iterator[Record]:
     yield from read_journal(folder / f"{camera}.jsonl")
 
 
-def read_latest(path: Path, count: int) -> list[Record]:
-    """The last records of a journal's newest file, at most so many, oldest first.
+def latest_first(folder: Path, camera: str) -> Iterator[Record]:
+    """The records of all segments of a camera's journal, newest first.
 
     What cannot be read is left out: this is for what should be known, not for what must be.
     """
-    try:
-        with path.open("rb") as file:
-            file.seek(-min(path.stat().st_size, count * _LONGEST_LINE), os.SEEK_END)
-            lines = file.read().splitlines()[-count:]
-    except OSError:
-        return []
-    records = []
-    for line in lines:
-        with suppress(RecordError):  # the first one may have lost its beginning
-            records.append(read_record(line))
-    return records
+    closed = [segment.path for segment in closed_segments(folder, camera)]
+    for path in (folder / f"{camera}.jsonl", *reversed(closed)):
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        with os.fdopen(file, "rb") as lines, suppress(OSError):
+            end = os.fstat(file).st_size
+            while end > 0:
+                start = line_start(file, end)
+                lines.seek(start)
+                raw, end = lines.read(end - start), start
+                with suppress(RecordError):  # the last line may be torn
+                    yield read_record(raw)
 
 
 def read_line(raw: bytes, path: Path) -> Record:

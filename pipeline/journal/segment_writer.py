@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.disk import make_folder, sync_folder
 from pipeline.journal.errors import JournalError
 from pipeline.journal.segments import (
     Segment,
@@ -14,7 +15,6 @@ from pipeline.journal.segments import (
     closed_path,
     closed_segments,
     line_start,
-    sync_folder,
     whole_record,
 )
 from pipeline.record import ChainEnd, Record, RecordError
@@ -97,8 +97,10 @@ class SegmentWriter:
         """
         if self._file >= 0:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for segment in self._deleted:  # a crash came between the anchor and the deletion
+        make_folder(self.folder)
+        if self._deleted:  # a crash came between the anchor and the deletion
+            sync_folder(self.folder)  # the anchor's name
+        for segment in self._deleted:
             segment.path.unlink(missing_ok=True)
         fresh = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
@@ -161,7 +163,6 @@ class SegmentWriter:
             OSError: the folder cannot be written.
         """
         Start(last.seq, last.hash).save(self.folder / f"{self.camera}.start")
-        sync_folder(self.folder)
         self.full[0].path.unlink()
         self.full.pop(0)
 
@@ -232,6 +233,9 @@ class SegmentWriter:
         torn = os.pread(file, torn_bytes, self.size)
         with self.path.with_name(f"{self.camera}.torn").open("ab") as aside:
             aside.write(torn + b"\n")
+            aside.flush()
+            os.fsync(aside.fileno())
+        sync_folder(self.folder)
         os.ftruncate(file, self.size)
         os.fsync(file)
         _log.warning("%s: a last line of %d bytes was torn by a crash and cut off", self.path, torn_bytes)

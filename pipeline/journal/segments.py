@@ -16,7 +16,7 @@ from typing import Self
 
 import rfc8785
 
-from pipeline.journal.position import replace_file
+from pipeline.disk import replace_file
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
 _BLOCK = 65536
@@ -73,12 +73,12 @@ class Start:
     hash: str
 
     def save(self, path: Path) -> None:
-        """Replace the file at `path` as a whole.
+        """Replace the file at `path` as a whole; when this returns it is on the disk.
 
         Raises:
             OSError: the folder cannot be written.
         """
-        replace_file(path, rfc8785.dumps({"hash": self.hash, "seq": self.seq}) + b"\n")
+        replace_file(path, rfc8785.dumps({"hash": self.hash, "seq": self.seq}) + b"\n", durable=True)
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
@@ -138,16 +138,3 @@ def line_start(file: int, size: int) -> int:
             return start + found + 1
         end = start
     return 0
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new names in a folder durable; a file's own fsync does not cover its name.
-
-    Raises:
-        OSError: the disk fails.
-    """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

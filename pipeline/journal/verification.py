@@ -97,7 +97,8 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     Args:
         paths: journals of one camera (with all its segments, whichever is named), merged files of several
             cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
-            read. Chains are held from their start, or from where retention has left them.
+            read, also in their ``journal``; a merged file must tell the same as the ``journal`` beside it.
+            Chains are held from their start, or from where retention has left them.
         options: see there.
 
     Returns:
@@ -106,7 +107,8 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     chains, empty = find_chains(paths)
     problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
     walks = [_Walk(chain, options) for chain in chains]
-    pieces = [(walk, piece) for walk in walks for piece in walk.pieces(options)]
+    merged = _merged(walks)
+    pieces = [(walk, piece) for walk in walks for piece in walk.pieces(pictures=walk not in merged)]
     size, done = sum(piece.stop - piece.start for _, piece in pieces), 0
     for (walk, piece), findings in zip(pieces, _checked([p for _, p in pieces], options), strict=True):
         walk.take(piece, findings)
@@ -115,7 +117,9 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
             options.progress(done, size)
     for walk in walks:
         walk.finish(options.keys)
-        problems += [walk.problem] if walk.problem else []
+    for walk, journals in merged.items():
+        walk.compare(journals)
+    problems += [walk.problem for walk in walks if walk.problem]
     return Verification(
         sum(len(chain.files) for chain in chains),
         sum(walk.lines for walk in walks),
@@ -136,6 +140,12 @@ def _checked(pieces: list[Piece], options: VerifyOptions) -> Iterator[Findings]:
         yield from pool.map(check, pieces)
 
 
+def _merged(walks: list[_Walk]) -> dict[_Walk, list[_Walk]]:
+    """The chains of merged files, each with those in the ``journal`` beside it, whose pictures suffice."""
+    beside = {walk: [w for w in walks if w.chain.folder == walk.chain.folder / "journal"] for walk in walks}
+    return {walk: journals for walk, journals in beside.items() if journals}
+
+
 class _Walk:
     """Follows one chain from piece to piece, up to its first bad line."""
 
@@ -152,14 +162,15 @@ class _Walk:
         self._hashes: dict[int, str] = {}
         self._path, self._line = chain.files[0], 0
 
-    def pieces(self, options: VerifyOptions) -> Iterator[Piece]:
-        """What is to be checked."""
+    def pieces(self, *, pictures: bool) -> Iterator[Piece]:
+        """What is to be checked; without `pictures` they are left alone in any case."""
+        options = self._options
         beside = (self.chain.folder / "evidence", self.chain.folder.parent / "evidence")
         evidence = options.evidence_folder or next((f for f in beside if f.is_dir()), None)
         wanted = self._witnesses.numbers | ({self._start.seq} if self._start else set())
         asked = {self.chain.camera: wanted} if wanted else {}
         for path in self.chain.files:
-            yield from pieces_of(path, evidence, options.evidence, asked)
+            yield from pieces_of(path, evidence, options.evidence and pictures, asked)
 
     def take(self, piece: Piece, findings: Findings) -> None:
         """Go on with the next piece."""
@@ -216,3 +227,16 @@ class _Walk:
             self.problem = Problem(self._witnesses.path, *fault)
         if self._witnesses.last:
             self.signed = Signed(self._witnesses.last, self._witnesses.keys)
+
+    def compare(self, journals: list[_Walk]) -> None:
+        """Compare a merged file with the journals that it was made of: equal ends have equal chains."""
+        if self.problem or any(walk.problem for walk in journals):
+            return
+        ends = {camera: (end, walk) for walk in journals for camera, end in walk.ends.items()}
+        for camera in sorted(self.ends.keys() | ends.keys()):
+            end, walk = ends.get(camera, (None, journals[0]))
+            if self.ends.get(camera) != end:
+                path = walk.chain.files[-1].relative_to(self.chain.folder)
+                told = f"its records of {camera} are not those of {path}: one of the two was written anew"
+                self.problem = Problem(self.chain.files[-1], 0, told)
+                return

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
+from pipeline.disk import make_folder
 from pipeline.journal.errors import PASSING, JournalError
 from pipeline.journal.pieces import continuation
 from pipeline.journal.position import Position
@@ -78,7 +79,7 @@ class Journal:
         self._end, self._open, self._unsaved = ChainEnd(), True, False
         self._saved_at = folder / f"{camera}.published"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             self._begin_to_hold(error)
         self._writer_lock = WriterLock(folder / f"{camera}.writer", self.path)

@@ -8,6 +8,7 @@ import re
 import secrets
 from pathlib import Path
 
+from pipeline.disk import make_folder
 from pipeline.journal.errors import PASSING, JournalError
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -56,7 +57,7 @@ class WriterLock:
         if self._named:
             return
         self.close()
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:

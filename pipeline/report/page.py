@@ -18,6 +18,8 @@ _EVENTS = {
     "light_changed": "light changed",
     "view_changed": "view changed",
     "obstructed": "view obstructed",
+    "cap_reached": "hourly limit reached",
+    "cap_ended": "held back by the hourly limit",
 }
 _NO_CLOCK = "1970-01-01"  # footage without a time of its own
 

@@ -132,6 +132,19 @@ def test_two_replays_give_the_same_bytes_pictures_included(
     assert same.code == 0, same.err
     assert "4 pictures are as they were stored" in same.out
     assert "room: 2 records tell the same" in same.out
+    assert "in all: 2 records tell the same, 0 differences" in same.out
+    assert same.out.count("in all: 4 lines hold, files read: 2") == 2
+    for name, line in (("narrations.jsonl", 1), ("journal/room.jsonl", 2)):
+        path = tmp_path / "two" / name
+        whole = path.read_bytes()
+        path.write_bytes(
+            whole.replace(b"box", b"fox" if line == 1 else b"box", 1)[: -1 if line == 2 else None]
+        )
+        for first, second in (("one", "two"), ("two", "one")):
+            changed = narrated("verify", tmp_path / first, "--against", tmp_path / second)
+            assert changed.code == 1
+            assert f"{path}:{line}: " in changed.err
+        path.write_bytes(whole)
 
 
 def test_a_replay_keeps_pictures_only_where_that_is_said(

@@ -20,7 +20,7 @@ from daemon.live import Daemon
 
 PAIRS = "pairs: {lower: 20, upper: 250, max_wait: 1s}"
 ALL = """
-    allocated_bytes batches build_info camera_skew_seconds camera_state captioner_info
+    allocated_bytes batches build_info camera_skew_seconds camera_state capped captioner_info
     capture_to_narration_seconds evidence frames held journal_bytes loop_age_seconds loops_hanging
     narrations pair_wait_seconds pairs pairs_proposed pairs_waiting published publishing_failing
     ready reconnections reloads retention_bytes retention_pictures retention_runs retention_segments
@@ -132,6 +132,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         ("batches_total",): daemon.narrating.batches,
         ("camera_skew_seconds", "away", "main"): -3.5,
         ("camera_state", "room", "ended", "main"): 1,
+        ("capped", "room"): 0,
         ("capture_to_narration_seconds_sum", "room"): 1.5,
         ("evidence_total", "kept"): 2,
         ("frames_total", "room", "sampled", "main"): 48,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from daemon import metrics
 from daemon import narrator as module
 from daemon.accounts import ALONE, FAILED, MERGED, NOTHING_CHANGED, TOLD_ALREADY
 from daemon.narrator import Narrator, Told
@@ -16,7 +18,7 @@ from daemon.pair_queue import PairQueue, Proposed
 from daemon.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
-from pipeline.journal import Journal, JournalError, read_journal, verify
+from pipeline.journal import Journal, JournalError, SegmentLimits, read_journal, verify
 from pipeline.limits import LimitOptions
 from pipeline.pairs import FramePair, PairOptions
 from pipeline.sources import Clock, Frame
@@ -112,9 +114,11 @@ def test_a_flood_is_capped_and_the_next_record_says_how_much_was_held_back(
 ) -> None:
     queue, telling = limited(captioner, tmp_path, max_per_hour=4)
     told = told_of(queue, telling, *FLOOD)
-    assert [t.record.suppressed for t in told] == [0, 0, 0, 0]
-    (next_hour,) = told_of(queue, telling, pair(3600, 3604, COME))
-    assert next_hour.record.suppressed == 8
+    assert [t.record.event for t in told] == ["change"] * 4 + ["cap_reached"]
+    assert [t.record.suppressed for t in told] == [0, 0, 0, 0, 0]
+    ended, next_hour = told_of(queue, telling, pair(3600, 3604, COME))
+    assert (ended.record.event, ended.record.suppressed) == ("cap_ended", 8)
+    assert (next_hour.record.event, next_hour.record.suppressed) == ("change", 0)
     account = queue.accounts.of("room")
     assert (account.proposed, account.waiting) == (13, 0)
     assert (account.published, account.suppressed) == ({ALONE: 5}, {"hourly cap": 8})
@@ -204,7 +208,8 @@ def test_another_plan_does_not_forget_what_was_told(captioner: Captioner, tmp_pa
     queue, telling = limited(captioner, tmp_path, max_per_hour=1)
     assert len(told_of(queue, telling, pair(0, 4, COME))) == 1
     telling.add(CameraPlan("room", "room.mp4", limits=LimitOptions(cooldown_s=None, max_per_hour=2)))
-    assert len(told_of(queue, telling, *FLOOD[1:4])) == 1
+    told = told_of(queue, telling, *FLOOD[1:4])
+    assert [t.record.event for t in told] == ["change", "cap_reached"]
 
 
 def test_a_restart_is_no_way_around_a_limit(captioner: Captioner, tmp_path: Path) -> None:
@@ -219,7 +224,91 @@ def test_a_restart_is_no_way_around_a_limit(captioner: Captioner, tmp_path: Path
                 telling = Narrator(captioner, [plan], {"room": journal}, live=True)
                 told += telling.tell([Proposed(FramePair(*frames, 9.0))])
         stories.append([(t.record.after.moment - START).total_seconds() for t in told])
-    assert stories == [[4, 64, 244], [4 + 60 * k for k in range(12)]]  # footage may be read again
+        assert sum(t.record.event == "cap_reached" for t in told) == (clock is Clock.RTCP)
+    assert stories == [[4, 64, 244, 304], [4 + 60 * k for k in range(12)]]  # footage may be read again
+
+
+def test_a_restart_past_midnight_knows_the_last_hour(captioner: Captioner, tmp_path: Path) -> None:
+    plan = CameraPlan("room", "rtsp://10.0.0.5/", limits=LimitOptions(cooldown_s=200, max_per_hour=4))
+    told = []
+    for k, each in enumerate(FLOOD):
+        shift = timedelta(minutes=-5)  # two before midnight, one right after it, at the cooldown
+        frames = (
+            replace(f, clock=Clock.RTCP, time=f.time + shift) for f in (each.pair.before, each.pair.after)
+        )
+        with Journal(tmp_path, "room", fsync=False, limits=SegmentLimits(daily=True)) as journal:
+            telling = Narrator(captioner, [plan], {"room": journal}, live=True)
+            told += [(k, t.record.event) for t in telling.tell([Proposed(FramePair(*frames, 9.0))])]
+    assert len(list(tmp_path.glob("room*.jsonl"))) == 2
+    assert told == [(0, "change"), (1, "change"), (4, "change"), (5, "change"), (8, "cap_reached")]
+
+
+def capped_metric(queue: PairQueue, telling: Narrator) -> dict[str, float]:
+    daemon = SimpleNamespace(
+        cameras=SimpleNamespace(watched={}),
+        narrating=SimpleNamespace(
+            seconds=0.0, batches=0, captioning=telling.captioning, capped=telling.capped
+        ),
+        queue=queue,
+        journals=telling._journals,
+    )
+    (metric,) = (m for m in metrics._of_pairs(daemon) if m.name == "narrated_capped")  # type: ignore[arg-type]
+    return {sample.labels["camera"]: sample.value for sample in metric.samples}
+
+
+def test_a_camera_at_its_hourly_cap_says_so_and_when_it_is_heard_again(
+    captioner: Captioner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    queue, telling = limited(captioner, tmp_path, live=True, max_per_hour=4)
+    assert not telling.capped
+    *_, reached = told_of(queue, telling, *FLOOD)
+    assert capped_metric(queue, telling) == {"room": 1.0}
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "camera room: 4 records within an hour: nothing more is told until 01:01 UTC" in warning
+    assert reached.record.text in warning
+    assert reached.record.until == "2024-03-01T01:00:04.000000Z"
+    assert [(c.type, c.object, c.count) for c in reached.record.counts or ()] == [
+        ("appeared", "box", 2),
+        ("disappeared", "box", 2),
+    ]
+    assert (reached.pair.after.pts, reached.record.after.pts, reached.record.latency_ms) == (244, 244, None)
+    now += 3604 - 664
+    assert telling.settle() == []  # a pair may still be on its way
+    now += 10
+    assert telling.settle(waiting={"room"}) == []
+    (ended,) = telling.settle()
+    assert capped_metric(queue, telling) == {"room": 0.0}
+    assert ended.record.text == (
+        "Held back from 00:04 to 00:11 UTC by the hourly limit: box appeared (4), box disappeared (4)."
+    )
+    assert sum(c.count for c in ended.record.counts or ()) == 8
+    assert (ended.record.event, ended.record.after.pts) == ("cap_ended", 664)
+    assert telling.settle() == telling.finish() == []
+    assert verify([tmp_path]).ok
+    assert queue.accounts.of("room").published == {ALONE: 4}
+
+
+def test_what_was_held_back_is_told_at_the_end(captioner: Captioner, tmp_path: Path) -> None:
+    for live in (False, True):
+        queue, telling = limited(captioner, tmp_path / f"{live}", live=live, max_per_hour=4)
+        told_of(queue, telling, *FLOOD[:7])
+        assert [(t.record.event, t.record.suppressed) for t in telling.finish()] == [("cap_ended", 3)]
+
+
+def test_what_is_told_without_the_captioner_does_not_use_the_cap_up(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    _, telling = limited(captioner, tmp_path, max_per_hour=4)
+    late = [replace(each, late=True) for each in FLOOD[:6]]
+    told = telling.tell(late)
+    assert [(t.record.event, t.record.fallback) for t in told] == [
+        *[("change", "late")] * 4,
+        ("cap_reached", "late"),
+    ]
+    assert "4 records without the captioner" in told[-1].record.text
+    assert [t.record.fallback for t in telling.tell(FLOOD[6:10])] == [None] * 4
 
 
 def test_late_pairs_are_marked_in_the_record(captioner: Captioner, tmp_path: Path) -> None:

@@ -35,4 +35,6 @@ def narration(second, camera="yard"):
         settings_sha256="d" * 64,
         abstained="",
         fallback="",
+        counts=(),
+        until=None,
     )

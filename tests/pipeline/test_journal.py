@@ -303,7 +303,7 @@ word.moment_s = None
 narration = Made(
     id="x", camera="yard", before=stamp, after=stamp, clock=Made(value="file"), event=Made(value="none"),
     sentences=[word], text=text, l2=1, model=Made(name="ddla", sha256="c" * 64), settings_sha256="d" * 64,
-    abstained="", fallback="",
+    abstained="", fallback="", counts=(), until=None,
 )
 with Journal(Path(sys.argv[1]), "yard", fsync=False) as journal:
     print("writing", flush=True)

@@ -172,6 +172,20 @@ def test_a_chain_without_its_start_is_found_out(tmp_path):
     assert not verify([tmp_path]).ok
 
 
+def test_a_segment_waits_for_the_last_of_its_records_to_be_published(tmp_path):
+    with opened(tmp_path) as journal:
+        for second in range(8):
+            journal.append(narration(second))
+        last = journal.closed()[0].last().seq
+        assert last > 2
+        journal.acknowledge(journal.behind_seq(last - 1))
+        assert not journal.delete_oldest()
+        assert [record.seq for record, _ in journal.pending()] == list(range(last, 9))
+        journal.acknowledge(journal.behind_seq(last))
+        assert journal.delete_oldest()
+        assert numbers(journal) == list(range(last + 1, 9))
+
+
 def test_the_last_record_is_never_deleted(tmp_path):
     """Without it the next run would not know where the chain ends."""
     fill(tmp_path, range(5))

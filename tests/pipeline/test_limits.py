@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from models.captioner import Box, Sentence
 from models.places import Zone
 from pipeline.changes import SceneEvent
-from pipeline.limits import HOUR, NO_LIMITS, LimitOptions, Limits, Verdict, joined
+from pipeline.hourly_cap import HOUR
+from pipeline.limits import NO_LIMITS, LimitOptions, Limits, Verdict, joined
 from pipeline.narration import FrameStamp, ModelStamp, Narration
 from pipeline.sources import Clock
 
@@ -45,6 +46,12 @@ def test_a_kind_is_told_once_within_the_cooldown_and_what_is_suppressed_does_not
     told = verdicts(limits, *(narration(t) for t in range(0, 61, 4)))
     assert [4 * k for k, verdict in enumerate(told) if verdict is TOLD] == [0, 20, 40, 60]
     assert limits.dropped == {COOLDOWN: 12}
+
+
+def test_a_sentence_held_back_beside_one_that_is_told_prolongs_no_cooldown() -> None:
+    limits = Limits(LimitOptions(cooldown_s=20))
+    said = [narration(0), narration(12, came(), came(RIGHT)), narration(20), narration(21, came(RIGHT))]
+    assert verdicts(limits, *said) == [TOLD, TOLD, TOLD, COOLDOWN]
 
 
 def test_another_type_object_or_place_is_another_kind() -> None:

@@ -71,6 +71,13 @@ def reasons(folder: Path, **options: object) -> list[str]:
     return [str(problem) for problem in verify([folder], VerifyOptions(**options)).problems]
 
 
+@pytest.mark.parametrize("time_s", [5, 4])
+def test_a_stream_id_that_does_not_rise_is_found(tmp_path: Path, time_s: int) -> None:
+    (first,) = chain([narration(5)])
+    path = write(tmp_path / "yard.jsonl", [first, *chain([narration(time_s)], ChainEnd(1, first.hash))])
+    assert reasons(tmp_path) == [f"{path}:2: seq 2 of yard: its stream id does not rise"]
+
+
 class TestSegments:
     def test_are_followed_as_one_chain_whichever_is_named(self, tmp_path: Path) -> None:
         segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
@@ -289,6 +296,41 @@ class TestPieces:
         assert reasons(tmp_path, processes=2) == [
             f"{path}:4: the hash does not match: the line was changed, or is no record"
         ]
+
+
+class TestOutputFolders:
+    @pytest.fixture
+    def told(self, tmp_path: Path) -> Path:
+        records = chain(map(narration, range(3)))
+        for name in ("narrations.jsonl", "journal/yard.jsonl"):
+            write(tmp_path / "told" / name, records)
+        return tmp_path / "told"
+
+    def test_both_files_are_checked(self, told: Path) -> None:
+        found = verify([told])
+        assert (found.ok, found.files, found.lines) == (True, 2, 6)
+        for name in ("narrations.jsonl", "journal/yard.jsonl"):
+            path = told / name
+            whole = path.read_bytes()
+            path.write_bytes(whole.replace(b"A car", b"A dog", 1))
+            assert reasons(told) == [
+                f"{path}:1: the hash does not match: the line was changed, or is no record"
+            ]
+            path.write_bytes(whole)
+
+    @pytest.mark.parametrize("name", ["narrations.jsonl", "journal/yard.jsonl"])
+    @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 9), ()])
+    def test_the_two_must_tell_the_same(self, told: Path, name: str, seconds: tuple[int, ...]) -> None:
+        write(told / name, chain(map(narration, seconds)))
+        (reason,) = reasons(told)
+        assert "narrations.jsonl: its records of yard are not those of journal/yard.jsonl" in reason
+
+    def test_a_journal_that_is_gone_is_missed(self, told: Path) -> None:
+        write(told / "journal" / "lot.jsonl", chain([narration(camera="lot")]))
+        assert "its records of lot are not those of journal/lot.jsonl" in reasons(told)[0]
+        (told / "journal" / "lot.jsonl").write_bytes(b"")
+        (told / "journal" / "yard.jsonl").unlink()
+        assert "its records of yard are not those of" in reasons(told)[0]
 
 
 class TestComparing:
