@@ -114,6 +114,8 @@ def test_who_crosses_is_told_when_he_comes_and_when_he_leaves() -> None:
     assert came.before is None
     assert left.after is None
     assert (came.pair, left.pair) == (0, 5)
+    assert came.moment_s == pytest.approx(2.5, abs=0.5)
+    assert left.moment_s == pytest.approx(16.5 - 5 * PAIR_S, abs=0.5)  # its last sight, not its first
 
 
 def test_boxes_are_those_of_the_two_frames_of_the_pair() -> None:
