@@ -174,7 +174,7 @@ def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path:
     assert process.stdout is not None
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "narrated: interrupted, so incomplete: yard after 00:" in err
@@ -216,7 +216,7 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
         while part := os.read(ours, 4096):
             shown += part
     os.close(ours)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=300)
     assert len(out.splitlines()) == 2
     assert "\x1b" not in out
     assert b"A box has appeared" not in shown

@@ -135,7 +135,7 @@ def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(
         capture_output=True,
         text=True,
         env={**environment, "STATE_DIRECTORY": str(tmp_path)},
-        timeout=120,
+        timeout=500,
         check=False,
     )
     assert str(done.returncode) in final, done.stderr

@@ -28,7 +28,7 @@ def trained(folder: Path, data: Path, processes: int, captioner: str, epochs: in
         capture_output=True,
         text=True,
         env=environment,
-        timeout=150,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr
