@@ -344,6 +344,7 @@ def test_a_clock_that_is_set_back_begins_anew() -> None:
     assert [f for pair in pairs for f in follower.follow(earlier(pair), seeing(crossing))] == first
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(2.0, 7.0), st.floats(0.04, 0.1), st.floats(0.1, 0.7), st.booleans())
 def test_in_mirrored_time_who_came_in_leaves(begins: float, pace: float, y: float, walks_right: bool) -> None:
