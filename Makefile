@@ -5,8 +5,12 @@ VIDEO ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Those left out start servers and processes, and wait for them.
+QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publishing \
+  $(addprefix --ignore=tests/pipeline/test_sources_,rtsp.py faults.py screening.py idle.py clock.py video.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-quality soak clean
+.PHONY: help demo test test-quick check bench bench-quality soak clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +36,9 @@ demo: $(VENV)/.demo  ## narrate a real surveillance clip (VIDEO=path takes anoth
 
 test: $(VENV)/.dev  ## the whole test suite
 	$(BIN)/python -m pytest $(ARGS)
+
+test-quick: $(VENV)/.dev  ## models and pipeline without training, servers and sockets: under a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(QUICK) $(ARGS)
 
 check: $(VENV)/.dev  ## style, types and who may import whom
 	$(BIN)/ruff check .

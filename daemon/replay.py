@@ -66,7 +66,8 @@ class ReplayReport:
 
     Attributes:
         narrations: records journalled.
-        problems: one line, without secrets, per input that could not be read (entirely) or published.
+        problems: one line, without secrets, per input that could not be read (entirely) or published, and
+            what an interruption left out.
         interrupted: True where Ctrl-C ended it.
     """
 
@@ -101,7 +102,7 @@ def replay(
         except KeyboardInterrupt:
             interrupted = True
         with _without_interruption():
-            problems = run.shutdown()
+            problems = run.shutdown(interrupted=interrupted)
         return ReplayReport(run.told, tuple(problems), interrupted)
 
 
@@ -168,8 +169,9 @@ class _Replay:
         if self._publishing and narrated:
             self._publishing.wake()
 
-    def shutdown(self) -> list[str]:
+    def shutdown(self, *, interrupted: bool) -> list[str]:
         """End the threads, show, write and publish the rest; the problems."""
+        problems = [self._left_out()] if interrupted else []
         self._queue.close()
         for thread in self._threads:
             thread.stop()
@@ -179,7 +181,7 @@ class _Replay:
         self._note(self._narrator.finish())
         for name in self._waiting:
             self._show_all(name)
-        problems = [line for thread in self._threads for line in self._problems(thread)]
+        problems += [line for thread in self._threads for line in self._problems(thread)]
         if failed := self._narrator.captioning.failed.total():
             problems.append(f"{failed} pairs are told by their clusters only: the captioner failed")
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
@@ -189,6 +191,20 @@ class _Replay:
             starts = {t.plan.name: t.first_time for t in self._threads if t.first_time}
             self._output.finish(self._title, self._facts(problems), starts)
         return problems
+
+    def _left_out(self) -> str:
+        """What was not looked at when the replay was interrupted."""
+        parts, unbegun = [], 0
+        for thread in self._threads:
+            name = thread.plan.name
+            if thread.first_time is None or thread.last_time is None:
+                unbegun += 1
+            elif not self._queue.ended(name):
+                seen_s = (thread.last_time - thread.first_time).total_seconds()
+                parts.append(f"{name} after {format_offset(seen_s)}")
+        if unbegun:
+            parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
+        return f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
 
     @property
     def _title(self) -> str:

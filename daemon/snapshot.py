@@ -107,6 +107,8 @@ def _write(image: Image, text: str, place: tuple[int, int], ground: Sequence[int
     plain = text.encode("ascii", "replace").decode()  # OpenCV's own fonts know no other letters
     scale = _scale(image)
     (width, height), below = cv2.getTextSize(plain, _FONT, scale, 1)
-    x, y = place
+    # A label near an edge is moved in; one that is wider than the picture shows its beginning.
+    x = max(1, min(place[0], image.shape[1] - 1 - width))
+    y = max(height + 1, min(place[1], image.shape[0] - 1 - below))
     cv2.rectangle(image, (x - 1, y - height - 1), (x + width, y + below), ground, cv2.FILLED)
-    cv2.putText(image, plain, place, _FONT, scale, _LETTERS, 1, cv2.LINE_AA)
+    cv2.putText(image, plain, (x, y), _FONT, scale, _LETTERS, 1, cv2.LINE_AA)

@@ -7,8 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+# How fast examples are drawn tells of the machine's load, not of the code.
+settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
+
+
+def pytest_sessionstart() -> None:
+    """Compile the kernels before the first test: half a minute that no test's own limits should meet."""
+    from kernels import compile_kernels  # after pytest has put this folder on the path
+
+    compile_kernels()
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ def page(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def until(process: Any, reached: Callable[[], Any], limit_s: float = 60) -> Any:
+def until(process: Any, reached: Callable[[], Any], limit_s: float = 300) -> Any:
     """Wait for what is reached, and give it; what the process said where it ends or takes too long."""
     end = time.monotonic() + limit_s
     while not (value := reached()):

@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+
+# Its functions take the group of the moment for a default argument. Imported after the group is made, as Adam
+# does it, they keep the group and its threads until the interpreter ends, where such a thread may abort it.
+import torch.distributed.nn
 from torch import Tensor, distributed, nn
 
 T = TypeVar("T")

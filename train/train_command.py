@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from train.config import TrainConfig, build_encoder, load_config
+from train.loop import Trained
 from train.runs import plain_changes, train_on_folder
 from train.tables import score_table, truth_lines
 from train.terminal import training_progress
@@ -181,9 +182,7 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
             leave_out=asked.leave_out,
             telling=telling,
         )
-    why = "no better for a while" if trained.stopped_early else "all epochs done"
-    which = f"epoch {trained.best_epoch} of {len(trained.curves)}"
-    _say(f"{asked.out}: {which} ({why}), {trained.seconds:.1f} s an epoch")
+    _say(f"{asked.out}: {_kept(trained)}; {trained.seconds:.1f} s an epoch")
     if asked.as_json:
         curves = [point.plain() for point in trained.curves]
         typer.echo(
@@ -191,6 +190,15 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
         )
     else:
         Console().print(score_table(asked.out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
+
+
+def _kept(trained: Trained) -> str:
+    """How long was trained, and which epoch's weights the checkpoint has."""
+    count, kept = len(trained.curves), trained.best_epoch
+    ended = "stopped early, after" if trained.stopped_early else "trained for"
+    return f"{ended} {count} {'epoch' if count == 1 else 'epochs'}; kept epoch {kept}, the " + (
+        "last" if kept == count else "best"
+    )
 
 
 def _say(line: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json as json_format
 import logging
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -121,6 +123,8 @@ def replay(
 
     options = ReplayOptions(plan, span, jobs, url, out)
     report = _replayed(paths, camera, loaded, options, json=json)
+    if json and not report.narrations:
+        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
     _finish(report, out)
 
 
@@ -196,9 +200,15 @@ def _span(begin: str | None, end: str | None) -> Span:
     from daemon.ingest import Span  # noqa: PLC0415
 
     try:
-        return Span(parse_moment(begin) if begin else None, parse_moment(end) if end else None)
+        first, last = parse_moment(begin) if begin else None, parse_moment(end) if end else None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
+        isinstance(first, datetime) and isinstance(last, datetime) and first >= last
+    )  # an offset and a wall-clock time can be compared only once the footage is open
+    if backwards:
+        raise typer.BadParameter(f"--from {begin} --to {end}: nothing lies between; --to must be later")
+    return Span(first, last)
 
 
 def _captioner(

@@ -164,7 +164,7 @@ class NotifySocket:
         self._socket.settimeout(0.1)
         self.heard: list[str] = []
 
-    def wait_for(self, word: str, limit_s: float = 40) -> None:
+    def wait_for(self, word: str, limit_s: float = 300) -> None:
         until = time.monotonic() + limit_s
         while not any(word in message for message in self.heard):
             assert time.monotonic() < until, f"{word} not heard within {limit_s} s; heard {self.heard}"

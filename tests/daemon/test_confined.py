@@ -123,7 +123,7 @@ def confined(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
 def test_the_restrictions_hold_and_numba_torch_and_pyav_work_under_them(
     confined: Callable[..., Any], clip: Path
 ) -> None:
-    out, err = confined([clip], "-c", f"CLIP = {str(clip)!r}\n{PROBE}").communicate(timeout=120)
+    out, err = confined([clip], "-c", f"CLIP = {str(clip)!r}\n{PROBE}").communicate(timeout=500)
     assert out.splitlines() == [
         "65534 2 1 0 []",
         "Read-only file system",
@@ -147,7 +147,7 @@ def test_the_daemon_runs_under_them(
     take_kernels(tmp_path / "cache" / "numba")
     socket.chmod(0o777)  # as for the group redis of the unit's user
     process = confined([config, clip, checkpoint, socket], "-m", "daemon.cli", "run", "-c", config)
-    _, err = process.communicate(timeout=170)
+    _, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
     told = list(read_journal(tmp_path / "state" / "journal" / "confined.jsonl"))
     assert len(told) == 2

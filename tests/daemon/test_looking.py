@@ -11,6 +11,9 @@ import cv2
 import numpy as np
 import pytest
 
+from daemon.settings import Camera
+from daemon.snapshot import ZONE, overlaid
+
 
 @pytest.fixture
 def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
@@ -106,3 +109,19 @@ def test_a_camera_that_is_away_gives_no_snapshot(
     assert done.code == 1
     assert "refused" in done.err
     assert not (tmp_path / "gate.png").exists()
+
+
+@pytest.mark.parametrize("shape", [(240, 320), (60, 200)])
+@pytest.mark.parametrize("corner", [(0.0, 0.0), (0.97, 0.0), (0.97, 0.97), (0.0, 0.97)])
+def test_a_label_stays_inside_the_picture(shape: tuple[int, int], corner: tuple[float, float]) -> None:
+    """An area in a corner is labelled with as many pixels of ground as one in the middle."""
+
+    def ground(x: float, y: float) -> int:
+        polygon = [[x, y], [x + 0.03, y], [x + 0.03, y + 0.03]]
+        named = Camera.model_validate(
+            {"url": "a.mp4", "zones": [{"name": "at the gate", "polygon": polygon}]}, strict=False
+        )
+        drawn = overlaid(np.zeros((*shape, 3), np.uint8), named)
+        return int((drawn == ZONE).all(axis=2).sum())
+
+    assert ground(*corner) >= 0.9 * ground(0.3, 0.45)

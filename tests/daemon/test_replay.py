@@ -79,6 +79,14 @@ def test_from_and_to(narrated: Run, clip: Path, checkpoint: Path) -> None:
     assert [line.split("  ")[1] for line in late.out.splitlines()] == ["The box is gone."]
     early = narrated("replay", clip, "--to", "00:00:14", "--captioner-file", checkpoint)
     assert [line.split("  ")[1] for line in early.out.splitlines()] == ["A box has appeared."]
+    nothing = narrated("replay", clip, "--to", "2s", "--json", "--captioner-file", checkpoint)
+    assert json.loads(nothing.out) == {"narrations": 0, "complete": True}
+    for span in (("5s", "2s"), ("5s", "5s"), ("2026-05-01T12:00:00Z", "2026-05-01T11:00:00Z")):
+        backwards = narrated(
+            "replay", clip, "--from", span[0], "--to", span[1], "--captioner-file", checkpoint
+        )
+        assert backwards.code == 2
+        assert "--to must be later" in backwards.err
     wrong = narrated("replay", clip, "--from", "soon", "--captioner-file", checkpoint)
     assert wrong.code == 2
     assert "90s" in wrong.err
@@ -166,9 +174,11 @@ def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path:
     assert process.stdout is not None
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "Traceback" not in err
+    assert "narrated: interrupted, so incomplete: yard after 00:" in err
+    assert "interrupted, so incomplete: yard after 00:" in (out / "report.html").read_text()
     assert verify([out / "narrations.jsonl", out / "journal"]).ok
     assert 1 <= len((out / "narrations.jsonl").read_bytes().splitlines()) < 600
 
@@ -206,7 +216,7 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
         while part := os.read(ours, 4096):
             shown += part
     os.close(ours)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=300)
     assert len(out.splitlines()) == 2
     assert "\x1b" not in out
     assert b"A box has appeared" not in shown

@@ -80,6 +80,7 @@ def test_a_story_is_its_sentences_in_a_row(vocabulary: Vocabulary) -> None:
     assert (joined != PAD).sum() == (tokens != PAD).sum()
 
 
+@pytest.mark.slow
 def test_a_story_is_told_without_being_given_its_length(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
 ) -> None:

@@ -280,6 +280,7 @@ def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> N
     assert losses[-1] < 0.15 * losses[0]
 
 
+@pytest.mark.slow
 def test_four_pairs_can_be_learned_by_heart(captioner: Captioner, make_pairs: MakePairs) -> None:
     places = [[(20 + 30 * i, 30 + 20 * i, 30, 36)] for i in range(4)]
     told = [

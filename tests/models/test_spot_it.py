@@ -136,6 +136,7 @@ def test_a_last_batch_of_one_pair_can_be_trained_on(
     assert not torch.equal(statistics, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", [0, 8])
 @pytest.mark.parametrize("recurrent", ["lstm", "gru"])
 def test_both_networks_learn(

@@ -66,6 +66,7 @@ def random_masks(count: int, seed: int):
         yield mask, float(eps), int(random.integers(1, 14))
 
 
+@pytest.mark.slow
 def test_equals_sklearn_on_a_thousand_random_masks(device):
     for index, (mask, eps, min_samples) in enumerate(random_masks(1100, seed=7)):
         try:

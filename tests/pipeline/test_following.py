@@ -114,6 +114,8 @@ def test_who_crosses_is_told_when_he_comes_and_when_he_leaves() -> None:
     assert came.before is None
     assert left.after is None
     assert (came.pair, left.pair) == (0, 5)
+    assert came.moment_s == pytest.approx(2.5, abs=0.5)
+    assert left.moment_s == pytest.approx(16.5 - 5 * PAIR_S, abs=0.5)  # its last sight, not its first
 
 
 def test_boxes_are_those_of_the_two_frames_of_the_pair() -> None:
@@ -342,6 +344,7 @@ def test_a_clock_that_is_set_back_begins_anew() -> None:
     assert [f for pair in pairs for f in follower.follow(earlier(pair), seeing(crossing))] == first
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(2.0, 7.0), st.floats(0.04, 0.1), st.floats(0.1, 0.7), st.booleans())
 def test_in_mirrored_time_who_came_in_leaves(begins: float, pace: float, y: float, walks_right: bool) -> None:

@@ -197,6 +197,20 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     assert "s3cr3t" not in caplog.text
 
 
+def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(make_clip, monkeypatch):
+    seconds = 100.0
+    monkeypatch.setattr(screening, "monotonic", lambda: seconds)
+    screen = Screen(lambda: open_source(str(make_clip()), QUICK, "yard: sub-stream"))
+    assert not screen.sees
+    screen.start()
+    screen._thread.join(60)
+    seconds = 102.9
+    assert screen.sees
+    seconds = 103.1
+    assert not screen.sees
+    screen.close()
+
+
 def test_a_second_stream_is_a_cameras(make_clip):
     with pytest.raises(SourceError, match="screening is for cameras"):
         open_source(str(make_clip()), screening="rtsp://127.0.0.1/small")

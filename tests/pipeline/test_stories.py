@@ -213,6 +213,14 @@ def test_in_a_queue_each_keeps_its_own_story() -> None:
     assert told(stories, 12, 16, came(DOOR, "car")) == ["appeared"]
 
 
+def test_one_who_takes_anothers_place_in_a_queue_does_not_take_his_story() -> None:
+    stories = Stories()
+    told(stories, 0, 4, came(DOOR, "car"), came(TABLE, "car"))
+    assert told(stories, 4, 8, moved(DOOR, TABLE, "car"), moved(TABLE, WINDOW, "car")) == []
+    after_all = 8 + AGAIN_S - 1  # both were mentioned at 8 s, so each is still where it was
+    assert told(stories, after_all, after_all + 2, came(TABLE, "car"), came(WINDOW, "car")) == []
+
+
 def test_replaced_is_always_told() -> None:
     stories = Stories()
     told(stories, 0, 4, came(TABLE))

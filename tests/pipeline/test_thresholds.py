@@ -88,6 +88,14 @@ def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
     assert l2_luma(reference, noisy(rng, sigma, person), SCREENING_BLOCK)[1].max() > found.thresholds.lower
 
 
+@pytest.mark.parametrize("sigma", [6.0, 10.0])
+def test_lower_leaves_room_for_the_light_beside_the_noise(sigma: float) -> None:
+    rng = np.random.default_rng(2)
+    found = calibrate(frames(noisy(rng, sigma) for _ in range(40)))
+    assert LOWER_BOUNDS[0] < found.thresholds.lower < LOWER_BOUNDS[1]
+    assert found.thresholds.lower == pytest.approx(8 + 1.5 * found.noise, abs=0.02)
+
+
 @pytest.mark.parametrize("when", [range(8), range(20), range(30), range(40)])
 def test_passers_by_do_not_raise_the_noise(when: range) -> None:
     rng = np.random.default_rng(3)

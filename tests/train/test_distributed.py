@@ -28,7 +28,7 @@ def trained(folder: Path, data: Path, processes: int, captioner: str, epochs: in
         capture_output=True,
         text=True,
         env=environment,
-        timeout=150,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -40,6 +40,7 @@ def test_two_processes_learn_what_one_learns(sample_folder: Path, tmp_path: Path
     captioner = "ddla"
     (alone,) = trained(tmp_path, sample_folder, 1, captioner, 2)
     first, second = trained(tmp_path, sample_folder, 2, captioner, 2)
+    assert first["threads"] == second["threads"] == []  # one that lives at the interpreter's end may abort it
     assert first["curves"] == second["curves"]
     assert len(first["curves"]) == 2
     for ours, theirs in zip(first["curves"], alone["curves"], strict=True):

@@ -91,6 +91,7 @@ def _near(numbers: Sequence[float] | None) -> Any:
     return pytest.approx(_list(numbers), abs=1e-4)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([None, 0.5, 3600.0]))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_swapping_the_frames_turns_everything_that_is_told(
