@@ -4,9 +4,12 @@ Let r be the probability that an end is really there and not the same thing at t
 side (`models.grounded.judging`), and l that two ends are one object (`models.grounded.linking`). Then
 
     moved(i, j)  = min(r_i, r_j) (1 + l_ij) / 2
-    appeared(j)  = r_j (1 - sum_i l_ij r_i / 2),   disappeared(i) alike.
+    appeared(j)  = r_j (1 - sum_i l_ij s_ij),   disappeared(i) alike,
 
+where s_ij is 1 if the two lie at one place and r_i / 2 if not: what is still where it was has not appeared.
 A link to an end where nothing is takes nothing from an arrival, and a move is as sure as its weaker end.
+Where the two overlap the judge cannot tell a short step from none, for one of its family stands there on both
+sides: there an end of a move is as real as the detector's score makes it, if that is more.
 That a link is doubtful counts half: whether two stills show one object is then seldom evident to anybody.
 """
 
@@ -19,10 +22,11 @@ from torch import Tensor
 
 from models.grounded.detections import FAMILY, OBJECTS
 from models.grounded.facts import Box, Fact
-from models.grounded.linking import Ends
+from models.grounded.linking import Ends, overlap
 
-STAYED = 0.4
-"""What lies less than so many of its own sizes from where it was has not moved."""
+STAYED = 0.15
+"""What lies less than so many of its own sizes from where it was has not moved: twice what the detector's
+boxes of a thing at rest differ by."""
 
 MOVED = 1 / 3
 """Least probability that two ends are one for a move to be told: a move that is none is one false sentence,
@@ -40,6 +44,8 @@ There one of about thirty pairs of ends is one object (log odds -3.4). Where one
 seconds, that both happen within 2.5 s has the odds of 1 to 60, and that one walks on about 1 to 3: log odds
 of about 3. Of the 6 between the two some are in the linker's counts already (Saerens et al. 2002)."""
 
+_BESIDE = 0.1  # overlap from which the judge cannot tell a short step
+_REAL = (1.5, 1.0)  # slope and offset from the log odds of a score to those that somebody is there
 _STIRS = 0.3  # of what is that likely a change it is not said that nobody else stirs
 _WITHIN = 0.9  # of its box that must lie in another one's for it to be a part of that
 _BETWEEN = (0.46, 0.62)  # share of lorry and bus from which a car is a van, and beyond which it is none
@@ -69,15 +75,17 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]
         pair: its number in the batch.
     """
     apart = _apart(before.ends.box, after.ends.box)
-    weak = torch.minimum(before.real[:, None], after.real[None])
-    moved = one * weak * (apart >= STAYED)
-    gone = before.real * (1 - (one * after.real[None]).sum(1) / 2).clamp(0, 1)
-    come = after.real * (1 - (one * before.real[:, None]).sum(0) / 2).clamp(0, 1)
+    real = _real(before, after)
+    weak, strong = torch.minimum(*real), torch.maximum(*real)
+    stays = apart < STAYED
+    moved = one * weak * ~stays
+    gone = before.real * (1 - (one * torch.where(stays, 1.0, after.real[None] / 2)).sum(1)).clamp(0, 1)
+    come = after.real * (1 - (one * torch.where(stays, 1.0, before.real[:, None] / 2)).sum(0)).clamp(0, 1)
     facts: list[Fact] = []
     used: tuple[set[int], set[int]] = (set(), set())
     for p, i, j in _strongest(moved):
         # Beside a ghost the surer end is no half of a move: it came, or went.
-        likely = p >= MOVED * max(float(before.real[i]), float(after.real[j]))
+        likely = p >= MOVED * float(strong[i, j])
         if likely and i not in used[0] and j not in used[1]:
             used[0].add(i)
             used[1].add(j)
@@ -94,6 +102,18 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]
                     facts.append(Fact(pair, "appeared", name, 1, None, where, p))
     facts = [f for f in facts if f.confidence >= LEAST]
     return riders(_whole(sorted(facts, key=lambda f: -f.confidence)))
+
+
+def _real(before: Judged, after: Judged) -> tuple[Tensor, Tensor]:
+    """How real the ends of each move ``(S, T)`` are, before and after; see the head of this file."""
+    beside = overlap(before.ends.box, after.ends.box) > _BESIDE
+    slope, offset = _REAL
+    there = [(slope * s.ends.score.clamp(0.01, 0.99).logit() + offset).sigmoid() for s in (before, after)]
+    one, two = before.real[:, None].expand_as(beside), after.real[None].expand_as(beside)
+    return (
+        torch.where(beside, torch.maximum(one, there[0][:, None]), one),
+        torch.where(beside, torch.maximum(two, there[1][None]), two),
+    )
 
 
 def _whole(facts: list[Fact]) -> list[Fact]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models.grounded.detections import FAMILY
-from models.grounded.linking import Ends, looks
+from models.grounded.linking import Ends, looks, overlap, shared_area
 
 EVIDENCE = (
     "log odds of its score",
@@ -104,7 +104,7 @@ def evidence(sides: Sides, side: int) -> Tensor:
     kind = family[own.label.argmax(1)]
     of_family = torch.stack([(own.label * (family == f)).sum(1) for f in set(kind.tolist())], 1)
     share = own.label.amax(1) / of_family.amax(1).clamp(min=1e-6)
-    shares = _shares(own.box, other.box)
+    shares = overlap(own.box, other.box)
     alike = kind[:, None] == family[other.label.argmax(1)][None] if len(other.box) else shares > 1
     there = (shares > 0.25) * other.score[None]  # noqa: PLR2004 - about the same place
     changed = _samples(sides.changed, own.box)
@@ -115,7 +115,7 @@ def evidence(sides: Sides, side: int) -> Tensor:
     gap = float(sides.gap_s.clamp(min=0.05).log()) if known else 0.0
     x, y, w, h = own.box.unbind(1)
     edge = ((x < 0.01) | (y < 0.01) | (x + w > 0.99) | (y + h > 0.99)).float()  # noqa: PLR2004
-    clusters = _shares(own.box, sides.clusters)
+    clusters = overlap(own.box, sides.clusters)
     named = [(kind == int(family[row])).float() for row in (0, 1, 5)]
     columns = [
         own.score.clamp(0.01, 0.99).logit(),
@@ -146,21 +146,9 @@ def _most(values: Tensor) -> Tensor:
     return values.amax(1) if values.shape[1] else values.new_zeros(len(values))
 
 
-def _shares(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of boxes ``x, y, width, height``: ``(N, M)``."""
-    shared = _shared(a, b)
-    return shared / (a[:, 2:].prod(1)[:, None] + b[:, 2:].prod(1)[None] - shared).clamp(min=1e-9)
-
-
-def _shared(a: Tensor, b: Tensor) -> Tensor:
-    low = torch.maximum(a[:, None, :2], b[None, :, :2])
-    high = torch.minimum((a[:, :2] + a[:, 2:])[:, None], (b[:, :2] + b[:, 2:])[None])
-    return (high - low).clamp(min=0).prod(-1)
-
-
 def _inside(own: Ends, kind: Tensor) -> Tensor:
     """How much of each lies within a surer one of its family."""
-    part = _shared(own.box, own.box) / own.box[:, 2:].prod(1).clamp(min=1e-9)[:, None]
+    part = shared_area(own.box, own.box) / own.box[:, 2:].prod(1).clamp(min=1e-9)[:, None]
     surer = (own.score[None] > own.score[:, None]) & (kind[:, None] == kind[None])
     return _most(part * surer)
 

@@ -186,7 +186,7 @@ def _places(one: Tensor, two: Tensor) -> list[Tensor]:
     offset = middle_one[..., :, None, :] - middle_two[..., None, :, :]
     apart = offset.norm(dim=-1)
     sizes = (offset / mean.exp()).norm(dim=-1)
-    shared = _shared(one, two)
+    shared = shared_area(one, two)
     areas = one[..., 2:].prod(-1)[..., :, None], two[..., 2:].prod(-1)[..., None, :]
     union = (areas[0] + areas[1] - shared).clamp(min=1e-9)
     least = torch.minimum(*areas).clamp(min=1e-9)
@@ -197,8 +197,8 @@ def _places(one: Tensor, two: Tensor) -> list[Tensor]:
     ]  # fmt: skip
 
 
-def _shared(one: Tensor, two: Tensor) -> Tensor:
-    """Area that boxes share, ``(..., S, T)``."""
+def shared_area(one: Tensor, two: Tensor) -> Tensor:
+    """Area ``(..., S, T)`` that boxes ``x, y, width, height``, ``(..., S, 4)`` and ``(..., T, 4)``, share."""
     low = torch.maximum(one[..., :, None, :2], two[..., None, :, :2])
     high = torch.minimum(
         (one[..., :2] + one[..., 2:])[..., :, None, :], (two[..., :2] + two[..., 2:])[..., None, :, :]
@@ -206,9 +206,9 @@ def _shared(one: Tensor, two: Tensor) -> Tensor:
     return (high - low).clamp(min=0).prod(-1)
 
 
-def _overlap(one: Tensor, two: Tensor) -> Tensor:
-    """Intersection over union of boxes, ``(..., S, T)``."""
-    shared = _shared(one, two)
+def overlap(one: Tensor, two: Tensor) -> Tensor:
+    """Intersection over union ``(..., S, T)`` of boxes, see `shared_area`."""
+    shared = shared_area(one, two)
     areas = one[..., 2:].prod(-1)[..., :, None] + two[..., 2:].prod(-1)[..., None, :]
     return shared / (areas - shared).clamp(min=1e-9)
 
@@ -219,7 +219,7 @@ def _rivals(before: Ends, after: Ends) -> list[Tensor]:
     Where one alone went and one alone came they are the same far more often than in a crowd.
     """
     alike = _family(before)[..., :, None] == _family(after)[..., None, :]
-    shared = _overlap(before.box, after.box) * alike
+    shared = overlap(before.box, after.box) * alike
     gone, come = (shared.amax(-1) < _SETTLED, shared.amax(-2) < _SETTLED) if shared.numel() else (
         before.score > 1, after.score > 1
     )  # fmt: skip

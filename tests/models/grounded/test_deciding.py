@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.grounded.deciding import LEAST, Judged, decided, named, riders
+from models.grounded.deciding import LEAST, STAYED, Judged, decided, named, riders
 from models.grounded.detections import OBJECTS
 from models.grounded.facts import Box, Fact
 from models.grounded.linking import LOOKS, Ends
@@ -64,6 +64,21 @@ def test_what_stays_at_its_place_has_not_moved() -> None:
     near = (x + 0.1 * w, y, w, h)
     facts = decided(judged(("car", HERE, 0.9)), judged(("car", near, 0.9)), torch.ones(1, 1), 0)
     assert "moved" not in told(facts)
+
+
+def test_a_short_step_is_a_move_though_one_of_its_family_stands_there_on_both_sides() -> None:
+    """The judge calls neither end a change; the link and the detector know better."""
+    x, y, w, h = HERE
+    for step, types in ((STAYED - 0.02, set()), (STAYED + 0.02, {"moved"})):
+        near = (x + step * w, y, w, h)
+        was, now = judged(("car", HERE, 0.02)), judged(("car", near, 0.02))
+        assert set(told(decided(was, now, torch.full((1, 1), 0.95), 0))) == types
+
+
+def test_what_is_where_it_was_has_neither_come_nor_gone() -> None:
+    x, y, w, h = HERE
+    near = judged(("car", (x + 0.05 * w, y, w, h), 0.9))
+    assert decided(judged(("car", HERE, 0.9)), near, torch.full((1, 1), 0.99), 0) == []
 
 
 def test_nothing_on_either_side() -> None:
