@@ -32,6 +32,9 @@ EVIDENCE = (
 NEAR_EDGE = 0.25
 """Own sizes from the frame's edge at which somebody can leave through it."""
 
+STRIDE = 0.35
+"""... and from which he can with his next step, if he goes there so fast."""
+
 HIDDEN = 0.6
 """Share of an end that another track covers, beyond which it may be there behind it."""
 
@@ -111,6 +114,13 @@ def side(end: End, aspect: float) -> tuple[str, float, float]:
         key=lambda each: each[1] / unit - min(max(each[2] / unit, 0.0), 1.0),
     )
     return name, gap / unit, way / unit
+
+
+def through(end: End, aspect: float) -> tuple[str, bool]:
+    """Which edge of the frame an end lies at, and whether the way led through it."""
+    name, gap, way = side(end, aspect)
+    stride = way / max(min(_SIGHTS_AT_END, len(end.sights)) - 1, 1)
+    return name, gap <= max(NEAR_EDGE, min(stride, STRIDE))
 
 
 def leads_to(end: End, other: End, aspect: float) -> float:
@@ -212,7 +222,7 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
     Through the edge of the frame nobody needs to be hidden.
     """
     end = end_of(track, coming=coming)
-    if side(end, aspect)[1] <= NEAR_EDGE:
+    if through(end, aspect)[1]:
         return False
     hidden = max((_cover(end, other) for other in tracks if other is not track), default=0.0)
     return hidden > HIDDEN or rivalry(track, tracks, coming=coming, aspect=aspect) > RIVAL

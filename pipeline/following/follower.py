@@ -31,7 +31,7 @@ from models.grounded.linking import looks
 from models.grounded.tracking import Tracker, TrackingOptions
 from models.grounded.tracks import Sight, Track
 from pipeline.following.confidence import confidence
-from pipeline.following.events import NEAR_EDGE, apart, end_of, evidence, in_doubt, side
+from pipeline.following.events import apart, end_of, evidence, in_doubt, through
 from pipeline.following.riders import with_riders
 from pipeline.pairs import FramePair, small_image
 from pipeline.sources import Image, covered
@@ -245,9 +245,8 @@ class _View:
 
     def came(self, track: Track, after: Sight) -> Fact:
         """The fact that a track came."""
-        name, gap, _ = side(end_of(track, coming=True), self.aspect)
-        through, rests = gap <= NEAR_EDGE, _rests(track, after)
-        kind, manner = OBJECTS[int(track.label.argmax())], "came in" if through else "arrived"
+        (name, by_edge), rests = through(end_of(track, coming=True), self.aspect), _rests(track, after)
+        kind, manner = OBJECTS[int(track.label.argmax())], "came in" if by_edge else "arrived"
         if self.pair.returned and track.last.seconds < self.frames[-1] and not rests:
             manner = "crossed"
         elif kind in _LAID and rests:
@@ -256,21 +255,21 @@ class _View:
             manner = "parked"
         return Fact(
             0, "appeared", kind, 1, None, after.box, self._sure(track, "appeared"), manner,
-            origin=name if through else "", rests=rests, moment_s=track.first.seconds - self.before,
+            origin=name if by_edge else "", rests=rests, moment_s=track.first.seconds - self.before,
             waited_s=after.seconds - after.since if rests else None,
             path=_path(track, self.before, self.after),
         )  # fmt: skip
 
     def went(self, track: Track, before: Sight) -> Fact:
         """The fact that a track went."""
-        name, gap, _ = side(end_of(track, coming=False), self.aspect)
-        through, kind, rest = gap <= NEAR_EDGE, OBJECTS[int(track.label.argmax())], _rest(track, self.after)
-        manner = "left" if through else "taken away" if kind in _LAID else ""
-        if kind in _VEHICLES and rest and through:
+        (name, by_edge), rest = through(end_of(track, coming=False), self.aspect), _rest(track, self.after)
+        kind = OBJECTS[int(track.label.argmax())]
+        manner = "left" if by_edge else "taken away" if kind in _LAID else ""
+        if kind in _VEHICLES and rest and by_edge:
             manner = "drove off"
         return Fact(
             0, "disappeared", kind, 1, before.box, None, self._sure(track, "disappeared"), manner,
-            target=name if through else "", moment_s=track.last.seconds - self.before,
+            target=name if by_edge else "", moment_s=track.last.seconds - self.before,
             waited_s=rest.seconds - rest.since if rest else None, path=_path(track, self.before, self.after),
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.grounded.detections import OBJECTS, Detections
@@ -347,6 +347,9 @@ def test_a_clock_that_is_set_back_begins_anew() -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(2.0, 7.0), st.floats(0.04, 0.1), st.floats(0.1, 0.7), st.booleans())
+@example(
+    begins=2.46875, pace=0.09765625, y=0.5, walks_right=False
+)  # last seen whole a little before the edge
 def test_in_mirrored_time_who_came_in_leaves(begins: float, pace: float, y: float, walks_right: bool) -> None:
     """Somebody who comes in and stays in the picture, and the same film backwards: the side is the same."""
     length = 15.0
