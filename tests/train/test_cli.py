@@ -407,5 +407,5 @@ def test_gallery(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> No
     ],
 )
 def test_it_is_said_which_epoch_is_kept(curves: int, best: int, stopped: bool, said: str) -> None:
-    points = tuple(Point(number, 1.0, 0.5) for number in range(1, curves + 1))
+    points = tuple(Point(number, 1.0, 0.5, 2.0) for number in range(1, curves + 1))
     assert _kept(Trained(points, best, stopped_early=stopped, seconds=1.0)) == said
