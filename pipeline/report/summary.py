@@ -139,9 +139,8 @@ def _untold(records: Sequence[Record], facts: ReportFacts) -> list[str]:
         kinds = [happened(*kind, count) for kind, count in capped.most_common()]
         missing.append(f"Held back by the hourly limit: {listed(kinds)}.")
     if unsure := sum(bool(record.abstained) for record in records):
-        missing.append(
-            f"Left out of what is told, as not sure enough: something in {many(unsure, 'narration')}."
-        )
+        missing.append(f"Perhaps more, in {many(unsure, 'narration')}: that was not sure enough.")
     for reason, count in sorted(Counter(r.fallback for r in records if r.fallback).items()):
-        missing.append(f"{fallback_words(reason)} ({many(count, 'narration')})")
+        why = fallback_words(reason)
+        missing.append(f"What it was that changed, in {many(count, 'narration')}: {why}.")
     return missing

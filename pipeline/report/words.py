@@ -45,8 +45,8 @@ UNTOLD = {
 """Why a sentence that was found was not told."""
 
 _FALLBACKS = {
-    "late": "The computer could not keep up here, so only where something changed is told, not what.",
-    "captioner failed": "An error kept the program from saying what changed, so only where is told.",
+    "late": "the computer could not keep up",
+    "captioner failed": "an error kept the program from saying more",
 }
 _ABSTAINED = {
     "unsure": "Something else may have changed here, too, but that was not sure enough to be told.",
@@ -57,8 +57,8 @@ _IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
-    """Why it was told without looking closely, as a sentence."""
-    return _FALLBACKS.get(reason, f"Only where something changed is told here, not what: {reason}.")
+    """Why it was told without looking closely, such as "the computer could not keep up"."""
+    return _FALLBACKS.get(reason, reason)
 
 
 def abstained_words(reason: str) -> str:
@@ -105,7 +105,9 @@ def happened(kind: str, noun: str, count: int) -> str:
         return f"{_EVENTS_TOLD[kind]} {times(count)}"
     if kind in ("more", "fewer"):
         return f"{kind} {plural(noun)} {times(count)}"
-    if kind == "none" or noun == plural(noun):  # such as "something"
+    if kind == "none":
+        return f"no change {times(count)}"
+    if noun == plural(noun):  # such as "something"
         return f"{noun} {_changed(kind)} {times(count)}"
     if kind == "replaced":
         return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
@@ -115,7 +117,7 @@ def happened(kind: str, noun: str, count: int) -> str:
 
 
 def _changed(kind: str) -> str:
-    return {"unknown": "changed", "none": "did not change", "replaced": "was replaced"}.get(kind, kind)
+    return {"unknown": "changed", "replaced": "was replaced"}.get(kind, kind)
 
 
 def sureness(confidence: float) -> str:
