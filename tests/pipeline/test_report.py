@@ -66,7 +66,8 @@ class _Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.attributes, self.text = [], [], ""
+        self.open, self.attributes, self.text, self.lines = [], [], "", []
+        self.plain = ""  # without what is under "For auditors"
         self.feed(text)
         self.close()
         assert self.open == []
@@ -81,8 +82,11 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if not {"style", "script", "pre"} & set(self.open):
+        if self.open and self.open[-1] == "pre":
+            self.lines.append(data)
+        elif not {"style", "script"} & set(self.open):
             self.text += data
+            self.plain += "" if "details" in self.open else data
 
     def values(self, tag, name):
         return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
@@ -124,6 +128,22 @@ def test_the_page_tells_what_the_records_hold(report):
     assert "narrated verify narrations.jsonl" in told
     assert text.count('class="scene"') == 1
     assert _Page(text).values("article", "id") == ["n1", "n2"]
+
+
+def test_jargon_is_only_for_auditors_and_they_see_the_whole_record(report):
+    odd = narration(2, abstained="unsure", fallback="captioner failed")
+    dropped = {"there already": 3, "hourly cap": 1}
+    facts = ReportFacts(untold=dropped, audit=(("Sampled", "2/s, thresholds lower auto"),))
+    files, text = report([narration(1), odd, narration(9, event=SceneEvent.OBSTRUCTED)], facts)
+    page = _Page(text)
+    jargon = (
+        r"[0-9a-f]{12}|sha-?256|hash|salience|\bl2\b|ddla|threshold|confidence|captioner|cluster|seq|json"
+        r"|\bid\b|pair|frame|None|_|T\d\d:|cooldown|fallback|abstain|obstruct|epoch|yard-"
+    )
+    assert re.findall(jargon, page.plain, re.IGNORECASE) == []
+    assert [line.encode() for line in page.lines] == files.records.read_bytes().splitlines()
+    assert page.values("details", "open") == []
+    assert "2/s, thresholds lower auto" in page.text
 
 
 def test_text_is_escaped(report):
