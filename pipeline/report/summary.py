@@ -64,7 +64,7 @@ def summary(records: Sequence[Record], facts: ReportFacts) -> Summary:
     if confidences := [s.confidence for r in records if _by_captioner(r) for s in r.sentences]:
         unsure = sum(confidence < SURE for confidence in confidences)
         number = f"{unsure:,} of {many(len(confidences), 'sentence')}"
-        rows.append(("Less than sure", f"{number}, less than {SURE:.0%} sure"))
+        rows.append(("How sure", f"{number} less than {SURE:.0%} sure"))
     return Summary(tuple(rows), tuple(_happenings(records)), tuple(_untold(records, facts)))
 
 
@@ -139,7 +139,7 @@ def _untold(records: Sequence[Record], facts: ReportFacts) -> list[str]:
         kinds = [happened(*kind, count) for kind, count in capped.most_common()]
         missing.append(f"Held back by the hourly limit: {listed(kinds)}.")
     if unsure := sum(bool(record.abstained) for record in records):
-        missing.append(f"Perhaps more, in {many(unsure, 'narration')}: that was not sure enough.")
+        missing.append(f"Perhaps more in {many(unsure, 'narration')}, not sure enough to be told.")
     for reason, count in sorted(Counter(r.fallback for r in records if r.fallback).items()):
         why = fallback_words(reason)
         missing.append(f"What it was that changed, in {many(count, 'narration')}: {why}.")

@@ -117,7 +117,7 @@ def test_the_page_tells_what_the_records_hold(report):
     )
     told = " ".join(_Page(text).text.split())
     assert "What changed in yard Camera yard Time 1 May 2024, 11:00:00 to 12:00:09 UTC" in told
-    assert "Narrations 2, with 3 sentences Less than sure 2 of 2 sentences, less than 90% sure" in told
+    assert "Narrations 2, with 3 sentences How sure 2 of 2 sentences less than 90% sure" in told
     assert "Footage yard.mp4 What happened 1 car came 1 person left the light changed once" in told
     assert f"ddla (sha256 {'c' * 64})" in told
     assert "1:00:02.3 into the footage 1 May 2024, 12:00:02 UTC before, 1.5 seconds earlier after" in told

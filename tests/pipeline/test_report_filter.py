@@ -172,6 +172,8 @@ def test_the_fragment_says_what_is_shown(browser: Browser, fragment: str, shown:
     browser.open(fragment)
     assert browser.shown == shown
     assert browser.said == f"{len(shown)} of 4 shown"
+    empty = "[...document.querySelectorAll('#filter select')].filter((s) => s.selectedIndex === -1).length"
+    assert browser.value(empty) == 0
 
 
 def test_the_keyboard_is_enough_and_what_it_chose_can_be_shared(browser: Browser) -> None:

@@ -98,7 +98,7 @@ def test_which_cameras_and_the_time_covered() -> None:
         "Camera": "yard",
         "Time": "1 minute 15 seconds of footage without a date",
         "Narrations": "1",
-        "Less than sure": "0 of 1 sentence, less than 90% sure",
+        "How sure": "0 of 1 sentence less than 90% sure",
     }
 
 
@@ -107,7 +107,7 @@ def test_only_what_the_captioner_told_can_be_less_than_sure() -> None:
     light = record(replace(CAR, confidence=0.1), event=SceneEvent.LIGHT)
     late = record(replace(CAR, confidence=0.0), fallback="late")
     rows = dict(summary([record(*sentences), light, late], ReportFacts()).rows)
-    assert rows["Less than sure"] == "2 of 3 sentences, less than 90% sure"
+    assert rows["How sure"] == "2 of 3 sentences less than 90% sure"
     assert (sureness(0.8999), sureness(0.9), sureness(0.29)) == ("89% sure", "90% sure", "29% sure")
 
 
@@ -124,7 +124,7 @@ def test_what_was_not_told() -> None:
         "It was there already: 1,200 sentences.",
         "Something like it had been told shortly before: 1 sentence.",
         "Held back by the hourly limit: 7 people came and 1 car left.",
-        "Perhaps more, in 1 narration: that was not sure enough.",
+        "Perhaps more in 1 narration, not sure enough to be told.",
         "What it was that changed, in 1 narration: the computer could not keep up.",
     )
     assert "Repetition, or more than the hourly limit: 11 narrations." in summary(told, ReportFacts()).untold
