@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -71,21 +69,17 @@ class OutputFolder:
         """Put a narration and its pictures into the report."""
         self._report.add(told.record, told.pair.before.image, told.pair.after.image)
 
-    def finish(
-        self, title: str, rows: tuple[tuple[str, str], ...], starts: Mapping[str, datetime]
-    ) -> ReportFiles:
+    def finish(self, facts: ReportFacts) -> ReportFiles:
         """Write narrations.jsonl, the subtitles and the page.
 
         Args:
-            title: of the page.
-            rows: facts for its head.
-            starts: time of each camera's first frame.
+            facts: for the page's head.
 
         Raises:
             OutputError: the folder cannot be written.
         """
         try:
-            return self._report.finish(ReportFacts(title, rows, starts))
+            return self._report.finish(facts)
         except OSError as error:
             raise OutputError(
                 f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"

@@ -27,6 +27,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
+from pipeline.report import ReportFacts
 from pipeline.sources import Source, open_source
 from pipeline.sources.stills import StillsSource, is_still
 from pipeline.sources.video import VideoSource
@@ -183,13 +184,12 @@ class _Replay:
             self._show_all(name)
         problems += [line for thread in self._threads for line in self._problems(thread)]
         if failed := self._narrator.captioning.failed.total():
-            problems.append(f"{failed} pairs are told by their clusters only: the captioner failed")
+            problems.append(f"{failed} narrations tell only where something changed: the captioner failed")
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._output:
-            starts = {t.plan.name: t.first_time for t in self._threads if t.first_time}
-            self._output.finish(self._title, self._facts(problems), starts)
+            self._output.finish(self._facts(problems))
         return problems
 
     def _left_out(self) -> str:
@@ -206,26 +206,27 @@ class _Replay:
             parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
         return f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
 
-    @property
-    def _title(self) -> str:
-        names = [thread.plan.name for thread in self._threads]
-        return names[0] if len(names) == 1 else f"{len(names)} cameras"
-
-    def _facts(self, problems: list[str]) -> tuple[tuple[str, str], ...]:
+    def _facts(self, problems: list[str]) -> ReportFacts:
         plan = self._options.plan
-        read_s = sum(t.read_s for t in self._threads)
+        names = [thread.plan.name for thread in self._threads]
+        footage = [str(p) for paths in self._paths.values() for p in paths[:_PATHS_SHOWN]]
         bounds = [("lower", plan.lower), ("upper", plan.upper)]
         thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
-        facts = [
-            ("Footage", ", ".join(str(p) for paths in self._paths.values() for p in paths[:_PATHS_SHOWN])),
-            ("Length looked at", format_offset(read_s)),
-            ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
-            ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
-        ]
-        if dropped := self._narrator.dropped:
-            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(dropped.items()))
-            facts.append(("Sentences found and not told", reasons))
-        return (*facts, *(("Not read", problem) for problem in problems))
+        return ReportFacts(
+            title=f"What changed: {names[0] if len(names) == 1 else f'{len(names)} cameras'}",
+            rows=(
+                ("Footage", ", ".join(footage)),
+                ("Length looked at", format_offset(sum(t.read_s for t in self._threads))),
+            ),
+            starts={t.plan.name: t.first_time for t in self._threads if t.first_time},
+            ends={t.plan.name: t.last_time for t in self._threads if t.last_time},
+            untold=self._narrator.dropped,
+            gaps=tuple(problems),
+            audit=(
+                ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
+                ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
+            ),
+        )
 
     def _start_threads(self) -> None:
         running = sum(thread.alive for thread in self._threads)

@@ -1,27 +1,31 @@
-"""The report's page: self-contained HTML that needs no network and no JavaScript."""
+"""The report's page: self-contained HTML that needs no network, and JavaScript only for its filter."""
 
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.record import Record, RecordSentence
+from pipeline.report.facts import ReportFacts
 from pipeline.report.marks import COLOURS
-
-_EVENTS = {
-    "light_changed": "light changed",
-    "view_changed": "view changed",
-    "obstructed": "view obstructed",
-    "cap_reached": "hourly limit reached",
-    "cap_ended": "held back by the hourly limit",
-}
-_NO_CLOCK = "1970-01-01"  # footage without a time of its own
+from pipeline.report.summary import Kind, kind_of, summary
+from pipeline.report.words import (
+    EVENTS,
+    TYPES,
+    abstained_words,
+    clock_time,
+    date_words,
+    fallback_words,
+    has_date,
+    plural,
+    sureness,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +46,7 @@ class Entry:
     @property
     def event(self) -> str | None:
         """The scene event in words, None where objects changed."""
-        return _EVENTS.get(self.record.event)
+        return EVENTS.get(self.record.event)
 
     @property
     def offset(self) -> str:
@@ -52,35 +56,57 @@ class Entry:
     @property
     def wall_time(self) -> str | None:
         """The after frame's time for people, None where the footage has no time of its own."""
-        date, time = self.record.after.time.split("T")
-        return None if date == _NO_CLOCK else f"{date} {time[:10]} UTC"
+        time = self.record.after.moment
+        return f"{date_words(time)}, {time:%H:%M:%S} UTC" if has_date(time) else None
 
     @property
     def gap(self) -> str:
         """How long before the after frame the before frame was taken."""
         gap_s = (self.record.after.moment - self.record.before.moment).total_seconds()
-        return f"{gap_s:.1f} s earlier"
+        return f"{gap_s:.1f} seconds earlier"
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What the filter knows each sentence by."""
+        return [kind_of(self.record, index) for index in range(len(self.record.sentences))]
+
+    def about(self, sentence: RecordSentence) -> str:
+        """When a sentence's change happened, on which picture it is outlined, and how sure that is."""
+        parts = []
+        if sentence.time:
+            moment, after = datetime.fromisoformat(sentence.time), self.record.after.moment
+            offset_s = self.offset_s + (moment - after).total_seconds()
+            parts.append(f"at {moment:%H:%M:%S}" if has_date(after) else f"at {clock_time(offset_s)}")
+        if sides := [name for name, box in (("before", sentence.before), ("after", sentence.after)) if box]:
+            parts.append(
+                "outlined in both pictures" if len(sides) > 1 else f"outlined in the {sides[0]} picture"
+            )
+        if not self.record.fallback:
+            parts.append(sureness(sentence.confidence))
+        return " \N{MIDDLE DOT} ".join(parts)
 
 
-def page(
-    title: str, rows: Sequence[tuple[str, str]], records: Sequence[Record], entries: Iterator[Entry]
-) -> Iterator[str]:
+def page(facts: ReportFacts, records: Sequence[Record], entries: Iterator[Entry]) -> Iterator[str]:
     """The page in parts, so that its pictures are never all in memory.
 
     Args:
-        title: its heading.
-        rows: facts as ``(name, value)``, above those that the records hold themselves.
+        facts: what the records do not hold.
         records: all of them, in the order of the page.
         entries: the same, with pictures.
     """
     environment = page_environment()
-    environment.filters["side"] = _side
+    environment.filters |= {"fallback_words": fallback_words, "abstained_words": abstained_words}
     environment.tests["marked"] = lambda told: bool(told.box or told.before or told.after)
-    source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    files = resources.files(__package__)
+    source = files.joinpath("page.html.j2").read_text(encoding="utf-8")
+    script = files.joinpath("filter.js").read_text(encoding="utf-8")
     last = {record.camera: record for record in records}
     return environment.from_string(source).generate(
-        title=title,
-        facts=[*rows, *_facts(records)],
+        facts=facts,
+        summary=summary(records, facts),
+        audit=[*facts.audit, *_audit(records)],
+        choices=_choices(records),
+        script=Markup(script),  # noqa: S704 - our own file
         entries=entries,
         count=len(records),
         cameras=sorted(last),
@@ -100,39 +126,23 @@ def page_environment() -> Environment:
     return environment
 
 
-def clock_time(seconds: float) -> str:
-    """Seconds as ``2:03.4``, with hours in front where there are any, and with its sign."""
-    sign, tenths = ("-" if seconds < 0 else ""), round(abs(seconds) * 10)
-    minutes, rest = divmod(tenths, 600)
-    hours, minutes = divmod(minutes, 60)
-    front = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
-    return f"{sign}{front}:{rest // 10:02d}.{rest % 10}"
+def _choices(records: Sequence[Record]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """What the filter offers: ``(name, label, [(value, label)])``; a single camera is no choice."""
+    kinds = {kind_of(record, index) for record in records for index in range(len(record.sentences))}
+    types = {kind for kind, _ in kinds}
+    objects = sorted({(noun, plural(noun)) for _, noun in kinds if noun}, key=lambda choice: choice[1])
+    cameras = sorted({record.camera for record in records})
+    known = [(value, label) for value, label in {**TYPES, **EVENTS}.items() if value in types]
+    chosen = [("camera", "Camera", [(name, name) for name in cameras])] if len(cameras) > 1 else []
+    return [*chosen, ("type", "What happened", known), ("object", "Who or what", objects)]
 
 
-def _side(sentence: RecordSentence) -> str:
-    """On which picture the sentence's marks are, and when it happened, to stand before its kind."""
-    sides = [name for name, box in (("before", sentence.before), ("after", sentence.after)) if box]
-    where = f"marked {' and '.join(sides)} \N{MIDDLE DOT} " if sides else ""
-    return f"at {sentence.time[11:21]} \N{MIDDLE DOT} {where}" if sentence.time else where
-
-
-def _facts(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """What the records say about themselves."""
+def _audit(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """What the records say of how they were made."""
     if not records:
         return []
-    events = Counter(_EVENTS.get(record.event, "changes of objects") for record in records)
-    sentences: Counter[str] = Counter(
-        sentence.type for record in records if record.event == "change" for sentence in record.sentences
-    )
-    facts = [
-        ("Narrations", f"{len(records)}: " + _counted(events)),
-        ("Models", "; ".join(sorted({f"{r.model.name} (sha256 {r.model.sha256[:12]})" for r in records}))),
-        ("Settings", "; ".join(sorted({f"sha256 {r.config_sha256[:12]}" for r in records}))),
+    models = sorted({f"{r.model.name} (sha256 {r.model.sha256})" for r in records})
+    return [
+        ("Models", "; ".join(models)),
+        ("Settings", "; ".join(sorted({f"sha256 {r.config_sha256}" for r in records}))),
     ]
-    if sentences:
-        facts.insert(1, ("Sentences", f"{sentences.total()}: " + _counted(sentences)))
-    return facts
-
-
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in counts.most_common())

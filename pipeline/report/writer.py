@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Self
 
 from pipeline.record import Record
+from pipeline.report.facts import ReportFacts
 from pipeline.report.marks import SIDES, draw_marks, marks
 from pipeline.report.page import Entry, page
 from pipeline.report.picture import encode, shrink
@@ -18,22 +19,6 @@ from pipeline.report.subtitles import subtitles
 from pipeline.sources import Image
 
 _WIDTH = 600
-
-
-@dataclass(frozen=True, slots=True)
-class ReportFacts:
-    """What the head of the page says.
-
-    Attributes:
-        title: what the report is about.
-        rows: further facts as ``(name, value)``: footage, settings, machine.
-        starts: time of the first frame by camera, from which offsets and subtitles count; a camera that is
-            missing counts from the before frame of its first narration.
-    """
-
-    title: str = "What changed"
-    rows: tuple[tuple[str, str], ...] = ()
-    starts: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +77,9 @@ class ReportWriter:
         self._places[record.hash] = (offset, len(encoded[0]), len(encoded[1]))
         self._records.setdefault(record.camera, []).append(record)
 
-    def finish(self, facts: ReportFacts = ReportFacts()) -> ReportFiles:
+    def finish(self, facts: ReportFacts | None = None) -> ReportFiles:
         """Write all files, each as a whole or not at all."""
+        facts = facts or ReportFacts()
         starts = {
             camera: facts.starts.get(camera) or records[0].before.moment
             for camera, records in self._records.items()
@@ -104,7 +90,7 @@ class ReportWriter:
         merged = in_time_order(self._records.values())
         _write(files.records, (record.line().decode() + "\n" for record in merged))
         entries = (self._entry(record, starts) for record in merged)
-        _write(files.page, page(facts.title, facts.rows, merged, entries))
+        _write(files.page, page(facts, merged, entries))
         return files
 
     def _write_subtitles(self, starts: Mapping[str, datetime]) -> tuple[Path, ...]:

@@ -1,0 +1,153 @@
+"""Words for people: what records call by short names, said as a shopkeeper would say it."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+EVENTS = {
+    "light_changed": "light changed",
+    "view_changed": "view changed",
+    "obstructed": "view blocked",
+    "cap_reached": "hourly limit reached",
+    "cap_ended": "held back by the hourly limit",
+}
+"""What is not about objects, as a label."""
+
+_EVENTS_TOLD = {
+    "light_changed": "the light changed",
+    "view_changed": "the camera showed another view",
+    "obstructed": "the view was blocked",
+    "cap_reached": "the hourly limit was reached",
+    "cap_ended": "the hourly limit was over",
+}
+TYPES = {
+    "appeared": "came or appeared",
+    "disappeared": "left or disappeared",
+    "moved": "moved",
+    "more": "more of them",
+    "fewer": "fewer of them",
+    "replaced": "replaced by another",
+    "unknown": "changed in some way",
+    "none": "no change",
+}
+"""Types of sentences, as the choices of the filter."""
+
+UNTOLD = {
+    "cooldown": "Something like it had been told shortly before",
+    "hourly cap": "The hourly limit was reached",
+    "there already": "It was there already",
+    "moving on": "It was only moving on",
+    "walked on": "It had walked on and was still there",
+    "gone already": "It had been told already that it was gone",
+    "part of it": "It was part of something that was told",
+}
+"""Why a sentence that was found was not told."""
+
+_FALLBACKS = {
+    "late": "the computer could not keep up",
+    "captioner failed": "an error kept the program from saying more",
+}
+_ABSTAINED = {
+    "unsure": "Something else may have changed here, too, but that was not sure enough to be told.",
+    "nothing of an object": "What changed here was nothing that the program has a name for.",
+}
+_NO_CLOCK = 1970  # footage without a time of its own begins there
+_IRREGULAR = {"person": "people", "something": "something"}
+
+
+def fallback_words(reason: str) -> str:
+    """Why it was told without looking closely, such as "the computer could not keep up"."""
+    return _FALLBACKS.get(reason, reason)
+
+
+def abstained_words(reason: str) -> str:
+    """Why less was told than was seen, as a sentence."""
+    return _ABSTAINED.get(reason, f"Not everything is told here: {reason}.")
+
+
+def plural(noun: str) -> str:
+    """Such as "people" or "buses"."""
+    if noun in _IRREGULAR:
+        return _IRREGULAR[noun]
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
+def many(count: int, noun: str) -> str:
+    """Such as "1 car" or "1,200 people"."""
+    return f"{count:,} {noun if count == 1 else plural(noun)}"
+
+
+def times(count: int) -> str:
+    """Such as "once" or "3 times"."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def listed(words: list[str]) -> str:
+    """Such as "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def happened(kind: str, noun: str, count: int) -> str:
+    """What happened to so many objects of one kind, such as "12 people came" or "the light changed twice".
+
+    Args:
+        kind: the type of the sentences, or the event of their records.
+        noun: the object that they name.
+        count: how many objects; for an event, or where none are counted, how many times.
+    """
+    from models.claims import THINGS  # noqa: PLC0415 - torch takes seconds to load
+    from models.phrases import NOUNS  # noqa: PLC0415
+
+    if kind in _EVENTS_TOLD:
+        return f"{_EVENTS_TOLD[kind]} {times(count)}"
+    if kind in ("more", "fewer"):
+        return f"{kind} {plural(noun)} {times(count)}"
+    if kind == "none":
+        return f"no change {times(count)}"
+    if noun == plural(noun):  # such as "something"
+        return f"{noun} {_changed(kind)} {times(count)}"
+    if kind == "replaced":
+        return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
+    by_itself = noun in NOUNS and noun not in THINGS
+    verb = {"appeared": "came", "disappeared": "left"}.get(kind) if by_itself else None
+    return f"{many(count, noun)} {verb or _changed(kind)}"
+
+
+def _changed(kind: str) -> str:
+    return {"unknown": "changed", "replaced": "was replaced"}.get(kind, kind)
+
+
+def sureness(confidence: float) -> str:
+    """Such as "87% sure"; never more than it is."""
+    return f"{math.floor(100 * confidence + 1e-9)}% sure"
+
+
+def has_date(time: datetime) -> bool:
+    """Whether the footage knows the time of day."""
+    return time.year > _NO_CLOCK
+
+
+def date_words(time: datetime) -> str:
+    """Such as "1 May 2024"."""
+    return f"{time.day} {time:%B %Y}"
+
+
+def duration_words(seconds: float) -> str:
+    """Such as "1 hour 2 minutes" or "9 seconds", rounded to what matters."""
+    whole = max(0, round(seconds))
+    if whole >= 3600:  # noqa: PLR2004
+        whole = round(whole / 60) * 60
+    parts = [(whole // 3600, "hour"), (whole // 60 % 60, "minute"), (whole % 60, "second")]
+    return " ".join(many(n, unit) for n, unit in parts if n) or "0 seconds"
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as ``2:03.4``, with hours in front where there are any, and with its sign."""
+    sign, tenths = ("-" if seconds < 0 else ""), round(abs(seconds) * 10)
+    minutes, rest = divmod(tenths, 600)
+    hours, minutes = divmod(minutes, 60)
+    front = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
+    return f"{sign}{front}:{rest // 10:02d}.{rest % 10}"
