@@ -387,12 +387,13 @@ class Journal:
                         offset += len(raw)
                         yield raw, segment, offset
             with self._lock:
+                if file is not None and offset < self._file.whole(segment):
+                    continue  # it grew, and may be closed by now, since it was last looked at
                 if segment >= self._file.first:
                     held = list(self._held) if offset >= self._file.size else []
                     end = self._file.size
                     break
-                segment = min(each.first for each in self._file.segments if each.first > segment)
-                offset = 0
+                segment, offset = min(s.first for s in self._file.segments if s.first > segment), 0
         for raw in held:
             end += len(raw)
             if end > offset:

@@ -23,6 +23,7 @@ from pipeline.journal import (
     read_journal,
     verify,
 )
+from pipeline.journal.segment_writer import SegmentWriter
 from pipeline.record import RecordError, check_camera
 
 SMALL = SegmentLimits(bytes=4000)  # five records
@@ -370,3 +371,23 @@ def test_a_real_disk_full_and_read_only(tmp_path):
         check=False,
     )
     assert done.stdout.strip() == "all is well", done.stderr
+
+
+def test_a_reader_at_the_end_of_a_segment_passes_over_nothing(tmp_path, monkeypatch):
+    """Records come, and the next segment begins, between its last look at the size and its next step."""
+    seen, whole = [], SegmentWriter.whole
+    with opened(tmp_path) as journal:
+
+        def overtaken(writer, first):
+            size = whole(writer, first)
+            while len(seen) == 2 and not journal.closed():
+                journal.append(narration(journal.end.seq))
+            return size
+
+        for second in range(2):
+            journal.append(narration(second))
+        monkeypatch.setattr(SegmentWriter, "whole", overtaken)
+        for record in journal:
+            seen.append(record.seq)  # noqa: PERF401 - one by one: the writer looks at it
+        assert journal.closed()
+        assert seen == list(range(1, journal.end.seq + 1))
