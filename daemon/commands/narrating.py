@@ -122,10 +122,7 @@ def replay(
     from daemon.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out)
-    report = _replayed(paths, camera, loaded, options, json=json)
-    if json and not report.narrations:
-        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
-    _finish(report, out)
+    _finish(_replayed(paths, camera, loaded, options, json=json), out, json=json)
 
 
 def demo(
@@ -247,7 +244,9 @@ def _replayed(
         return replay(find_footage(paths, camera), captioner, options, show, progress)
 
 
-def _finish(report: ReplayReport, out: Path | None) -> None:
+def _finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
+    if json and not report.narrations:
+        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
     for problem in report.problems:
         typer.echo(f"narrated: {problem}", err=True)
     if out and report.narrations:

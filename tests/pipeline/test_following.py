@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +16,8 @@ from hypothesis import strategies as st
 from models.grounded.detections import OBJECTS, Detections
 from models.grounded.facts import Box, Fact
 from pipeline.following import Follower
-from pipeline.pairs import Between, FramePair, candidate_pairs
-from pipeline.sources import Clock, Frame, Image, open_source
-from pipeline.thresholds import calibrate
+from pipeline.pairs import Between, FramePair
+from pipeline.sources import Clock, Frame, Image
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 SIZE = (90, 160)
@@ -365,41 +363,3 @@ def test_in_mirrored_time_who_came_in_leaves(begins: float, pace: float, y: floa
     assert [f.origin for f in came] == [f.target for f in left] == ["left" if walks_right else "right"]
     assert not [f for f in forwards if f.type == "disappeared"]
     assert not [f for f in backwards if f.type == "appeared"]
-
-
-@pytest.mark.footage
-def test_on_the_campus_nobody_is_told_more_often_than_he_came(clips: Path) -> None:
-    """vtest's first 20 seconds, seen by eyes that know no people, only what differs from the scene."""
-    with open_source(str(clips / "opencv_vtest.avi")) as source:
-        frames = [frame for frame, _ in zip(source, range(41), strict=False)]
-    pairs = list(candidate_pairs(frames, calibrate(frames).thresholds))
-    scene = np.median([f.luma for f in frames], axis=0)
-
-    def see(pictures: Sequence[Image]) -> list[Detections]:
-        return [detected(people(p, scene)) for p in pictures]
-
-    follower = Follower()
-    facts = [fact for pair in pairs for fact in follower.follow(pair, see)]
-    appeared = [f for f in facts if f.type == "appeared"]
-    assert 1 <= len(appeared) <= 8
-    assert all(0 <= f.confidence <= 1 for f in facts)
-    again = Follower()
-    assert [fact for pair in pairs for fact in again.follow(pair, see)] == facts
-
-
-def people(picture: Image, scene: np.ndarray) -> Scene:
-    """Upright regions that differ from the empty scene."""
-    import cv2
-
-    height, width = scene.shape
-    grey = cv2.resize(
-        cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), (width, height), interpolation=cv2.INTER_AREA
-    )
-    mask = (np.abs(grey.astype(float) - scene) > 30).astype(np.uint8)
-    mask = cv2.morphologyEx(mask, cv2.MORPH_CLOSE, np.ones((9, 5), np.uint8))
-    _, _, boxes, _ = cv2.connectedComponentsWithStats(mask)
-    return [
-        ("person", (x / width, y / height, w / width, h / height), 0.8)
-        for x, y, w, h, area in boxes[1:]
-        if area > 150 and h > 1.3 * w
-    ]
