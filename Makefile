@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Those left out start servers and processes, and wait for them.
-QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publishing \
-  $(addprefix --ignore=tests/pipeline/test_sources_,rtsp.py faults.py screening.py idle.py clock.py video.py)
+QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
+  $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py faults.py substream.py idle.py clock.py video.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick check bench bench-quality soak clean

@@ -37,7 +37,7 @@ import numpy as np
 import redis
 import yaml
 
-from daemon.embedded import EmbeddedServer
+from daemon.service.embedded_redis import EmbeddedServer
 
 CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
 SERVER = Path(__file__).with_name("file_server.py")

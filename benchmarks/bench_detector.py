@@ -21,16 +21,16 @@ from predictors import DATA
 from scoring import loaded
 
 from models import load_captioner
-from models.grounded.detections import OBJECTS
+from models.families import OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
-from models.grounded.looking import seen
+from models.grounded.sight import seen
 from pipeline.sources import Image
-from train.learning.detection_scores import area, viewed
-from train.learning.pairs import FAMILY_OF
-from train.learning.starting import starting_detector
-from train.learning.teachers import TeacherFile, teacher_file, teachers
-from train.learning.votes import merged, overlaps
+from train.footage.teachers import TeacherFile, teacher_file, teachers
+from train.footage.votes import merged, overlaps
+from train.grounded.detection_scores import area, viewed
+from train.grounded.pairs import FAMILY_OF
+from train.grounded.start import starting_detector
 
 Found = list[tuple[str, float, tuple[float, float, float, float]]]
 """Family, score and box ``x, y, width, height`` in 0..1."""

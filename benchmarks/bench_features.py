@@ -21,12 +21,12 @@ from rich.table import Table
 
 from models import CAPTIONERS
 from models.captioner import Captioner
-from models.vocabulary import Vocabulary
-from train.batches import Split, epoch_batches, load_split
-from train.comparing import CompareOptions, first_pairs, row_config
-from train.config import TrainConfig, build_captioner, build_encoder
-from train.features import sample_features
-from train.suites import SIZES, SUITES
+from models.language.vocabulary import Vocabulary
+from train.learning.batches import Split, epoch_batches, load_split
+from train.learning.config import TrainConfig, build_captioner, build_encoder
+from train.learning.features import sample_features
+from train.papers.comparison import CompareOptions, first_pairs, row_config
+from train.papers.suites import SIZES, SUITES
 
 
 def epoch(captioner: Captioner, split: Split, config: TrainConfig) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from daemon.pair_queue import PairQueue, Proposed
+from daemon.threads.pair_queue import PairQueue, Proposed
 
 SPEED = 20.0
 CAMERAS, EVERY_S, CAPTION_S, FACTS_S, DEADLINE_S, LENGTH_S = 4, 2.0, 1.5, 0.03, 30.0, 300.0

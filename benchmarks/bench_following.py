@@ -19,8 +19,8 @@ from bench_pair import START, Held
 
 from models import load_captioner
 from models.captioner import Sighted
-from pipeline.batch import seeing
 from pipeline.following import Follower
+from pipeline.narration.batch import seeing
 from pipeline.pairs import Between, FramePair, small_image
 from pipeline.sources import Clock, Frame, Image
 

@@ -35,9 +35,9 @@ from pipeline.sources.decode import SoundFrames, video_stream
 from pipeline.sources.idle import IdleGate
 from pipeline.sources.picture import View
 from pipeline.sources.rtsp import RtspSource
-from pipeline.sources.screening import Screen, ScreenedGate, ScreenedSource
+from pipeline.sources.substream import Screen, ScreenedGate, ScreenedSource
 from pipeline.sources.tally import Tally
-from pipeline.sources.timing import EPOCH, LiveSampler
+from pipeline.sources.times import EPOCH, LiveSampler
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVER = Path(__file__).with_name("file_server.py")

@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from models.captioner import DescribeOptions, PairBatch
-from models.ddla import DDLA
-from models.encoder import EfficientNetLite0
-from models.vocabulary import EOS, Vocabulary
+from models.encoders.encoder import EfficientNetLite0
+from models.language.vocabulary import EOS, Vocabulary
+from models.papers.ddla import DDLA
 
 CLUSTERS, WORDS, VOCABULARY = 6, 11, 1000
 TOLD = DescribeOptions(min_salience=0.0, max_words=WORDS)

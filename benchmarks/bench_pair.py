@@ -28,9 +28,9 @@ from rich.table import Table
 from models import load_captioner
 from models.captioner import Captioner
 from models.grounded.grounded import Grounded
-from pipeline.batch import pair_batch
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration import narrate
+from pipeline.narration.batch import pair_batch
+from pipeline.narration.narration import narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 import redis
 from plain_narration import narration
 
-from daemon.embedded import EmbeddedServer, find_servers
+from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from pipeline.journal import Journal, SegmentLimits
 from pipeline.publisher import Delivery, DeliveryOptions, open_publisher
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.evidence import EvidenceStore
-from pipeline.narration import FrameStamp, ModelStamp, Narration
+from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, Evidence, build_record, format_time
-from pipeline.signing import SigningKey, new_key
 from pipeline.sources import Clock
 
 SEGMENT = 100_000

@@ -11,8 +11,8 @@ import typer
 
 from daemon import __version__
 from daemon.commands import checking, describing, looking, narrating, reading
-from daemon.config import ConfigurationError
-from daemon.secrets import SecretError, hidden
+from daemon.config.configuration import ConfigurationError
+from daemon.config.secrets import SecretError, hidden
 
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except Exception as error:  # noqa: BLE001 - users get a line, not a traceback
         if os.environ.get("NARRATED_DEBUG"):
-            from daemon.log import shown_traceback  # noqa: PLC0415 - loads the decoders
+            from daemon.health.log import shown_traceback  # noqa: PLC0415 - loads the decoders
 
             typer.echo(shown_traceback(error), err=True)
         _complain(_worded(error))

@@ -10,8 +10,8 @@ import torch
 
 from models.captioner import Captioner
 from models.checkpoint import CheckpointError, fill, read_checkpoint, save
-from models.encoder import ENCODERS, Encoder
-from models.vocabulary import Vocabulary
+from models.encoders.encoder import ENCODERS, Encoder
+from models.language.vocabulary import Vocabulary
 
 __all__ = [
     "CAPTIONERS",

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.decoding import Decoded, decode
-from models.encoder import Encoder
-from models.grounded.detections import Detections
-from models.grounded.facts import Fact
+from models.detections import Detections
+from models.encoders.encoder import Encoder
+from models.language.facts import Fact
+from models.language.places import Zone
+from models.language.vocabulary import Vocabulary, surface
+from models.language.wording import read
 from models.pair_batch import PairBatch
-from models.places import Zone
 from models.state import State
-from models.vocabulary import Vocabulary, surface
-from models.wording import read
 
 __all__ = ["Box", "Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
 

@@ -22,7 +22,7 @@ class PairBatch:
         maps: encoder features of before and after, float ``(B, C, 14, 14)`` each, where they are
             known already (the trainer's cache); otherwise None and `encode` computes them.
         views: of each pair uint8 ``(2, 3, h, w)``, RGB, before aligned and after, at a size of their own (see
-            `models.grounded.looking.canvas`); None for a captioner that sees frames of one size.
+            `models.grounded.sight.canvas`); None for a captioner that sees frames of one size.
         tiles: uint8 ``(T, 2, 3, S, S)``, RGB, both frames in square windows where something small differs.
         tile_windows: float32 ``(T, 4)``, in 0..1 of the frame.
         tile_pair: int64 ``(T,)``, which pair a tile is of.

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
     from models.captioner import Sentence
-    from pipeline.narration import FrameStamp, Narration
+    from pipeline.narration.narration import FrameStamp, Narration
 
 SCHEMA = "narrated/1"
 _EVENTS = {"none": "change"}  # no event of the whole scene: objects changed

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from daemon import live
-from daemon.config import load_configuration
-from daemon.live import Daemon
-from daemon.secrets import Secrets
-from daemon.signals import Signals
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
+from daemon.service import daemon as live
+from daemon.service.daemon import Daemon
+from daemon.service.signals import Signals
 
 
 @contextmanager

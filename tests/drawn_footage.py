@@ -9,7 +9,7 @@ import av
 import cv2
 import numpy as np
 
-from train.learning.teachers import Spotted
+from train.footage.teachers import Spotted
 
 HEIGHT, WIDTH = 192, 256
 RED, BLUE = (220, 30, 30), (30, 40, 220)

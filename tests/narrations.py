@@ -8,7 +8,7 @@ from typing import Any
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.narration import FrameStamp, ModelStamp, Narration
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.sources import Clock
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, pad
 
-from models.grounded.detections import CLASSES
+from models.families import CLASSES
 from models.grounded.detector import BINS, STRIDES, Answer, Detector
 from models.grounded.grounded import Grounded
-from models.grounded.judging import EVIDENCE
+from models.grounded.judge import EVIDENCE
 
 GREY = 90
 """Of a picture in which nothing stands."""

@@ -15,25 +15,25 @@ import typer
 from rich.console import Console
 
 from models.checkpoint import CheckpointError
-from train.adapt_command import adapt
-from train.annotations import AnnotationError, folder_statistics
-from train.compare_command import compare
-from train.compose_command import SOME_FAILED, compose
-from train.config import ConfigError
-from train.dataset_commands import check, generate, prepare
-from train.features import FeatureError
-from train.learning.starting import StartError
-from train.learning.teachers import TeacherError
-from train.loop import TrainError
+from train.commands.adapt import adapt
+from train.commands.compare import compare
+from train.commands.compose import SOME_FAILED, compose
+from train.commands.datasets import check, generate, prepare
+from train.commands.papers import attend, negatives, retrieve
+from train.commands.score import score
+from train.commands.tables import score_table, statistics_table, truth_lines
+from train.commands.terminal import progress_counts, training_progress
+from train.commands.train import train
+from train.footage.scenes import FootageError
+from train.footage.teachers import TeacherError
+from train.grounded.start import StartError
+from train.learning.config import ConfigError
+from train.learning.features import FeatureError
+from train.learning.loop import TrainError
+from train.learning.runs import evaluate_on_folder
+from train.metrics.annotations import AnnotationError, folder_statistics
 from train.metrics.authority import MissingScorersError
-from train.paper_commands import attend, negatives, retrieve
-from train.runs import evaluate_on_folder
 from train.samples import SampleError, load_samples
-from train.scenes import FootageError
-from train.score_command import score
-from train.tables import score_table, statistics_table, truth_lines
-from train.terminal import progress_counts, training_progress
-from train.train_command import train
 
 BAD_CONFIG = 78
 
@@ -107,8 +107,8 @@ def extract(
 ) -> None:
     """Write frame pairs of footage to a folder, for annotation or for `narrated describe --pairs`."""
     from pipeline.thresholds import PairThresholds  # noqa: PLC0415 - footage is needed by two commands only
-    from train.extract import ExtractOptions  # noqa: PLC0415
-    from train.extract import extract as extract_pairs  # noqa: PLC0415
+    from train.footage.extraction import ExtractOptions  # noqa: PLC0415
+    from train.footage.extraction import extract as extract_pairs  # noqa: PLC0415
 
     if (lower is None) != (upper is None):
         raise typer.BadParameter("give both --lower and --upper, or neither", param_hint="--lower")
@@ -184,7 +184,7 @@ def gallery(
     """Show random sentences about unseen cameras on a page, with what is right and wrong in them."""
     from models import load_captioner  # noqa: PLC0415 - footage and pages are needed by few commands
     from models.captioner import DescribeOptions  # noqa: PLC0415
-    from train.gallery import make_gallery, of_cameras, read_pairs  # noqa: PLC0415
+    from train.gallery.page import make_gallery, of_cameras, read_pairs  # noqa: PLC0415
 
     if (data is None) == (pairs is None):
         raise typer.BadParameter("give either --data or --pairs", param_hint="--data, --pairs")

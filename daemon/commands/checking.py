@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from daemon.commands.narrating import CaptionerChoice, CaptionerFile, ConfigurationFile, Json
-from daemon.config import ConfigurationError, load_configuration
-from daemon.secrets import SecretError, Secrets
-from daemon.settings import CameraDefaults, Configuration
+from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.secrets import SecretError, Secrets
+from daemon.config.settings import CameraDefaults, Configuration
 
 if TYPE_CHECKING:
-    from daemon.plan import CameraPlan
+    from daemon.config.plan import CameraPlan
     from pipeline.thresholds import Calibration
 
 OptionalFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (YAML).")]
@@ -47,7 +47,7 @@ def check_config(
         except SecretError as error:
             problems.append(f"{config}: {key}: {error}")
     if not problems and configuration.signing.key:
-        from pipeline.signing import SigningError, SigningKey  # noqa: PLC0415
+        from pipeline.journal.signatures import SigningError, SigningKey  # noqa: PLC0415
 
         try:
             SigningKey(secrets.reveal(configuration.signing.key))
@@ -102,8 +102,8 @@ def calibrate(
 ) -> None:
     """Find a camera's thresholds in its own footage, and keep them for `run` if it is a configured camera."""
     configuration = load_configuration(config) if config else None
-    from daemon.calibration import CalibrationStore, calibrate_source  # noqa: PLC0415
-    from daemon.plan import camera_plan  # noqa: PLC0415
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.threads.calibration import CalibrationStore, calibrate_source  # noqa: PLC0415
     from pipeline.sources import open_source  # noqa: PLC0415
 
     secrets = Secrets()
@@ -160,7 +160,7 @@ def doctor(
 ) -> None:
     """Check that everything is here and works."""
     configuration = load_configuration(config) if config else None
-    from daemon.doctor import examine  # noqa: PLC0415
+    from daemon.tools.doctor import examine  # noqa: PLC0415
 
     checks = examine(configuration, captioner, captioner_file)
     if json:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daemon.commands.narrating import CaptionerChoice, CaptionerFile, Device, Json
-from daemon.settings import CameraDefaults
+from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
-    from daemon.describe import Description, PairError, PairPaths
-    from daemon.gaps import Gap
-    from daemon.plan import CameraPlan
+    from daemon.config.plan import CameraPlan
+    from daemon.tools.description import Description, PairError, PairPaths
+    from daemon.tools.gaps import Gap
     from models.captioner import Captioner
-    from pipeline.narration import Narration
+    from pipeline.narration.narration import Narration
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
 
@@ -60,10 +60,10 @@ def describe(
     if (pairs is None) == (before is None or after is None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
     known = _gap(gap)
-    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.describe import PairPaths, read_pairs  # noqa: PLC0415
-    from daemon.device import chosen_device  # noqa: PLC0415
-    from daemon.plan import camera_plan  # noqa: PLC0415
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.config.device import chosen_device  # noqa: PLC0415
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
     from models import load_captioner  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
@@ -79,8 +79,8 @@ def describe(
 
 def _gap(text: str | None) -> Gap | None:
     """What --gap tells."""
-    from daemon.durations import parse_duration  # noqa: PLC0415
-    from daemon.gaps import Gap  # noqa: PLC0415
+    from daemon.config.durations import parse_duration  # noqa: PLC0415
+    from daemon.tools.gaps import Gap  # noqa: PLC0415
 
     try:
         return None if text is None else Gap(parse_duration(text), "--gap")
@@ -99,7 +99,7 @@ def _describe_many(
     wanted: Sequence[PairPaths | PairError], captioner: Captioner, plan: CameraPlan, out: Path | None
 ) -> int:
     """One JSON line per pair that can be read; the exit code."""
-    from daemon.describe import PairPaths, describe, sentence_members  # noqa: PLC0415
+    from daemon.tools.description import PairPaths, describe, sentence_members  # noqa: PLC0415
 
     failed = 0
     for error in wanted:
@@ -132,7 +132,7 @@ def _describe_many(
 def _describe_one(
     paths: PairPaths, captioner: Captioner, plan: CameraPlan, out: Path | None, *, as_json: bool
 ) -> None:
-    from daemon.describe import PairError, describe, sentence_members  # noqa: PLC0415
+    from daemon.tools.description import PairError, describe, sentence_members  # noqa: PLC0415
 
     [one] = describe([paths], captioner, plan)
     if isinstance(one, PairError):
@@ -161,7 +161,7 @@ def _describe_one(
 
 
 def _origin(origin: str) -> str:
-    from daemon.gaps import NOT_KNOWN  # noqa: PLC0415
+    from daemon.tools.gaps import NOT_KNOWN  # noqa: PLC0415
 
     return origin if origin == NOT_KNOWN else f"from {origin}"
 

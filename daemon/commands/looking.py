@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daemon.commands.narrating import Json
-from daemon.config import load_configuration
-from daemon.secrets import Secrets
-from daemon.settings import Camera, CameraDefaults
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Camera, CameraDefaults
 
 if TYPE_CHECKING:
-    from daemon.probe import Probed
+    from daemon.tools.probe import Probed
 
 OptionalFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (YAML).")]
 
@@ -40,8 +40,8 @@ def probe(
 ) -> None:
     """Open a camera once, and its sub-stream where it has one, and tell what they send."""
     address, settings = _camera(url, config)
-    from daemon.plan import camera_plan  # noqa: PLC0415
-    from daemon.probe import probe as probed  # noqa: PLC0415
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.tools.probe import probe as probed  # noqa: PLC0415
     from pipeline.sources import SourceError  # noqa: PLC0415
 
     secrets = Secrets()
@@ -82,9 +82,9 @@ def snapshot(
     import cv2  # noqa: PLC0415
 
     address, settings = _camera(camera, config)
-    from daemon.plan import camera_plan  # noqa: PLC0415
-    from daemon.snapshot import overlaid  # noqa: PLC0415
-    from daemon.snapshot import snapshot as taken  # noqa: PLC0415
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.tools.snapshot import overlaid  # noqa: PLC0415
+    from daemon.tools.snapshot import snapshot as taken  # noqa: PLC0415
     from pipeline.sources import redacted  # noqa: PLC0415
 
     if not isinstance(settings, Camera):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from daemon.config import load_configuration
-from daemon.durations import parse_moment, parse_rate, parse_time
-from daemon.secrets import Secrets
-from daemon.settings import CameraDefaults, CaptionerName, Configuration
+from daemon.config.configuration import load_configuration
+from daemon.config.durations import parse_moment, parse_rate, parse_time
+from daemon.config.secrets import Secrets
+from daemon.config.settings import CameraDefaults, CaptionerName, Configuration
 
 if TYPE_CHECKING:  # torch and numba load when a verb runs, not for --help
-    from daemon.ingest import Span
-    from daemon.plan import CameraPlan
-    from daemon.replay import ReplayOptions, ReplayReport
+    from daemon.config.plan import CameraPlan
+    from daemon.replay.replay import ReplayOptions, ReplayReport
+    from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
     from pipeline.record import Record
 
@@ -67,8 +67,8 @@ def run(
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     secrets = Secrets()
-    from daemon import live  # noqa: PLC0415
-    from daemon.log import start_logging  # noqa: PLC0415
+    from daemon.health.log import start_logging  # noqa: PLC0415
+    from daemon.service import daemon as live  # noqa: PLC0415
 
     start_logging(secrets, verbose=verbose)
     raise typer.Exit(live.run(config, configuration, secrets))
@@ -114,12 +114,12 @@ def replay(
     plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
-    from daemon.output import check_output  # noqa: PLC0415
+    from daemon.replay.output import check_output  # noqa: PLC0415
 
     if out:
         check_output(out, force=force)
     loaded = _captioner(configuration, captioner, captioner_file, device)
-    from daemon.replay import ReplayOptions  # noqa: PLC0415
+    from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out)
     _finish(_replayed(paths, camera, loaded, options, json=json), out, json=json)
@@ -137,10 +137,10 @@ def demo(
     device: Device = "auto",
 ) -> None:
     """Narrate a clip through an embedded server, printing each narration as it arrives from the stream."""
-    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.demo import run_demo  # noqa: PLC0415
-    from daemon.device import chosen_device  # noqa: PLC0415
-    from daemon.footage import demo_clip  # noqa: PLC0415
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.config.device import chosen_device  # noqa: PLC0415
+    from daemon.replay.demo import run_demo  # noqa: PLC0415
+    from daemon.replay.footage import demo_clip  # noqa: PLC0415
     from models import load_captioner  # noqa: PLC0415
 
     if video is not None and not video.is_file():
@@ -187,14 +187,14 @@ def _plan(
     pairs = defaults.pairs.model_copy(update={k: v for k, v in changed.items() if v is not None})
     kept = {} if evidence is None else {"keep": "all" if evidence else "none"}
     pictures = defaults.evidence.model_copy(update=kept)
-    from daemon.plan import camera_plan  # noqa: PLC0415
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
 
     given = defaults.model_copy(update={"pairs": pairs, "evidence": pictures})
     return camera_plan("replay", "", given, started, limited=limited)
 
 
 def _span(begin: str | None, end: str | None) -> Span:
-    from daemon.ingest import Span  # noqa: PLC0415
+    from daemon.threads.camera_thread import Span  # noqa: PLC0415
 
     try:
         first, last = parse_moment(begin) if begin else None, parse_moment(end) if end else None
@@ -211,9 +211,9 @@ def _span(begin: str | None, end: str | None) -> Span:
 def _captioner(
     configuration: Configuration | None, name: str | None, path: Path | None, device: str | None
 ) -> Captioner:
-    from daemon.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.device import chosen_device  # noqa: PLC0415
-    from daemon.settings import CaptionerSettings  # noqa: PLC0415
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.config.device import chosen_device  # noqa: PLC0415
+    from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
     from models import load_captioner  # noqa: PLC0415
 
     settings = configuration.captioner if configuration else CaptionerSettings()
@@ -230,10 +230,10 @@ def _replayed(
 ) -> ReplayReport:
     from rich.console import Console  # noqa: PLC0415
 
-    from daemon.inputs import find_footage  # noqa: PLC0415
-    from daemon.lines import json_line, offset_line  # noqa: PLC0415
-    from daemon.progress import ReplayProgress  # noqa: PLC0415
-    from daemon.replay import replay  # noqa: PLC0415
+    from daemon.replay.inputs import find_footage  # noqa: PLC0415
+    from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
+    from daemon.replay.replay import replay  # noqa: PLC0415
+    from daemon.service.lines import json_line, offset_line  # noqa: PLC0415
 
     def show(record: Record, offset_s: float) -> None:
         line = json_line(record) if json else offset_line(record, offset_s)

@@ -15,8 +15,8 @@ import typer
 
 from daemon.commands.narrating import Json
 from daemon.commands.verifying import keys, verify
-from daemon.config import configuration_schema, load_configuration
-from daemon.secrets import Secrets
+from daemon.config.configuration import configuration_schema, load_configuration
+from daemon.config.secrets import Secrets
 
 DEFAULT_SERVER = "redis://localhost:6379"
 
@@ -53,7 +53,7 @@ def tail(
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C."""
     url = redis or (load_configuration(config).redis.url if config else None) or DEFAULT_SERVER
-    from daemon.lines import json_line, time_line  # noqa: PLC0415
+    from daemon.service.lines import json_line, time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
     stop = threading.Event()

@@ -62,7 +62,7 @@ def keys(
     file: Annotated[Path, typer.Argument(help="Where the private key is written; it must not exist.")],
 ) -> None:
     """Make a key that signs journals, and print its public key, by which `verify` knows it."""
-    from pipeline.signing import SigningKey, new_key  # noqa: PLC0415
+    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
 
     private = new_key()
     try:
@@ -81,7 +81,7 @@ def keys(
 def _checked(paths: list[Path], options: VerifyOptions) -> Verification:
     from rich.console import Console  # noqa: PLC0415
 
-    from daemon.check_progress import CheckProgress  # noqa: PLC0415
+    from daemon.tools.check_progress import CheckProgress  # noqa: PLC0415
     from pipeline.journal import verify as verified  # noqa: PLC0415
 
     with CheckProgress(Console(stderr=True)) as progress:
@@ -100,7 +100,7 @@ def _comparison(journal: Path, other: Path) -> Comparison | None:
 
 
 def _key(text: str) -> str:
-    from pipeline.signing import SigningError, public_key  # noqa: PLC0415
+    from pipeline.journal.signatures import SigningError, public_key  # noqa: PLC0415
 
     try:
         path = Path(text)

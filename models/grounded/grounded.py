@@ -10,8 +10,8 @@ happened there. Here the facts come first:
 4. `deciding`: appeared, disappeared or moved, with a probability.
 5. The alignment prior of DDLA over facts, its four features beside the log odds that it is so:
    P(z = k | X) ~ exp(w . g(k) + v logit p(k)).
-6. `models.speaker`: words for the facts. A sentence that does not say just these facts is replaced by the
-   plain one (`models.phrases`).
+6. `models.grounded.speaker`: words for the facts. A sentence that does not say just these facts is
+   replaced by the plain one (`models.language.phrases`).
 
 Detector, linker, judge and speaker learn apart, each from what it needs (`train.learning`); `loss` is DDLA's
 marginal likelihood of sentences, equation (1), and trains prior and speaker alone.
@@ -28,18 +28,19 @@ import torch
 from torch import Tensor, nn
 
 from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
-from models.claims import Claims, claims_of, merged
-from models.encoder import Encoder
-from models.grounded.deciding import LONE, Judged, alone, decided
-from models.grounded.detections import CLASSES, Detections
+from models.detections import Detections
+from models.encoders.encoder import Encoder
+from models.families import CLASSES
+from models.grounded.decisions import LONE, Judged, alone, decided
 from models.grounded.detector import Detector
-from models.grounded.facts import Box, Fact
-from models.grounded.judging import Judge, Sides, evidence
-from models.grounded.linking import Linker, ends, links
-from models.grounded.looking import nearer, seen
-from models.speaker import Speaker, facts_of, said, speak
+from models.grounded.judge import Judge, Sides, evidence
+from models.grounded.linker import Linker, ends, links
+from models.grounded.sight import nearer, seen
+from models.grounded.speaker import Speaker, facts_of, said, speak
+from models.language.claims import Claims, claims_of, merged
+from models.language.facts import Box, Fact
+from models.language.vocabulary import PAD, Vocabulary
 from models.state import State
-from models.vocabulary import PAD, Vocabulary
 
 PROPOSED = 0.15
 """What the detector is less sure of is only weighed against the other side, never told."""

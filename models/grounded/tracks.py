@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.grounded.detections import FAMILY
-from models.grounded.facts import Box
+from models.families import FAMILY
+from models.language.facts import Box
 
 LOOK_ALIKE = 0.96
 """Likeness of colours, a mean of Bhattacharyya coefficients, that speaks neither for nor against."""
@@ -46,7 +46,7 @@ class Track:
         sights: in the order of time.
         label: float64 ``(len(OBJECTS),)``, sum of its detections' labels.
         velocity: shares of the frame a second, x and y.
-        looks: float64 ``(LOOKS,)``, mean of its last looks (`models.grounded.linking`); None if not known.
+        looks: float64 ``(LOOKS,)``, mean of its last looks (`models.grounded.linker`); None if not known.
         missed: frames in a row, up to the last one, in which it was not seen though nothing hid it.
         hidden: ... and those in which something may have hidden it.
         ended: no longer looked for.
@@ -100,7 +100,7 @@ def alike(looks: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.
     """How much more alike colours are than `LOOK_ALIKE`, -1..0.04.
 
     Args:
-        looks: ``(..., LOOKS)``, see `models.grounded.linking.looks`.
+        looks: ``(..., LOOKS)``, see `models.grounded.linker.looks`.
         other: ``(LOOKS,)``.
     """
     return np.asarray(looks @ other / _PARTS - LOOK_ALIKE)

@@ -1,7 +1,7 @@
 """Changes: from a frame pair to its aligned difference mask, clusters and salience."""
 
+from pipeline.changes.change import Change, Rank, find_changes, image_changes, salience_features
 from pipeline.changes.difference import ChangeOptions, difference_mask
-from pipeline.changes.finding import Change, Rank, find_changes, image_changes, salience_features
 from pipeline.changes.scene import SceneEvent, scene_event
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
 
-from models.grounded.facts import Box
 from models.grounded.tracks import Sight, Track, alike
+from models.language.facts import Box
 
 EVIDENCE = (
     "mean score",

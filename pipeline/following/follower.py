@@ -1,6 +1,6 @@
 """The follower of a camera: pair by pair, what its objects did, each told once.
 
-Every object is a track through all frames that a pair carries (`models.grounded.tracking`), parked cars and
+Every object is a track through all frames that a pair carries (`models.grounded.tracker`), parked cars and
 benches as well. A pair tells of a track that
 
 * came: it is there in the after frame, and nothing that it could have been was there in the before frame;
@@ -25,11 +25,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.grounded.detections import OBJECTS, Detections
-from models.grounded.facts import Box, Fact
-from models.grounded.linking import looks
-from models.grounded.tracking import Tracker, TrackingOptions
+from models.detections import Detections
+from models.families import OBJECTS
+from models.grounded.linker import looks
+from models.grounded.tracker import Tracker, TrackingOptions
 from models.grounded.tracks import Sight, Track
+from models.language.facts import Box, Fact
 from pipeline.following.confidence import confidence
 from pipeline.following.events import apart, end_of, evidence, in_doubt, through
 from pipeline.following.riders import with_riders

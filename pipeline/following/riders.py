@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from models.grounded.facts import Box, Fact
+from models.language.facts import Box, Fact
 from pipeline.following.events import within
 
 _NAMES = {"bicycle": "cyclist", "motorcycle": "motorcyclist"}

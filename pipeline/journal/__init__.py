@@ -1,9 +1,9 @@
 """The journal: the record of what was narrated, one hash-chained JSONL file per camera."""
 
-from pipeline.journal.comparing import Comparison, Difference, compare
+from pipeline.journal.comparison import Comparison, Difference, compare
 from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
-from pipeline.journal.reading import Backlog, latest_first, read_camera, read_journal
+from pipeline.journal.reader import Backlog, latest_first, read_camera, read_journal
 from pipeline.journal.segment_writer import SegmentLimits
 from pipeline.journal.segments import Segment, Start
 from pipeline.journal.verification import Problem, Signed, Verification, VerifyOptions, verify

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.canonical import is_canonical
 from pipeline.evidence import evidence_fault
+from pipeline.journal.canonical import is_canonical
 from pipeline.record import (
     ChainEnd,
     Evidence,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline.record import ChainEnd
 
 if TYPE_CHECKING:  # the library of signatures loads where there is one
-    from pipeline.signing import Signature
+    from pipeline.journal.signatures import Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def read_witnesses(folder: Path, camera: str) -> Witnesses:
     path = folder / f"{camera}.signatures"
     if not path.exists():
         return Witnesses(path)
-    from pipeline.signing import read_signatures  # noqa: PLC0415 - see above
+    from pipeline.journal.signatures import read_signatures  # noqa: PLC0415 - see above
 
     try:
         return Witnesses(path, tuple(read_signatures(path.read_bytes())))

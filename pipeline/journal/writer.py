@@ -13,7 +13,7 @@ from pipeline.disk import make_folder
 from pipeline.journal.errors import PASSING, JournalError
 from pipeline.journal.pieces import continuation
 from pipeline.journal.position import Position
-from pipeline.journal.reading import Backlog, Line, read_line, resumed_position
+from pipeline.journal.reader import Backlog, Line, read_line, resumed_position
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
 from pipeline.journal.segments import Segment, line_end
 from pipeline.journal.writer_lock import WriterLock
@@ -28,7 +28,7 @@ from pipeline.record import (
 )
 
 if TYPE_CHECKING:  # a type only: reading journals must not wait for torch
-    from pipeline.narration import Narration
+    from pipeline.narration.narration import Narration
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,6 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
 from pipeline.publisher.delivery import Delivery, DeliveryOptions, Outage, drain
-from pipeline.publisher.opening import NO_SERVER, open_publisher
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
@@ -17,6 +16,7 @@ from pipeline.publisher.publisher import (
     stream_key,
 )
 from pipeline.publisher.subscription import subscribe
+from pipeline.publisher.url import NO_SERVER, open_publisher
 
 __all__ = [
     "CHANNEL",

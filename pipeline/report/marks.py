@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.clusters import Box
-from pipeline.outlines import Outline
+from pipeline.narration.outlines import Outline
 from pipeline.report.labels import Rectangle, place_labels
 from pipeline.sources import Image
 

@@ -13,10 +13,10 @@ from pipeline.sources.frame import (
     SourceOptions,
     SourceReport,
 )
-from pipeline.sources.opening import open_source
 from pipeline.sources.redact import redacted
 from pipeline.sources.state import CameraState
 from pipeline.sources.stills import read_still
+from pipeline.sources.url import open_source
 
 __all__ = [
     "ANALYSIS_WIDTH",

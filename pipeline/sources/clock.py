@@ -12,7 +12,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from pipeline.sources.frame import Clock
-from pipeline.sources.timing import EPOCH, elapsed
+from pipeline.sources.times import EPOCH, elapsed
 
 SANE = timedelta(seconds=5)
 """A camera's clock further from ours than this is not believed."""

@@ -27,7 +27,7 @@ from pipeline.sources.idle import IdleGate
 from pipeline.sources.picture import View
 from pipeline.sources.state import Connection
 from pipeline.sources.tally import Tally
-from pipeline.sources.timing import LiveSampler
+from pipeline.sources.times import LiveSampler
 
 log = logging.getLogger(__name__)
 

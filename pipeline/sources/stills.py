@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
 from pipeline.sources.tally import Tally
-from pipeline.sources.timing import EPOCH, Sampler, natural_key, stamp_in_name
+from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
 
 STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 

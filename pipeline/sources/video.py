@@ -22,7 +22,7 @@ from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, Sou
 from pipeline.sources.picture import View
 from pipeline.sources.redact import redacted
 from pipeline.sources.tally import Tally
-from pipeline.sources.timing import (
+from pipeline.sources.times import (
     EPOCH,
     Sampler,
     ViratName,

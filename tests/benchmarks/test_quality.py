@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from daemon.describe import PairPaths, read_pairs
+from daemon.tools.description import PairPaths, read_pairs
 
 
 def line(scoring: ModuleType, f1: float = 0.5, auc: float = 0.75) -> Any:

@@ -20,11 +20,11 @@ from running_daemon import unused_port
 
 import models
 from daemon import cli
-from daemon.embedded import EmbeddedServer
+from daemon.service.embedded_redis import EmbeddedServer
 from models.captioner import Captioner, PairBatch
-from models.ddla import DDLA
-from models.encoder import ENCODERS
-from models.vocabulary import Vocabulary
+from models.encoders.encoder import ENCODERS
+from models.language.vocabulary import Vocabulary
+from models.papers.ddla import DDLA
 
 APPEARED, GONE = "A box has appeared.", "The box is gone."
 SYSTEM_PYTHON = "/usr/bin/python3"

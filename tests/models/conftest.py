@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.captioner import PairBatch
-from models.encoder import Encoder
-from models.vocabulary import Vocabulary
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import Vocabulary
 
 Rectangle = tuple[int, int, int, int]
 

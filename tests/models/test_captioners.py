@@ -11,11 +11,11 @@ from rectangles import RectangleDetector, see_rectangles
 
 from models import CAPTIONERS, load_captioner, save
 from models.captioner import Box, Captioner, DescribeOptions, PairBatch, Sentence
-from models.encoder import Encoder
+from models.encoders.encoder import Encoder
 from models.grounded.grounded import Grounded
-from models.idc_pcl import IDCPCL
-from models.nearest import Nearest
-from models.vocabulary import BOS, PAD, Vocabulary
+from models.language.vocabulary import BOS, PAD, Vocabulary
+from models.papers.idc_pcl import IDCPCL
+from models.papers.nearest import Nearest
 
 MakePairs = Callable[..., PairBatch]
 ATTENDING = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}

@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 
 from models import CheckpointError, load_captioner, save
 from models.checkpoint import KEY, read_checkpoint
-from models.ddla import DDLA
-from models.encoder import Encoder
-from models.vocabulary import Vocabulary
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import Vocabulary
+from models.papers.ddla import DDLA
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_checkpoint_describes_itself(path: Path, ddla: DDLA) -> None:
 
 
 def test_the_encoder_stays_out(vocabulary: Vocabulary, tmp_path: Path) -> None:
-    from models.encoder import EfficientNetLite0
+    from models.encoders.encoder import EfficientNetLite0
 
     captioner = DDLA(vocabulary, EfficientNetLite0(), features=6, words=4, hidden=8, attention=4)
     save(captioner, tmp_path / "ddla.safetensors")

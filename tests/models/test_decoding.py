@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from models.decoding import Decoded, beam, decode, greedy
+from models.language.vocabulary import BOS, EOS, PAD, UNK
 from models.state import State
-from models.vocabulary import BOS, EOS, PAD, UNK
 
 WORDS = 9
 

@@ -10,11 +10,11 @@ import pytest
 
 from models import CAPTIONERS, DEFAULT, SHIPPED, load_captioner
 from models.captioner import Captioner, DescribeOptions
-from models.encoder import ENCODERS
-from models.grounded.detections import OBJECTS
-from models.grounded.facts import Fact
+from models.encoders.encoder import ENCODERS
+from models.families import OBJECTS
 from models.grounded.grounded import Grounded
-from models.wording import read
+from models.language.facts import Fact
+from models.language.wording import read
 
 
 @pytest.fixture(scope="module", params=SHIPPED)
@@ -113,7 +113,7 @@ def test_the_grounded_one_knows_words_for_its_facts() -> None:
 
 
 def test_the_grounded_one_guesses_no_colours() -> None:
-    """A colour is measured in the pictures (`pipeline.colour`); its decoder knows the words, to word them."""
+    """A colour is measured in the pictures (`pipeline.narration.colour`); the decoder knows its words."""
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
     here, there = (0.1, 0.2, 0.2, 0.3), (0.6, 0.5, 0.2, 0.3)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, DescribeOptions, PairBatch
-from models.encoder import Encoder
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import Vocabulary
 from models.state import State
-from models.vocabulary import Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 FOUR = [(0, 0, 60, 60), (10, 10, 50, 60), (150, 0, 60, 60), (0, 150, 60, 60)]

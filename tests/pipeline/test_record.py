@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.captioner import Sentence
-from pipeline.canonical import is_canonical
 from pipeline.changes import SceneEvent
-from pipeline.narration import FrameStamp, ModelStamp, Narration
+from pipeline.journal.canonical import is_canonical
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import (
     ChainEnd,
     Evidence,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config import load_configuration
+from daemon.config.configuration import load_configuration
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 UNIT = FOLDER / "narrated.service"

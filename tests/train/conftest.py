@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.encoder import ENCODERS, Encoder
-from models.vocabulary import Vocabulary
+from models.encoders.encoder import ENCODERS, Encoder
+from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
-from train.batches import Split, load_split
 from train.cli import main
+from train.learning.batches import Split, load_split
 
 COLOURS = {"red": (220, 30, 30), "blue": (30, 40, 220), "white": (250, 250, 250)}
 PLACES = {"left": 40, "right": 160}

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.wording import read
-from train.annotations import AnnotationError
+from models.language.wording import read
+from train.metrics.annotations import AnnotationError
 from train.metrics.groups import CHANGED, DISTRACTOR
 from train.metrics.tokens import ptb_tokens
 

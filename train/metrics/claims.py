@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.vocabulary import tokenize
-from models.wording import read
+from models.language.vocabulary import tokenize
+from models.language.wording import read
 
 Claim = tuple[str, str, frozenset[str]]
 """Type, object and place words of a sentence."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.wording import read
+from models.language.wording import read
+from train.metrics.scores import TextScores, text_scores
 from train.samples import Sample
-from train.scores import TextScores, text_scores
 
 CHANGED, DISTRACTOR = "changed", "distractor"
 

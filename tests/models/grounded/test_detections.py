@@ -8,17 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rectangles import distribution
 
-from models.grounded.detections import (
-    CLASSES,
-    FAMILY,
-    GROUPS,
-    OBJECTS,
-    Detections,
-    detections,
-    overlaps,
-    pooled,
-    unrivalled,
-)
+from models.detections import Detections
+from models.families import CLASSES, FAMILY, GROUPS, OBJECTS
+from models.grounded.detections import detections, overlaps, pooled, unrivalled
 from models.grounded.detector import Answer
 
 Seen = tuple[tuple[float, float, float, float], dict[str, float]]

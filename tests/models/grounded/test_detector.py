@@ -6,7 +6,7 @@ import pytest
 import torch
 from rectangles import distribution, lively
 
-from models.grounded.detections import CLASSES
+from models.families import CLASSES
 from models.grounded.detector import BINS, STRIDES, Answer, Detector
 
 

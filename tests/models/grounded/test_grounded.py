@@ -15,14 +15,14 @@ from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner, save
 from models.captioner import DescribeOptions, PairBatch, Sentence
-from models.claims import claims_of
-from models.encoder import ENCODERS, Encoder
-from models.grounded.facts import Fact
+from models.encoders.encoder import ENCODERS, Encoder
 from models.grounded.grounded import Grounded
-from models.phrases import plain_sentence
-from models.places import Zone
-from models.vocabulary import Vocabulary
-from models.wording import read
+from models.language.claims import claims_of
+from models.language.facts import Fact
+from models.language.phrases import plain_sentence
+from models.language.places import Zone
+from models.language.vocabulary import Vocabulary
+from models.language.wording import read
 
 MakePairs = Callable[..., PairBatch]
 MakeGrounded = Callable[..., Grounded]

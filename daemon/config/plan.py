@@ -1,0 +1,177 @@
+"""A camera's settings as the pipeline takes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import rfc8785
+
+from daemon.config.configuration import ConfigurationError
+from daemon.config.evidence import EvidenceOptions
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Camera, CameraDefaults, Clusters, Configuration
+from models.captioner import Captioner, DescribeOptions
+from models.language.places import Zone
+from pipeline.changes import ChangeOptions
+from pipeline.pairs import PairOptions
+from pipeline.policy.limits import NO_LIMITS, LimitOptions
+from pipeline.sources import SourceOptions
+
+
+@dataclass(frozen=True, slots=True)
+class CameraPlan:
+    """What one camera's thread and the narrator need to know of it.
+
+    Attributes:
+        name: of the camera.
+        url: where its frames come from, with its secrets: never print it.
+        source, pairs, describe: options of the stages.
+        changes: what is set by hand of the options by which changes are found; see `change_options`.
+        lower, upper: thresholds in grey levels; None is found by calibration.
+        evidence: which pictures are kept of what is told.
+        limits: how much is told at most.
+        deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
+        clock_skew_s: difference between the camera's clock and ours above which the log warns.
+        screening: the camera's small second stream, with its secrets: never print it; None without one.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    source: SourceOptions = field(default_factory=SourceOptions)
+    pairs: PairOptions = field(default_factory=PairOptions)
+    lower: float | None = None
+    upper: float | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    describe: DescribeOptions = field(default_factory=DescribeOptions)
+    evidence: EvidenceOptions = field(default_factory=EvidenceOptions)
+    limits: LimitOptions = NO_LIMITS
+    deadline_s: float | None = None
+    clock_skew_s: float = 2.0
+    screening: str | None = field(default=None, repr=False)
+
+    def change_options(self, captioner: Captioner) -> ChangeOptions:
+        """How changes are found for a captioner: as it was trained, but for what is set by hand.
+
+        Raises:
+            ConfigurationError: the settings do not fit together.
+        """
+        try:
+            return ChangeOptions.of({**captioner.record.get("changes", {}), **self.changes})
+        except ValueError as error:
+            raise ConfigurationError(
+                [f"{self.name}: clusters: with captioner {captioner.name}: {error}"]
+            ) from None
+
+    def settings_sha256(self, captioner: Captioner, *, limits: bool = False) -> str:
+        """Hash (hex) of the settings that decide the text, whatever the camera is called.
+
+        Args:
+            captioner: gives the settings that are not set by hand; its weights do not count.
+            limits: count those too which decide what is held back. A record tells this hash; ids are made
+                of the other one, so that a replay without limits finds each of them again.
+        """
+        settings = {
+            "sample_hz": self.source.sample_hz,
+            "analysis_width": self.source.analysis_width,
+            "lower": self.lower,
+            "upper": self.upper,
+            "pairs": {name: value for name, value in asdict(self.pairs).items() if name != "masks"},
+            "changes": asdict(self.change_options(captioner)),
+            "describe": asdict(self.describe),
+        }
+        if self.source.privacy or self.source.masks:
+            settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
+        if limits and self.limits != NO_LIMITS:
+            settings["limits"] = asdict(self.limits)
+        return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
+
+
+def camera_plan(
+    name: str, url: str, camera: CameraDefaults, start: datetime | None = None, *, limited: bool = False
+) -> CameraPlan:
+    """The plan of a camera.
+
+    Args:
+        name: of the camera.
+        url: with its secrets.
+        camera: its settings.
+        start: aware wall-clock time of the first frame of a file.
+        limited: hold back floods, as a daemon must; else everything is told.
+    """
+    pairs, clusters, narrate = camera.pairs, camera.clusters, camera.narrate
+    zones = camera.zones if isinstance(camera, Camera) else ()
+    return CameraPlan(
+        name=name,
+        url=url,
+        source=_source_options(camera, start),
+        pairs=PairOptions(
+            settle_s=pairs.settle,
+            max_wait_s=pairs.max_wait,
+            max_gap_s=pairs.max_gap,
+            long_gap_s=pairs.long_gap,
+            masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else (),
+        ),
+        lower=None if pairs.lower == "auto" else pairs.lower,
+        upper=None if pairs.upper == "auto" else pairs.upper,
+        changes=_by_hand(clusters),
+        describe=DescribeOptions(
+            max_sentences=narrate.max_sentences,
+            min_salience=narrate.min_salience,
+            min_confidence=narrate.min_confidence,
+            beam_size=narrate.beam_size,
+            zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
+            colours=narrate.colours,
+            depth=narrate.depth,
+        ),
+        evidence=EvidenceOptions(
+            camera.evidence.keep,
+            "webp" if camera.evidence.format == "webp" else "jpg",
+            camera.evidence.quality,
+        ),
+        limits=LimitOptions(narrate.merge or None, narrate.cooldown or None, narrate.max_per_hour)
+        if limited
+        else NO_LIMITS,
+        deadline_s=narrate.deadline or None,
+        clock_skew_s=camera.rtsp.clock_skew,
+    )
+
+
+def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOptions:
+    rtsp, own = camera.rtsp, camera if isinstance(camera, Camera) else None
+    return SourceOptions(
+        sample_hz=camera.pairs.sample,
+        start=start,
+        rtsp_transport=rtsp.transport,
+        open_timeout_s=rtsp.open_timeout,
+        stall_timeout_s=rtsp.stall_timeout,
+        privacy=tuple(own.privacy.values()) if own else (),
+        masks=tuple(own.masks.values()) if own else (),
+        idle_keyframes=rtsp.idle_keyframes,
+        hardware=rtsp.hardware,
+    )
+
+
+def _by_hand(clusters: Clusters) -> dict[str, Any]:
+    """Change options that are not left to the captioner."""
+    values = clusters.model_dump(exclude_none=True)
+    if values.get("light_correlation") == 1:
+        values["light_correlation"] = None  # no comparison: rounding could find a correlation above 1
+    return values
+
+
+def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraPlan]:
+    """The plans of all configured cameras, in the order of the file.
+
+    Raises:
+        SecretError: a secret of a URL cannot be had.
+    """
+    plans = []
+    for name, camera in configuration.cameras.items():
+        plan = camera_plan(name, secrets.reveal(camera.url), camera, limited=True)
+        screening = None if camera.screening is None else secrets.reveal(camera.screening)
+        plans.append(replace(plan, screening=screening))
+    return plans

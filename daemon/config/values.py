@@ -1,0 +1,113 @@
+"""Values of the configuration that are more than a number or a text, each with what to write instead."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from daemon.config.durations import (
+    DURATION_PATTERN,
+    RATE_PATTERN,
+    format_duration,
+    format_rate,
+    parse_duration,
+    parse_rate,
+)
+from daemon.config.sizes import SIZE_PATTERN, format_size, parse_size
+
+Seconds = Annotated[
+    float,
+    Field(gt=0),
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["5s"]}),
+]
+SecondsOrNone = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["20s", "0s"]}),
+]
+"""A duration, of which 0s switches off what it is for."""
+Hertz = Annotated[
+    float,
+    BeforeValidator(parse_rate),
+    PlainSerializer(format_rate),
+    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["2/s"]}),
+]
+GreyLevels = Annotated[float, Field(ge=0, le=255)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Threshold = Literal["auto"] | Annotated[float, Field(gt=0, le=255)]
+
+
+def _size(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != len(("height", "width")):
+        raise ValueError("write [height, width] in pixels")
+    return tuple(value)
+
+
+def _listen(value: Any) -> Any:
+    host, _, port = str(value).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback or not port.isdecimal() or int(port) > LARGEST_PORT:
+        raise ValueError(
+            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
+            "served on the loopback interface only; a proxy before them can ask for one"
+        )
+    return host, int(port)
+
+
+def _shown_listen(listen: tuple[str, int]) -> str:
+    host, port = listen
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+LARGEST_PORT = 65535
+Listen = Annotated[
+    tuple[str, int],
+    BeforeValidator(_listen),
+    PlainSerializer(_shown_listen),
+    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:9464"]}),
+]
+Size = Annotated[
+    int,
+    Field(gt=0),
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size),
+    WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN, "examples": ["10GB"]}),
+]
+Side = Annotated[int, Field(ge=32, le=2048)]
+FrameSize = Annotated[tuple[Side, Side], BeforeValidator(_size)]
+
+
+def _place_name(name: str) -> str:
+    from models.language.phrases import check_zone  # noqa: PLC0415 - loads torch, which a file without zones need not
+
+    check_zone(name)
+    return name
+
+
+PlaceName = Annotated[str, AfterValidator(_place_name)]
+
+
+def _corners(value: Any) -> Any:
+    if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
+        raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
+    return tuple(tuple(corner) for corner in value)
+
+
+def _area(corners: Corners) -> Corners:
+    from models.language.places import Zone  # noqa: PLC0415 - see above
+
+    return Zone("here", corners).polygon
+
+
+Corners = tuple[tuple[Share, Share], ...]
+Polygon = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]

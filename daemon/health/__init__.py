@@ -1,0 +1,1 @@
+"""How the daemon is, for whoever asks: systemd, Prometheus, the log."""

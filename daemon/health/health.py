@@ -1,0 +1,76 @@
+"""How the daemon is: one answer for systemd, for the pages and for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from daemon.threads.cameras import Cameras
+from daemon.threads.publication import Publishing
+from daemon.threads.pulse import Pulses
+from pipeline.journal import Journal
+
+
+class Phase(StrEnum):
+    """What the daemon does now."""
+
+    LOADING = "loading"
+    OPENING = "opening the cameras"
+    WATCHING = "watching"
+    ENDING = "ending"
+
+
+@dataclass(slots=True)
+class Health:
+    """What is known of the daemon's state; the main thread writes, any thread reads.
+
+    Attributes:
+        phase: what it does now.
+        pulses: of its loops.
+        cameras: None until they are known.
+        journals: by camera.
+        publishing: None until there is some.
+    """
+
+    phase: Phase = Phase.LOADING
+    pulses: Pulses = field(default_factory=Pulses)
+    cameras: Cameras | None = None
+    journals: Mapping[str, Journal] = field(default_factory=dict)
+    publishing: Publishing | None = None
+
+    @property
+    def ready(self) -> bool:
+        """True while something is seen, written and published."""
+        return not self.unready()
+
+    def unready(self) -> list[str]:
+        """Why the daemon does not do its work now, one sentence each; a restart need not help."""
+        if self.phase is not Phase.WATCHING:
+            return [f"it is {self.phase.value}"]
+        reasons = []
+        if self.publishing and self.publishing.away:
+            reasons.append(f"nothing is published: {self.publishing.away}")
+        if self.cameras and (unseen := self.cameras.unseen):
+            states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
+            reasons.append(f"no camera gives pictures: {states}")
+        unwritten = sorted(self.unwritten().items())
+        return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
+
+    def stuck(self) -> dict[str, float]:
+        """Loops that hang, with the seconds since they last got on; nothing is fed to a watchdog then."""
+        cameras = self.cameras.stuck() if self.cameras else {}
+        return self.pulses.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
+
+    def unwritten(self) -> dict[str, str]:
+        """Why journals are not written now, by camera.
+
+        That is no reason to start again: what is held in memory would be lost to the journal until the stream
+        gives it back.
+        """
+        journals = dict(self.journals)
+        return {
+            camera: f"{journal.trouble}; {journal.held} narrations are held in memory"
+            for camera, journal in journals.items()
+            if journal.trouble
+        }

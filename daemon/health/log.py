@@ -1,0 +1,56 @@
+"""The daemon's log: to stderr, with systemd's levels under systemd, and never with a secret."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import traceback
+from types import TracebackType
+
+from daemon.config.secrets import Secrets, hidden
+from pipeline.sources import redacted
+
+_LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+
+
+class HidingFormatter(logging.Formatter):
+    """Formats a message on one line, with its credentials and the known secrets replaced.
+
+    Args:
+        secrets: those that were put in so far.
+        journal: True under systemd, which adds the time and reads the level from a prefix.
+    """
+
+    def __init__(self, secrets: Secrets, *, journal: bool) -> None:
+        super().__init__("%(message)s" if journal else "%(asctime)s %(levelname)s %(message)s")
+        self._secrets, self._journal = secrets, journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = redacted(self._secrets.hide(super().format(record)))
+        return f"<{_LEVELS.get(record.levelno, 5)}>{line}" if self._journal else line
+
+
+def shown_traceback(error: BaseException) -> str:
+    """The traceback of an error, line by line without secrets: it shows the texts of all its causes."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n".join(line[: len(line) - len(line.lstrip())] + redacted(hidden(line)) for line in lines)
+
+
+def start_logging(secrets: Secrets, *, verbose: bool = False) -> None:
+    """Send everything from INFO (or DEBUG) on to stderr."""
+    output = logging.StreamHandler()
+    output.setFormatter(HidingFormatter(secrets, journal="JOURNAL_STREAM" in os.environ))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[output], force=True)
+    logging.getLogger("numba").setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _log_crash
+    threading.excepthook = lambda crash: _log_crash(crash.exc_type, crash.exc_value, crash.exc_traceback)
+
+
+def _log_crash(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """What Python would print as it is goes through the formatter, which hides the secrets."""
+    if error is not None and not issubclass(kind, SystemExit):
+        logging.getLogger(__name__).critical("crashed", exc_info=(kind, error, trace))

@@ -1,0 +1,134 @@
+"""The paths of a replay: which files there are, and which of them are one camera."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.record import check_camera
+from pipeline.sources import SourceError, redacted
+from pipeline.sources.stills import is_still
+from pipeline.sources.times import natural_key, virat_name
+
+VIDEO_SUFFIXES = frozenset(
+    [
+        ".avi",
+        ".mp4",
+        ".m4v",
+        ".mkv",
+        ".mov",
+        ".webm",
+        ".mpg",
+        ".mpeg",
+        ".ts",
+        ".m2ts",
+        ".mts",
+        ".flv",
+        ".wmv",
+        ".asf",
+        ".ogv",
+        ".3gp",
+        ".264",
+        ".h264",
+        ".265",
+        ".h265",
+        ".hevc",
+        ".dav",
+    ]
+)
+"""What counts as a video in a folder; a file that is named itself may be called anything."""
+
+_LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Footage:
+    """Files of one camera, read one after the other.
+
+    Attributes:
+        camera: its name.
+        paths: videos, or stills, or one folder of stills.
+    """
+
+    camera: str
+    paths: tuple[Path, ...]
+
+
+def find_footage(places: Sequence[str], camera: str | None = None) -> list[Footage]:
+    """Expand files, folders and globs.
+
+    Args:
+        places: a folder stands for the videos in it, or for its stills if there are none.
+        camera: name for all of it, which is then read as the segments of one camera. Without it every file is
+            a camera of its own, but for VIRAT names (their scene tells it) and stills (their folder does).
+
+    Returns:
+        The footage in the order of `places` and names; a path that does not exist fails when it is opened.
+
+    Raises:
+        SourceError: a folder or a pattern holds nothing.
+        RecordError: `camera` cannot be a name.
+    """
+    paths = list(dict.fromkeys(path for place in places for path in _expanded(place)))
+    if camera is not None:
+        return [Footage(check_camera(camera), tuple(paths))]
+    groups: dict[tuple[str, Path], list[Path]] = {}
+    for path in paths:
+        groups.setdefault(_group(path), []).append(path)
+    names = _distinct([(name, place) for name, place in groups])
+    return [Footage(name, tuple(group)) for name, group in zip(names, groups.values(), strict=True)]
+
+
+def _expanded(place: str) -> list[Path]:
+    if "://" in place:
+        raise SourceError(
+            f"{redacted(place)}: replay takes files, folders and globs; a camera belongs into the"
+            " configuration of `narrated run`"
+        )
+    path = Path(place).expanduser()
+    if path.is_dir():
+        files = sorted((p for p in path.rglob("*") if p.is_file()), key=lambda p: (p.parent, natural_key(p)))
+        videos = [p for p in files if p.suffix.lower() in VIDEO_SUFFIXES]
+        found = videos or [p for p in files if is_still(p) and p.parent == path]
+        if not found:
+            raise SourceError(f"{path}: the folder holds neither videos nor still images: check the path")
+        return found
+    if path.exists() or not glob.has_magic(place):
+        return [path]
+    matches = [Path(m) for m in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - absolute patterns too
+    found = sorted((p for p in matches if p.is_file()), key=lambda p: (p.parent, natural_key(p)))
+    if not found:
+        raise SourceError(f"{place}: matches no file: check the pattern, and quote it for the shell")
+    return found
+
+
+def _group(path: Path) -> tuple[str, Path]:
+    """What makes files one camera: its name, and a path that tells namesakes apart."""
+    if virat := virat_name(path):
+        return virat.scene, path.parent
+    if is_still(path):
+        return path.resolve().parent.name, path.parent
+    return path.stem, path
+
+
+def _distinct(named: Sequence[tuple[str, Path]]) -> list[str]:
+    """Names that may be names of cameras, no two alike; namesakes get their folder's name in front."""
+    plain = [_plain(name) for name, _ in named]
+    longer = [
+        name if plain.count(name) == 1 else _plain(f"{path.resolve().parent.name}_{name}")
+        for name, (_, path) in zip(plain, named, strict=True)
+    ]
+    names: list[str] = []
+    for name in longer:
+        number, distinct = 2, name
+        while distinct in names:
+            distinct, number = f"{name[: _LONGEST_NAME - 4]}_{number}", number + 1
+        names.append(distinct)
+    return names
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-")[:_LONGEST_NAME] or "camera"

@@ -1,0 +1,285 @@
+"""`narrated replay`: archives in, narrations out, as fast as the machine allows; the same at every run."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from daemon.config.durations import format_offset, format_rate
+from daemon.config.plan import CameraPlan
+from daemon.replay.inputs import Footage
+from daemon.replay.output import OutputFolder
+from daemon.replay.progress import ReplayProgress
+from daemon.service.embedded_redis import EmbeddedServer
+from daemon.threads.camera_thread import CameraThread, Span
+from daemon.threads.cameras import worded
+from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.narrator import Narrator, Told
+from daemon.threads.pair_queue import PairQueue
+from daemon.threads.publication import Publishing
+from models.captioner import Captioner
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal
+from pipeline.publisher import NO_SERVER, open_publisher
+from pipeline.record import Record
+from pipeline.report import ReportFacts
+from pipeline.sources import Source, open_source
+from pipeline.sources.stills import StillsSource, is_still
+from pipeline.sources.video import VideoSource
+
+BATCH = 8
+"""Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
+
+_PUBLISH_LIMIT_S = 60.0
+_PATHS_SHOWN = 20
+
+Show = Callable[[Record, float], None]
+"""Shows a record; the float is the offset of its after frame from the first frame in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How footage is replayed.
+
+    Attributes:
+        plan: settings of every camera; its name and URL are not used.
+        span: the part of each camera's footage that is looked at.
+        jobs: cameras that are read at the same time.
+        redis_url: where narrations are published: ``none:``, ``embedded`` or a server.
+        out: folder of the journal, subtitles and report; None writes none.
+    """
+
+    plan: CameraPlan
+    span: Span = field(default_factory=Span)
+    jobs: int = 1
+    redis_url: str = NO_SERVER
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What came of a replay.
+
+    Attributes:
+        narrations: records journalled.
+        problems: one line, without secrets, per input that could not be read (entirely) or published, and
+            what an interruption left out.
+        interrupted: True where Ctrl-C ended it.
+    """
+
+    narrations: int
+    problems: tuple[str, ...]
+    interrupted: bool
+
+
+def replay(
+    footage: list[Footage], captioner: Captioner, options: ReplayOptions, show: Show, progress: ReplayProgress
+) -> ReplayReport:
+    """Narrate footage.
+
+    Args:
+        footage: by camera, see `find_footage`.
+        captioner: writes the sentences.
+        options: see there.
+        show: called with each record, camera after camera in the order of `footage`.
+        progress: told how far it is.
+
+    Returns:
+        Counts and problems. Ctrl-C ends it early: what was narrated until then is written and published.
+
+    Raises:
+        JournalError, PublisherError, EmbeddedServerError: the journal or the publisher cannot be opened.
+    """
+    with ExitStack() as resources:
+        run = _Replay(footage, captioner, options, show, resources)
+        interrupted = False
+        try:
+            run.main_loop(progress)
+        except KeyboardInterrupt:
+            interrupted = True
+        with _without_interruption():
+            problems = run.shutdown(interrupted=interrupted)
+        return ReplayReport(run.told, tuple(problems), interrupted)
+
+
+class _Replay:
+    """The state of one replay: threads, journals, what waits for its turn to be shown."""
+
+    def __init__(
+        self,
+        footage: list[Footage],
+        captioner: Captioner,
+        options: ReplayOptions,
+        show: Show,
+        resources: ExitStack,
+    ) -> None:
+        self.told = 0
+        self._captioner = captioner
+        self._paths = {each.camera: each.paths for each in footage}
+        self._options, self._show = options, show
+        plans = [replace(options.plan, name=each.camera, url=str(each.paths[0])) for each in footage]
+        self._output = resources.enter_context(OutputFolder(options.out)) if options.out else None
+        journal_folder = (
+            self._output.journal
+            if self._output
+            else Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-")))
+        )
+        self._journals = {
+            plan.name: resources.enter_context(
+                Journal(journal_folder, plan.name, fsync=options.out is not None)
+            )
+            for plan in plans
+        }
+        self._queue = PairQueue([plan.name for plan in plans], capacity=2 * BATCH)
+        keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
+        self._narrator = Narrator(
+            captioner, plans, self._journals, live=False, evidence=keeper, accounts=self._queue.accounts
+        )
+        url = options.redis_url
+        if url == "embedded":
+            url = resources.enter_context(EmbeddedServer()).url
+        self._publishing = None if url == NO_SERVER else Publishing(self._journals, open_publisher(url))
+        self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in plans]
+        self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in plans}
+        self._shown = 0  # cameras whose turn is over
+
+    def main_loop(self, progress: ReplayProgress) -> None:
+        if self._publishing:
+            self._publishing.start()
+        while self._shown < len(self._threads):
+            self._start_threads()
+            batch = self._queue.take_whole(BATCH)
+            self._note(self._narrator.tell(batch))
+            self._show_next()
+            if self._publishing:
+                self._publishing.loop.raise_error()
+            progress.update(self._threads, self.told)
+
+    def _note(self, narrated: list[Told]) -> None:
+        for told in narrated:
+            # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
+            self._waiting[told.record.camera].append(told.record)
+            self.told += 1
+            if self._output:
+                self._output.add(told)
+        if self._publishing and narrated:
+            self._publishing.wake()
+
+    def shutdown(self, *, interrupted: bool) -> list[str]:
+        """End the threads, show, write and publish the rest; the problems."""
+        problems = [self._left_out()] if interrupted else []
+        self._queue.close()
+        for thread in self._threads:
+            thread.stop()
+        for thread in self._threads:
+            thread.join(_PUBLISH_LIMIT_S)
+        self._queue.abandon()
+        self._note(self._narrator.finish())
+        for name in self._waiting:
+            self._show_all(name)
+        problems += [line for thread in self._threads for line in self._problems(thread)]
+        if failed := self._narrator.captioning.failed.total():
+            problems.append(f"{failed} narrations tell only where something changed: the captioner failed")
+        if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
+            reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
+            problems += [f"not everything is published: {reason}" for reason in reasons]
+        if self._output:
+            self._output.finish(self._facts(problems))
+        return problems
+
+    def _left_out(self) -> str:
+        """What was not looked at when the replay was interrupted."""
+        parts, unbegun = [], 0
+        for thread in self._threads:
+            name = thread.plan.name
+            if thread.first_time is None or thread.last_time is None:
+                unbegun += 1
+            elif not self._queue.ended(name):
+                seen_s = (thread.last_time - thread.first_time).total_seconds()
+                parts.append(f"{name} after {format_offset(seen_s)}")
+        if unbegun:
+            parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
+        return f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
+
+    def _facts(self, problems: list[str]) -> ReportFacts:
+        plan = self._options.plan
+        names = [thread.plan.name for thread in self._threads]
+        footage = [str(p) for paths in self._paths.values() for p in paths[:_PATHS_SHOWN]]
+        bounds = [("lower", plan.lower), ("upper", plan.upper)]
+        thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
+        return ReportFacts(
+            title=f"What changed: {names[0] if len(names) == 1 else f'{len(names)} cameras'}",
+            rows=(
+                ("Footage", ", ".join(footage)),
+                ("Length looked at", format_offset(sum(t.read_s for t in self._threads))),
+            ),
+            starts={t.plan.name: t.first_time for t in self._threads if t.first_time},
+            ends={t.plan.name: t.last_time for t in self._threads if t.last_time},
+            untold=self._narrator.dropped,
+            gaps=tuple(problems),
+            audit=(
+                ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
+                ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
+            ),
+        )
+
+    def _start_threads(self) -> None:
+        running = sum(thread.alive for thread in self._threads)
+        for thread in self._threads:
+            if running >= self._options.jobs:
+                return
+            if not thread.started:
+                thread.start()
+                running += 1
+
+    def _show_next(self) -> None:
+        """Show what belongs to the camera whose turn it is, and go on to the next where it has ended."""
+        while self._shown < len(self._threads):
+            name = self._threads[self._shown].plan.name
+            over = self._queue.ended(name)
+            if over:
+                self._note(self._narrator.finish(name))
+            self._show_all(name)
+            if not over:
+                return
+            self._shown += 1
+
+    def _show_all(self, name: str) -> None:
+        thread = next(t for t in self._threads if t.plan.name == name)
+        for record in self._waiting[name]:
+            start = thread.first_time or record.before.moment
+            self._show(record, (record.after.moment - start).total_seconds())
+        self._waiting[name].clear()
+
+    def _opened(self, plan: CameraPlan) -> Source:
+        paths = self._paths[plan.name]
+        if len(paths) == 1:
+            return open_source(str(paths[0]), plan.source, plan.name)
+        stills = all(map(is_still, paths))
+        return (StillsSource if stills else VideoSource)(paths, plan.source, plan.name)
+
+    def _problems(self, thread: CameraThread) -> Iterator[str]:
+        if thread.error is not None:
+            yield worded(thread.error)
+            return
+        yield from thread.report.errors
+        if thread.report.corrupt:
+            yield f"{thread.plan.url}: {thread.report.corrupt} damaged frames or packets were skipped"
+
+
+@contextmanager
+def _without_interruption() -> Iterator[None]:
+    """A second Ctrl-C while the files are finished must not leave half of one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, kept)

@@ -1,0 +1,1 @@
+"""`narrated run`: everything put together, kept running and put away again."""

@@ -1,0 +1,369 @@
+"""`narrated run`: startup, main loop, shutdown; signals only set a flag."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from daemon.config.checkpoint import chosen_checkpoint
+from daemon.config.device import chosen_device
+from daemon.config.plan import CameraPlan, camera_plans
+from daemon.config.reload import read_again, refuse
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Configuration
+from daemon.health.health import Health, Phase
+from daemon.health.memory import Trimming, few_arenas, settle
+from daemon.health.pages import Pages
+from daemon.service.embedded_redis import EmbeddedServer
+from daemon.service.lines import time_line
+from daemon.service.metrics import Metrics
+from daemon.service.signals import Signals
+from daemon.service.systemd import ServiceWatch
+from daemon.threads.calibration import CalibrationStore
+from daemon.threads.cameras import Cameras
+from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.lateness import Lateness
+from daemon.threads.loop import Loop
+from daemon.threads.narrator import Narrator, Told, warm_up
+from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.pair_queue import PairQueue
+from daemon.threads.publication import Publishing
+from daemon.threads.retention import Retention, retention_options
+from daemon.threads.signatures import JournalSigning, open_signing
+from models import load_captioner
+from models.captioner import Captioner
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
+from pipeline.record import RecordError
+
+PAIRS_HELD = 8
+"""Pairs per camera that wait for the narrator; of a live camera the newest."""
+
+GRACE_S = 4.0
+"""From the signal to the end: what is held is narrated and published as far as it fits."""
+
+PUBLISHING_S = 1.5
+"""The last part of that; no further pair is narrated then."""
+
+SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
+"""A journal goes on in another file then; whole files are what retention deletes."""
+
+HELD = 10_000
+"""Narrations per camera that wait in memory for a disk that is full or read-only."""
+
+COMPARE_S = 5.0
+"""Longest wait for the server to say whether its streams have what the journals lack."""
+
+FINISH_S = 60.0
+"""Longest wait for the last narrations to be published where all footage has ended by itself."""
+
+_TURN_S = 0.1
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Daemon:
+    """Everything that runs; made by `startup`, ended by `shutdown`.
+
+    Attributes:
+        path: of the configuration file.
+        configuration: in force.
+        journals: by camera; also of removed cameras, until all is told and published.
+        told: narrations journalled, by camera.
+        lateness: whether this machine keeps up.
+    """
+
+    path: Path
+    configuration: Configuration
+    secrets: Secrets
+    captioner: Captioner
+    journals: dict[str, Journal]
+    queue: PairQueue
+    narrating: NarratorThread
+    publishing: Publishing
+    evidence: EvidenceKeeper
+    retention: Retention
+    signing: JournalSigning
+    signals: Signals
+    watch: ServiceWatch
+    health: Health
+    metrics: Metrics
+    pages: Pages | None
+    cameras: Cameras = field(init=False)
+    lateness: Lateness = field(default_factory=Lateness)
+    told: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Those whose errors end the daemon; a camera's only makes it start again."""
+        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        return [*loops, self.pages.loop] if self.pages else loops
+
+    @property
+    def status(self) -> str:
+        """One line for `systemctl status`."""
+        threads = self.cameras.threads.values()
+        running = sum(thread.alive for thread in threads)
+        parts = [f"{running} of {len(threads)} cameras running", f"{self.told.total()} narrations"]
+        if dropped := self.queue.dropped.total():
+            parts.append(f"{dropped} pairs dropped")
+        if self.lateness.overloaded:
+            parts.append(f"too slow: pairs wait {self.queue.waited_s:.0f} s")
+        if failing := self.publishing.failing:
+            parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
+        if unwritten := self.health.unwritten():
+            parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
+        if stuck := self.health.stuck():
+            parts.append("hanging: " + ", ".join(sorted(stuck)))
+        return ", ".join(parts)
+
+
+def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
+    """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
+
+    Args:
+        path: of the configuration file, to be read again at SIGHUP.
+        configuration: what is in it now.
+        secrets: put into URLs.
+
+    Returns:
+        Exit code: 0, or 3 where some footage could not be read.
+
+    Raises:
+        SecretError, CheckpointError, JournalError, PublisherError, EmbeddedServerError, PagesError: it cannot
+            start.
+    """
+    with Signals() as signals, ExitStack() as resources:
+        daemon = startup(path, configuration, secrets, resources, signals)
+        try:
+            main_loop(daemon)
+        finally:
+            ended = shutdown(daemon)
+        for loop in daemon.loops:
+            loop.raise_error()  # one of the end itself
+        code = 3 if daemon.cameras.failed else 0
+    if not ended or threading.active_count() > 1:  # a reader may still wait for a camera that says nothing
+        _leave(code)
+    return code
+
+
+def startup(
+    path: Path, configuration: Configuration, secrets: Secrets, resources: ExitStack, signals: Signals
+) -> Daemon:
+    """Load the captioner, open journals and publisher, start the threads.
+
+    Args:
+        path: see `run`.
+        configuration: see `run`.
+        secrets: see `run`.
+        resources: closes the pages, the journals and the embedded server at the end.
+        signals: end the main loop.
+    """
+    few_arenas()
+    watch, health, metrics = ServiceWatch(), Health(), Metrics()
+    resources.callback(watch.close)
+    pages = None
+    if configuration.http.listen:
+        pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
+        logger.info("metrics and health at http://%s", pages.address)
+    plans = camera_plans(configuration, secrets)
+    settings = configuration.captioner
+    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
+    warm_up(captioner)
+    journals: dict[str, Journal] = {}
+    resources.callback(_close_all, journals)
+    for plan in plans:
+        journals[plan.name] = _journal(configuration, plan.name)
+    publisher = _publisher(configuration, secrets, resources)
+    publishing = Publishing(journals, publisher, health.pulses)
+    queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
+    keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
+    retention = Retention(retention_options(configuration), journals, keeper.store, health.pulses)
+    signing = open_signing(configuration, secrets, journals, health.pulses)
+    publishing.start()
+    publishing.compare(COMPARE_S, signals.stop)
+    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
+    daemon = Daemon(
+        path=path,
+        configuration=configuration,
+        secrets=secrets,
+        captioner=captioner,
+        journals=journals,
+        queue=queue,
+        narrating=narrating,
+        publishing=publishing,
+        evidence=keeper,
+        retention=retention,
+        signing=signing,
+        signals=signals,
+        watch=watch,
+        health=health,
+        metrics=metrics,
+        pages=pages,
+    )
+    store = CalibrationStore(configuration.state / "calibration")
+    daemon.cameras = health.cameras = Cameras(
+        plans, queue, store, lambda plan, go: _joined(daemon, plan, go), lambda name: _left(daemon, name)
+    )
+    health.journals, health.publishing = journals, publishing
+    metrics.watch(daemon)
+    settle()
+    signals.watching()
+    retention.start()
+    signing.start()
+    narrating.loop.start()
+    daemon.cameras.start()
+    health.phase = Phase.OPENING
+    logger.info("watching %s", ", ".join(daemon.cameras.watched))
+    return daemon
+
+
+def main_loop(daemon: Daemon) -> None:
+    """Look after all threads, until the signal or until every camera has ended."""
+    trimming = Trimming()
+    while not daemon.signals.stop.wait(_TURN_S):
+        daemon.health.pulses.beat("main")
+        trimming.turn()
+        if daemon.signals.reload.is_set():
+            daemon.signals.reload.clear()
+            reload(daemon)
+        daemon.cameras.look_after()
+        daemon.lateness.look(daemon.queue.waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
+        _release(daemon)
+        for loop in daemon.loops:
+            loop.raise_error()
+        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried:
+            daemon.health.phase = Phase.WATCHING
+            daemon.watch.ready(daemon.status)
+        daemon.watch.progress(daemon.status, healthy=not daemon.health.stuck())
+        if daemon.cameras.over and not daemon.queue.held:
+            return
+
+
+def reload(daemon: Daemon) -> None:
+    """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
+    daemon.watch.reloading()
+    again = read_again(daemon.path, daemon.configuration, daemon.secrets, daemon.captioner)
+    try:
+        change = again and daemon.cameras.difference(again.plans)
+        daemon.journals |= _new_journals(daemon, change.added if change else ())
+        daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
+    except (JournalError, RecordError) as error:
+        refuse(error)
+        again = None
+    if again and change:
+        daemon.cameras.apply(change)
+        daemon.configuration = again.configuration
+        logger.info("the configuration was read again: %s", change)
+    daemon.metrics.reloads["taken" if again else "refused"] += 1
+    daemon.watch.ready(daemon.status)
+
+
+def shutdown(daemon: Daemon) -> bool:
+    """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest.
+
+    Returns:
+        True where every thread has ended.
+    """
+    daemon.health.phase = Phase.ENDING
+    daemon.watch.stopping()
+    began = daemon.signals.stopped_at
+    until = monotonic() + FINISH_S if began is None else began + GRACE_S
+    daemon.cameras.stop()
+    daemon.retention.stop()
+    daemon.queue.close()
+    narrated = daemon.narrating.finish(until - PUBLISHING_S)
+    if held := daemon.queue.abandon():
+        logger.warning("%d pairs were not narrated before the end", held)
+    if not narrated:
+        logger.warning("a batch is left in the midst of being narrated")
+    left_s = max(0.5, until - monotonic() - 0.5)
+    if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
+        logger.warning("not everything is published; the journal keeps it for the next start")
+    daemon.signing.finish()
+    joined = daemon.cameras.join(until)
+    logger.info("ended: %s", daemon.status)
+    return joined and narrated and not daemon.publishing.loop.alive
+
+
+def _note(daemon: Daemon, told: Told) -> None:
+    """A narration is journalled; called in the narrator's thread."""
+    daemon.told[told.record.camera] += 1
+    daemon.metrics.observe(told.record)
+    daemon.publishing.wake()
+    logger.info("%s", time_line(told.record))
+
+
+def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
+    """The narrator learns of a plan between two batches, and only then the camera's thread starts."""
+
+    def learn(narrator: Narrator) -> None:
+        narrator.add(plan)
+        go()
+
+    daemon.narrating.ask(learn)
+
+
+def _left(daemon: Daemon, camera: str) -> None:
+    """All pairs of a removed camera were taken; the narrator lets it go when it has told the last of them."""
+    daemon.narrating.ask(lambda narrator: narrator.remove(camera))
+
+
+def _new_journals(daemon: Daemon, added: Iterable[CameraPlan]) -> dict[str, Journal]:
+    """Journals for cameras that have none yet; all of them, or none stays open."""
+    with ExitStack() as opened:
+        journals = {
+            plan.name: opened.enter_context(_journal(daemon.configuration, plan.name))
+            for plan in added
+            if plan.name not in daemon.journals
+        }
+        opened.pop_all()
+    return journals
+
+
+def _journal(configuration: Configuration, camera: str) -> Journal:
+    return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
+
+
+def _publisher(configuration: Configuration, secrets: Secrets, resources: ExitStack) -> Publisher:
+    url = configuration.redis.url or NO_SERVER
+    if url == "embedded":
+        url = resources.enter_context(EmbeddedServer()).url
+        logger.info("embedded server at %s", url)
+    # The secret is read at every connection: a password may change while this runs.
+    options = PublisherOptions(maxlen=configuration.redis.maxlen)
+    return open_publisher(lambda: secrets.reveal(url), options)
+
+
+def _release(daemon: Daemon) -> None:
+    """Close the journals of removed cameras, once nothing more comes into them and all of it is published."""
+    for name in daemon.journals.keys() - daemon.cameras.watched.keys():
+        journal = daemon.journals[name]
+        if daemon.narrating.knows(name):
+            continue  # before its end is looked at: the last batch may hold pairs of it
+        if journal.published.seq >= journal.end.seq and not journal.held:
+            daemon.journals.pop(name).close()
+
+
+def _close_all(journals: dict[str, Journal]) -> None:
+    for journal in journals.values():
+        journal.close()
+
+
+def _leave(code: int) -> None:
+    """End although a thread still runs: the interpreter's own end could crash it in a decoder or a kernel."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

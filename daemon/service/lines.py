@@ -1,0 +1,29 @@
+"""How a record looks on a terminal."""
+
+from __future__ import annotations
+
+from daemon.config.durations import format_offset
+from pipeline.record import Record
+
+EPOCH_YEAR = 1970
+
+
+def offset_line(record: Record, offset_s: float) -> str:
+    """``00:01:23  A person has appeared on the left.  [front_door]``: where in the footage."""
+    return f"{format_offset(offset_s)}  {record.text}  [{record.camera}]"
+
+
+def time_line(record: Record) -> str:
+    """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC.
+
+    Footage whose date nobody knows starts in 1970: only the time since its start is told then.
+    """
+    moment = record.after.moment
+    if moment.year == EPOCH_YEAR:
+        return offset_line(record, moment.timestamp())
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z  {record.text}  [{record.camera}]"
+
+
+def json_line(record: Record) -> str:
+    """The record as it is journalled and published."""
+    return record.line().decode()

@@ -1,0 +1,124 @@
+"""Thresholds that are `auto`: found in the footage itself, and kept for live cameras."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from daemon.config.plan import CameraPlan
+from pipeline.sources import Frame, Source
+from pipeline.thresholds import Calibration, PairThresholds, calibrate
+
+FILE_FOOTAGE_S = 120.0
+"""Footage of a file that calibrates it: the same at every run, so that ids are."""
+
+LIVE_FOOTAGE_S = 60.0
+"""Footage of a live camera that calibrates it."""
+
+LIVE_FRAMES = 120
+"""Frames at most that calibrate a live camera."""
+
+LIVE_HELD_BYTES = 96_000_000
+"""As many of them, the newest, are held, to be searched once the thresholds are known: a 1080p frame takes
+3 MB, and the whole minute of eight new cameras would be more than the unit allows the daemon."""
+
+_SCHEMA = "narrated-calibration/1"
+
+logger = logging.getLogger(__name__)
+
+
+def fixed_thresholds(plan: CameraPlan) -> PairThresholds | None:
+    """The thresholds where both are set by hand, else None."""
+    if plan.lower is None or plan.upper is None:
+        return None
+    return PairThresholds(plan.lower, plan.upper)
+
+
+def chosen_thresholds(plan: CameraPlan, calibration: Calibration) -> PairThresholds:
+    """Calibrated thresholds, but for those that are set by hand."""
+    found = calibration.thresholds
+    return PairThresholds(
+        found.lower if plan.lower is None else plan.lower, found.upper if plan.upper is None else plan.upper
+    )
+
+
+def opening(frames: Iterable[Frame], seconds: float, most: int | None = None) -> Iterator[Frame]:
+    """The frames of the first `seconds` of footage, `most` at most; it takes no frame beyond them but one."""
+    first: Frame | None = None
+    for frame in itertools.islice(frames, most):
+        first = first or frame
+        yield frame
+        if (frame.time - first.time).total_seconds() >= seconds:
+            return
+
+
+def calibrate_source(source: Source) -> Calibration:
+    """Calibration of a source from the start of what it gives."""
+    seconds = LIVE_FOOTAGE_S if source.live else FILE_FOOTAGE_S
+    return calibrate(opening(source, seconds))
+
+
+class CalibrationStore:
+    """Calibrations of live cameras, one file each, so that a restart need not wait for a minute of footage.
+
+    Args:
+        folder: created at the first `save`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self, plan: CameraPlan) -> Calibration | None:
+        """The stored calibration if it was made of this source with this sampling, else None."""
+        try:
+            stored = json.loads(self._path(plan).read_text(encoding="utf-8"))
+            if {key: stored[key] for key in _stamp(plan)} != _stamp(plan):
+                return None
+            return Calibration.from_dict(stored["calibration"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s: the stored calibration is not used (%s)", plan.name, error)
+            return None
+
+    def save(self, plan: CameraPlan, calibration: Calibration) -> Path:
+        """Store a calibration: the old one stays until the new one is whole.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(plan)
+        values = {**_stamp(plan), "camera": plan.name, "calibration": calibration.to_dict()}
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=self.folder, prefix=f".{plan.name}-", delete=False
+        ) as file:
+            try:
+                json.dump(values, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+        return path
+
+    def _path(self, plan: CameraPlan) -> Path:
+        return self.folder / f"{plan.name}.json"
+
+
+def _stamp(plan: CameraPlan) -> dict[str, object]:
+    # The address goes in as a hash without its credentials: a new password needs no new calibration.
+    address = plan.url.rpartition("@")[2]
+    return {
+        "schema": _SCHEMA,
+        "source_sha256": hashlib.sha256(address.encode()).hexdigest(),
+        "sample_hz": plan.source.sample_hz,
+        "analysis_width": plan.source.analysis_width,
+    }

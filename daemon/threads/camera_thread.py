@@ -1,0 +1,324 @@
+"""One thread per camera: frames in, candidate pairs into the queue."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic
+
+from daemon.config.plan import CameraPlan
+from daemon.threads.calibration import (
+    FILE_FOOTAGE_S,
+    LIVE_FOOTAGE_S,
+    LIVE_FRAMES,
+    LIVE_HELD_BYTES,
+    CalibrationStore,
+    chosen_thresholds,
+    fixed_thresholds,
+    opening,
+)
+from daemon.threads.loop import Loop
+from daemon.threads.pair_queue import PairQueue
+from pipeline.pairs import candidate_pairs
+from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
+from pipeline.sources.rtsp import BACK_OFF_S
+from pipeline.thresholds import PairThresholds, calibrate
+
+STUCK_S = 20.0
+"""A thread that is busy with one frame for so long hangs."""
+
+SCREENING = "screening "
+"""Before the names of what is counted of a sub-stream."""
+
+Opener = Callable[[CameraPlan], Source]
+"""Opens a plan's source; raises SourceError."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of the footage is looked at; an offset counts from the first frame.
+
+    Attributes:
+        begin, end: offset or aware wall-clock time; None is the footage's own.
+    """
+
+    begin: timedelta | datetime | None = None
+    end: timedelta | datetime | None = None
+
+
+class CameraThread:
+    """Runs ``open_source | candidate_pairs`` for one camera; its error waits for the main thread.
+
+    Args:
+        plan: the camera.
+        queue: takes the pairs.
+        opener: opens the source; it is called in the thread.
+        store: calibrations of live cameras; None keeps none.
+        span: the part of the footage that is looked at.
+
+    Attributes:
+        pairs: proposed to the narrator so far.
+        screened_s: seconds spent on frames so far, waits not counted.
+        first_time, last_time: times of the first frame of the source and of the last one looked at.
+        duration_s: length of the footage, where its container tells it.
+        live: True where the source is a camera.
+    """
+
+    def __init__(
+        self,
+        plan: CameraPlan,
+        queue: PairQueue,
+        opener: Opener,
+        store: CalibrationStore | None = None,
+        span: Span = Span(),
+    ) -> None:
+        self.plan = plan
+        self.pairs = 0
+        self.screened_s = 0.0
+        self.first_time: datetime | None = None
+        self.last_time: datetime | None = None
+        self.duration_s: float | None = None
+        self.live = False
+        self._queue, self._opener, self._store, self._span = queue, opener, store, span
+        self._source: Source | None = None  # what is read now, be it to calibrate only
+        self._main: Source | None = None
+        self._busy_since: float | None = None
+        self._reading_since: float | None = None
+        self._loop = Loop(f"camera {plan.name}", self._read, last=self._end)
+        self._stopped = self._loop.stopped
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; it does so at its next frame."""
+        self._loop.stop()
+        if (source := self._source) is not None:
+            source.close()
+
+    def join(self, limit_s: float) -> bool:
+        """Wait for the thread; True where it has ended."""
+        return self._loop.join(limit_s)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the thread ended early, None while it runs and where it ended well."""
+        return self._loop.error
+
+    @property
+    def started(self) -> bool:
+        """True from `start` on."""
+        return self._loop.started
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._loop.alive
+
+    @property
+    def report(self) -> SourceReport:
+        """What the source read so far."""
+        return SourceReport() if self._main is None else self._main.report
+
+    @property
+    def tried(self) -> bool:
+        """True once the source was opened, or could not be."""
+        if self._main is None:
+            return self.started and not self.alive
+        return not self.live or self.first_time is not None or bool(self._main.report.errors)
+
+    @property
+    def state(self) -> str:
+        """What the camera does; a file is "read" until it has "ended"."""
+        if self.report.state is not None and self.alive:
+            return self.report.state.value
+        return "reading" if self.alive else "ended" if self.started else "waiting"
+
+    @property
+    def sees(self) -> bool:
+        """True while pictures come, or footage is read."""
+        return self.alive and self.report.state in {None, CameraState.STREAMING}
+
+    @property
+    def screening_state(self) -> str | None:
+        """What the sub-stream does; None without one."""
+        small = self.report.screening
+        return None if small is None or not self.alive else str(small.state)
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
+        report = self.report
+        counts = {"pairs": float(self.pairs), "screened_s": self.screened_s, **_counted(report)}
+        if report.screening is not None:
+            counts |= {SCREENING + name: count for name, count in _counted(report.screening).items()}
+        return counts
+
+    @property
+    def busy_s(self) -> float:
+        """How long the thread has been busy with one frame, 0 while it waits for the camera or the narrator.
+
+        Sources limit their own waits, and a camera that is away must not look like a daemon that hangs.
+        """
+        since = self._busy_since
+        return 0.0 if since is None else monotonic() - since
+
+    @property
+    def hung_s(self) -> float:
+        """Seconds since the thread, or the one that reads for it, last got on; 0 while it may wait.
+
+        A camera's reader has limits of its own for every wait; it hangs when it is silent beyond them.
+        """
+        if self.busy_s > STUCK_S:
+            return self.busy_s
+        source, since = self._source, self._reading_since
+        if source is None or since is None:
+            return 0.0
+        waited_s = source.silent_s if source.live else monotonic() - since
+        return waited_s if waited_s > self._longest_wait_s else 0.0
+
+    @property
+    def screening_hung_s(self) -> float:
+        """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
+        waited_s: float = getattr(self._source, "screening_silent_s", 0.0) if self.alive else 0.0
+        return waited_s if waited_s > self._longest_wait_s else 0.0
+
+    @property
+    def _longest_wait_s(self) -> float:
+        options = self.plan.source
+        return max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
+
+    @property
+    def read_s(self) -> float:
+        """Footage read so far, in seconds."""
+        if self.first_time is None or self.last_time is None:
+            return 0.0
+        return (self.last_time - self.first_time).total_seconds()
+
+    def _read(self) -> None:
+        """The only turn."""
+        self._narrow()
+        self._loop.stop()
+
+    def _end(self) -> None:
+        self._rest()
+        self._reading_since = None
+        self._queue.end(self.plan.name)
+
+    def _narrow(self) -> None:
+        """From many frames to few pairs."""
+        plan = self.plan
+        with self._opener(plan) as source:
+            self._source = self._main = source
+            self.duration_s, self.live = source.duration_s, source.live
+            if self._stopped.is_set():
+                return
+            thresholds = fixed_thresholds(plan)
+            if thresholds is None and not source.live:
+                thresholds = self._file_thresholds()
+            frames = self._looked_at(source)
+            if thresholds is None:
+                thresholds, frames = self._live_thresholds(frames)
+            self._rest()
+            for pair in candidate_pairs(frames, thresholds, plan.pairs):
+                self._rest()  # waiting for the narrator
+                deadline_s = plan.deadline_s if source.live else None
+                if not self._queue.put(plan.name, pair, wait=not source.live, deadline_s=deadline_s):
+                    return
+                self.pairs += 1
+                self._busy_since = monotonic()
+
+    def _looked_at(self, source: Source) -> Iterator[Frame]:
+        """The frames of the span; notes how far the source is."""
+        begin = end = None
+        self._rest()
+        self._reading_since = monotonic()
+        for frame in source:
+            self._reading_since = None
+            if self.first_time is None:
+                self.first_time = frame.time
+                begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
+            self.last_time = frame.time
+            if self._stopped.is_set() or (end is not None and frame.time > end):
+                break
+            if begin is not None and frame.time < begin:
+                self._reading_since = monotonic()
+                continue
+            self._busy_since = monotonic()
+            yield frame
+            self._rest()
+            self._reading_since = monotonic()
+        self._reading_since = None
+
+    def _rest(self) -> None:
+        """What comes now is waiting."""
+        since, self._busy_since = self._busy_since, None
+        if since is not None:
+            self.screened_s += monotonic() - since
+
+    def _file_thresholds(self) -> PairThresholds:
+        """A first pass over the start of a file: its first frames are judged by them already."""
+        with self._opener(self.plan) as source:
+            self._source, main = source, self._source
+            calibration = calibrate(opening(self._until_stopped(source), FILE_FOOTAGE_S))
+            self._source = main
+        return chosen_thresholds(self.plan, calibration)
+
+    def _until_stopped(self, source: Source) -> Iterator[Frame]:
+        return itertools.takewhile(lambda _: not self._stopped.is_set(), iter(source))
+
+    def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
+        """Stored thresholds, else the first minute's; as much of it as is held is still searched."""
+        plan = self.plan
+        calibration = self._store.load(plan) if self._store else None
+        if calibration is not None:
+            return chosen_thresholds(plan, calibration), frames
+        logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
+        held: deque[Frame] = deque()
+        calibration = calibrate(_holding(held, opening(frames, LIVE_FOOTAGE_S, LIVE_FRAMES)))
+        if self._store and calibration.measured:
+            try:
+                self._store.save(plan, calibration)
+            except OSError as error:
+                logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
+        found = calibration.thresholds
+        logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
+        return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)
+
+
+def _counted(report: SourceReport) -> dict[str, float]:
+    return {
+        "decoded": report.decoded,
+        "sampled": report.sampled,
+        "corrupt": report.corrupt,
+        "dropped": report.dropped,
+        "reconnections": report.reconnections,
+    }
+
+
+def _holding(held: deque[Frame], frames: Iterable[Frame]) -> Iterator[Frame]:
+    """The frames as they come; the newest are held, `LIVE_HELD_BYTES` of them (a decoded pixel has 1.5)."""
+    room = None
+    for frame in frames:
+        held.append(frame)
+        room = room or max(2, 2 * LIVE_HELD_BYTES // frame.image.nbytes)
+        if len(held) > room:
+            held.popleft()
+        yield frame
+
+
+def _given_up(held: deque[Frame]) -> Iterator[Frame]:
+    """The held frames, each let go as it is given out."""
+    while held:
+        yield held.popleft()
+
+
+def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:
+    return first + at if isinstance(at, timedelta) else at

@@ -1,0 +1,259 @@
+"""All cameras of the daemon: threads that broke start again, and cameras come and go as configured."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from daemon.config.plan import CameraPlan
+from daemon.threads.calibration import CalibrationStore
+from daemon.threads.camera_thread import CameraThread
+from daemon.threads.lateness import Skew
+from daemon.threads.pair_queue import PairQueue
+from pipeline.sources import Source, SourceError, open_source, redacted
+
+_PAUSE_S = (1.0, 30.0)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CameraWatch:
+    """A camera's thread, and what is to become of it.
+
+    Attributes:
+        thread: the running one, or the last.
+        pause_s, due: length of the next pause, and the monotonic second at which the thread starts again.
+        over: its footage has ended.
+        leaving: it ends because the configuration has changed.
+        next_plan: what it goes on with then; None where it was removed.
+        past: counts of its earlier threads.
+    """
+
+    thread: CameraThread
+    pause_s: float = _PAUSE_S[0]
+    due: float | None = None
+    over: bool = False
+    leaving: bool = False
+    next_plan: CameraPlan | None = None
+    past: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What became of its frames, over all its threads; see `CameraThread.counts`."""
+        counts = self.thread.counts
+        return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What a new configuration changes of the cameras.
+
+    Attributes:
+        added, changed: plans of cameras that are new, or go on otherwise.
+        removed: names.
+        kept: names of those that are not touched.
+    """
+
+    added: tuple[CameraPlan, ...]
+    changed: tuple[CameraPlan, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [
+            (word, [each if isinstance(each, str) else each.name for each in names])
+            for word, names in (("added", self.added), ("changed", self.changed), ("removed", self.removed))
+        ]
+        told = "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
+        return told or "no camera has changed"
+
+
+class Cameras:
+    """The cameras that are watched; only the main thread changes them.
+
+    Args:
+        plans: of the configuration at the start.
+        queue: takes their pairs.
+        store: their calibrations.
+        joined: called with a plan by which a thread is about to run, and with what starts that thread; it
+            calls the latter, at once or later in any thread, when all else is prepared for the plan.
+        left: called with the name of a removed camera whose pairs were all taken.
+
+    Attributes:
+        watched: by name.
+        failed: those whose footage could not be read entirely.
+    """
+
+    def __init__(
+        self,
+        plans: Iterable[CameraPlan],
+        queue: PairQueue,
+        store: CalibrationStore,
+        joined: Callable[[CameraPlan, Callable[[], None]], None],
+        left: Callable[[str], None],
+    ) -> None:
+        self.failed: set[str] = set()
+        self._queue, self._store, self._joined, self._left = queue, store, joined, left
+        self.watched = {plan.name: CameraWatch(self._thread(plan)) for plan in plans}
+
+    @property
+    def threads(self) -> dict[str, CameraThread]:
+        """The threads by camera; a copy, for whoever reads in another thread."""
+        return {name: camera.thread for name, camera in self.watched.copy().items()}
+
+    @property
+    def over(self) -> bool:
+        """True where every camera's footage has ended."""
+        return all(camera.over for camera in self.watched.values())
+
+    @property
+    def tried(self) -> bool:
+        """True once every camera was opened, or could not be."""
+        return all(thread.tried for thread in self.threads.values())
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """What each camera does, where none of those that have not ended gives pictures; empty else."""
+        threads = {name: camera.thread for name, camera in self.watched.copy().items() if not camera.over}
+        return {} if any(each.sees for each in threads.values()) else {n: t.state for n, t in threads.items()}
+
+    @property
+    def skews(self) -> dict[str, Skew]:
+        """How far the clock of each live camera seems to be from ours."""
+        threads = {name: thread for name, thread in self.threads.items() if thread.live}
+        return {name: Skew(each.report.skew_s, each.plan.clock_skew_s) for name, each in threads.items()}
+
+    def stuck(self) -> dict[str, float]:
+        """Cameras whose thread hangs, or that of their sub-stream, with the seconds it has hung."""
+        threads = self.threads
+        hung = {name: thread.hung_s for name, thread in threads.items()}
+        hung |= {f"{name}: sub-stream": thread.screening_hung_s for name, thread in threads.items()}
+        return {name: seconds for name, seconds in hung.items() if seconds}
+
+    def start(self) -> None:
+        """Start every thread."""
+        for camera in self.watched.values():
+            camera.thread.start()
+
+    def stop(self) -> None:
+        """Ask every thread to end."""
+        for camera in self.watched.values():
+            camera.thread.stop()
+
+    def join(self, until: float) -> bool:
+        """Wait for the threads, until a monotonic second; True where all have ended."""
+        threads = self.threads.items()
+        late = [name for name, thread in threads if not thread.join(max(0.1, until - monotonic()))]
+        for name in late:
+            logger.warning("%s: the camera's thread did not end in time", name)
+        return not late
+
+    def difference(self, plans: Iterable[CameraPlan]) -> Reload:
+        """What another configuration's plans change."""
+        wanted = {plan.name: plan for plan in plans}
+        now = {name: self._going_on_with(camera) for name, camera in self.watched.items()}
+        now = {name: plan for name, plan in now.items() if plan is not None}
+        return Reload(
+            added=tuple(plan for name, plan in wanted.items() if name not in now),
+            changed=tuple(plan for name, plan in wanted.items() if name in now and plan != now[name]),
+            removed=tuple(name for name in now if name not in wanted),
+            kept=tuple(name for name, plan in wanted.items() if now.get(name) == plan),
+        )
+
+    def apply(self, reload: Reload) -> None:
+        """Let cameras come, go and change; those that it does not name are not touched.
+
+        What a changed or removed camera saw until now is still told under the plan by which it was seen.
+        """
+        for plan in (*reload.added, *reload.changed):
+            if plan.name in self.watched:
+                self._leave(self.watched[plan.name], plan)
+            else:
+                self.watched[plan.name] = CameraWatch(self._thread(plan))
+                self._queue.add(plan.name)
+                self._joined(plan, self.watched[plan.name].thread.start)
+        for name in reload.removed:
+            self._leave(self.watched[name], None)
+
+    def look_after(self) -> None:
+        """Take note of threads that have ended; call it at every turn."""
+        for name, camera in list(self.watched.items()):
+            if camera.thread.alive or not camera.thread.started:
+                continue
+            if camera.leaving:
+                self._follow_up(name, camera)
+            elif not camera.over:
+                self._ended(name, camera)
+
+    def _thread(self, plan: CameraPlan) -> CameraThread:
+        return CameraThread(plan, self._queue, opened, self._store)
+
+    @staticmethod
+    def _going_on_with(camera: CameraWatch) -> CameraPlan | None:
+        return camera.next_plan if camera.leaving else camera.thread.plan
+
+    @staticmethod
+    def _leave(camera: CameraWatch, next_plan: CameraPlan | None) -> None:
+        camera.leaving, camera.next_plan = True, next_plan
+        camera.thread.stop()
+
+    def _follow_up(self, name: str, camera: CameraWatch) -> None:
+        """The thread of a camera that changes has ended."""
+        if not self._queue.ended(name):
+            return  # what it saw is told first
+        if camera.next_plan is None:
+            del self.watched[name]
+            self._queue.remove(name)
+            self._left(name)
+            return
+        plan, camera.next_plan = camera.next_plan, None
+        camera.leaving = camera.over = False
+        camera.pause_s = _PAUSE_S[0]
+        self._renew(camera, plan)
+        self._joined(plan, camera.thread.start)
+
+    def _ended(self, name: str, camera: CameraWatch) -> None:
+        """A thread has ended by itself; a live camera's is started again, after growing pauses."""
+        thread, now = camera.thread, monotonic()
+        if camera.due is not None:
+            if now >= camera.due:
+                self._renew(camera, thread.plan)
+                camera.thread.start()
+            return
+        if not thread.live:
+            for sentence in thread.report.errors:
+                logger.warning("%s: %s", name, sentence)
+            if thread.report.corrupt:
+                logger.warning("%s: %d damaged frames or packets", name, thread.report.corrupt)
+        if thread.error is not None:
+            logger.error("%s: %s", name, worded(thread.error))
+        if thread.live or (thread.error is not None and thread.plan.url.startswith("rtsp")):
+            camera.due, camera.pause_s = now + camera.pause_s, min(2 * camera.pause_s, _PAUSE_S[1])
+            return
+        camera.over = True
+        if thread.error is not None or thread.report.damaged:
+            self.failed.add(name)
+
+    def _renew(self, camera: CameraWatch, plan: CameraPlan) -> None:
+        """A new thread in place of the one that has ended; it is not started yet."""
+        camera.past = camera.counts
+        camera.thread, camera.due = self._thread(plan), None
+        self._queue.add(plan.name)
+
+
+def opened(plan: CameraPlan) -> Source:
+    """The plan's source.
+
+    Raises:
+        SourceError: nothing can be read there.
+    """
+    return open_source(plan.url, plan.source, plan.name, screening=plan.screening)
+
+
+def worded(error: BaseException) -> str:
+    """An error in one line without secrets; unexpected ones with their kind."""
+    text = redacted(error)
+    return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,73 @@
+"""The pictures that show what is told, stored before it is journalled."""
+
+from __future__ import annotations
+
+import logging
+
+from daemon.config.evidence import EvidenceOptions
+from pipeline.evidence import EvidenceStore
+from pipeline.narration.narration import Narration
+from pipeline.pairs import FramePair
+from pipeline.record import Evidence
+from pipeline.report.picture import encode, side_by_side
+from pipeline.sources import Image
+
+logger = logging.getLogger(__name__)
+
+
+class EvidenceKeeper:
+    """Stores before, after and the overlay of what is told; for one thread, but its counts for all.
+
+    A disk that is full or fails costs the pictures, never the narration: it is then journalled without them.
+
+    Args:
+        store: where.
+
+    Attributes:
+        kept: narrations whose pictures were stored.
+        failed: narrations whose pictures could not be.
+        error: why the last one could not; empty while all is well.
+    """
+
+    def __init__(self, store: EvidenceStore) -> None:
+        self.store = store
+        self.kept = 0
+        self.failed = 0
+        self.error = ""
+
+    def keep(self, narration: Narration, pair: FramePair, options: EvidenceOptions) -> Evidence | None:
+        """Store the pictures of a narration.
+
+        Returns:
+            How its record names them; None where none are kept, or none could be.
+        """
+        if options.keep == "none":
+            return None
+        try:
+            evidence = self._stored(narration, pair, options)
+        except OSError as error:
+            self._failed(f"{self.store.folder}: {error.strerror or error}")
+            return None
+        if self.error:
+            logger.info("evidence is kept again")
+        self.kept, self.error = self.kept + 1, ""
+        return evidence
+
+    def _stored(self, narration: Narration, pair: FramePair, options: EvidenceOptions) -> Evidence:
+        before, after = pair.before.image, pair.after.image
+        pictures = dict[str, Image]()
+        if options.keep in {"all", "frames"}:
+            pictures |= {"before": before, "after": after}
+        if options.keep in {"all", "overlay"}:
+            pictures["overlay"] = side_by_side(before, after, narration.sentences)
+        return Evidence(
+            **{
+                side: self.store.put(encode(image, options.quality, options.kind), options.kind)
+                for side, image in pictures.items()
+            }
+        )
+
+    def _failed(self, reason: str) -> None:
+        if reason != self.error:
+            logger.error("evidence cannot be kept, narrations go on without: %s; free space there", reason)
+        self.failed, self.error = self.failed + 1, reason

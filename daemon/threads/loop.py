@@ -1,0 +1,104 @@
+"""A thread of the daemon: a loop that says that it gets on, and whose error waits for main."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from daemon.threads.pulse import LIMIT_S, Pulses
+
+
+class Loop:
+    """Calls `turn` again and again in a thread of its own, until it is asked to stop or an error ends it.
+
+    Args:
+        name: of the thread, and of the loop among the pulses.
+        turn: one round; one that calls `stop` is the last.
+        every_s: pause before each turn, which `wake` cuts short.
+        pulses: told of every turn; None for a loop that has another way to show that it gets on.
+        within_s: longest time a turn may take before the loop counts as hanging.
+        last: called at the end, also where an error brought it.
+
+    Attributes:
+        error: what ended the loop; None while it runs, and where it was asked to stop.
+        stopped: set from `stop` on; turns that wait should wait for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        turn: Callable[[], None],
+        every_s: float = 0.0,
+        *,
+        pulses: Pulses | None = None,
+        within_s: float = LIMIT_S,
+        last: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.error: BaseException | None = None
+        self.stopped = threading.Event()
+        self._name, self._turn, self._last = name, turn, last
+        self._every_s, self._within_s, self._pulses = every_s, within_s, pulses
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to do: the next turn begins at once."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ask the loop to end after the running turn."""
+        self.stopped.set()
+        self._woken.set()
+
+    def join(self, limit_s: float) -> bool:
+        """Wait for the thread at most so long; True where it does not run."""
+        if self.started:
+            self._thread.join(max(0.0, limit_s))
+        return not self.alive
+
+    def beat(self, within_s: float | None = None) -> None:
+        """The loop has got on, and will again within so many seconds; None is its usual limit."""
+        if self._pulses is not None:
+            self._pulses.beat(self._name, self._within_s if within_s is None else within_s)
+
+    def raise_error(self) -> None:
+        """Raise what has ended the loop; for the main thread."""
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def started(self) -> bool:
+        """True from `start` on."""
+        return self._thread.ident is not None
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            try:
+                self._turns()
+            finally:
+                self.beat()
+                self._last()
+        except BaseException as error:  # noqa: BLE001 - every thread's error reaches main
+            self.error = error
+        finally:
+            if self._pulses is not None:
+                self._pulses.forget(self._name)
+
+    def _turns(self) -> None:
+        while True:
+            self.beat(self._every_s + self._within_s)
+            self._woken.wait(self._every_s)
+            self._woken.clear()
+            if self.stopped.is_set():
+                return
+            self.beat()
+            self._turn()

@@ -1,0 +1,115 @@
+"""The narrator's thread: pairs from the queue become journalled records while the main loop looks on."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from time import monotonic
+
+from daemon.config.settings import CaptionerSettings
+from daemon.threads.captions import Captioning
+from daemon.threads.loop import Loop
+from daemon.threads.narrator import Narrator, Told
+from daemon.threads.pair_queue import PairQueue
+from daemon.threads.pulse import Pulses
+
+LOOP = "narrator"
+"""Its name among the loops that the watchdog goes by."""
+
+BATCH_LIMIT_S = 60.0
+"""A batch on a slow processor may take this long; the limit of its own is for a narrator that hangs."""
+
+
+class NarratorThread:
+    """Takes batches and tells them; its error waits for the main thread.
+
+    In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
+    batch that never ends is noticed.
+
+    Args:
+        narrator: used by this thread only, once it has started.
+        pairs: where the batches come from.
+        settings: size of a batch, and how long it waits to be full.
+        pulses: told of every turn.
+        told: called with each narration, in this thread.
+
+    Attributes:
+        seconds: spent narrating so far.
+        batches: narrated so far.
+        loop: the thread.
+    """
+
+    def __init__(
+        self,
+        narrator: Narrator,
+        pairs: PairQueue,
+        settings: CaptionerSettings,
+        pulses: Pulses,
+        told: Callable[[Told], None],
+    ) -> None:
+        self.seconds = 0.0
+        self.batches = 0
+        self._narrator, self._pairs, self._settings = narrator, pairs, settings
+        self._told = told
+        self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
+        self._until: float | None = None
+        self.loop = Loop(LOOP, self._turn, pulses=pulses, last=self._end)
+
+    @property
+    def captioning(self) -> Captioning:
+        """What the captioner did, and what was told without it."""
+        return self._narrator.captioning
+
+    @property
+    def capped(self) -> frozenset[str]:
+        """The cameras at their hourly cap."""
+        return self._narrator.capped
+
+    def ask(self, change: Callable[[Narrator], None]) -> None:
+        """Have `change` called with the narrator between two batches; pairs taken before are told first."""
+        self._asked.put(change)
+
+    def knows(self, camera: str) -> bool:
+        """Whether anything may still be journalled of the camera."""
+        return self._narrator.knows(camera)
+
+    def finish(self, until: float) -> bool:
+        """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
+
+        Args:
+            until: monotonic seconds at which no further pair is begun.
+
+        Returns:
+            True where the thread has ended by then.
+        """
+        self._until = until
+        return self.loop.join(until - monotonic())
+
+    def _over(self) -> bool:
+        return self._until is not None and (not self._pairs.held or monotonic() >= self._until)
+
+    def _turn(self) -> None:
+        """One batch, if there is one, and what was asked meanwhile."""
+        if self._over():
+            self.loop.stop()
+            return
+        ending = self._until is not None
+        batch = self._pairs.take(
+            1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait
+        )
+        if batch:
+            self.loop.beat(BATCH_LIMIT_S)
+            began = monotonic()
+            self._give_out(self._narrator.tell(batch))
+            self.seconds += monotonic() - began
+            self.batches += 1
+        while not self._asked.empty():
+            self._asked.get()(self._narrator)
+        self._give_out(self._narrator.settle(self._pairs.waiting))
+
+    def _end(self) -> None:
+        self._give_out(self._narrator.finish())
+
+    def _give_out(self, narrated: list[Told]) -> None:
+        for told in narrated:
+            self._told(told)

@@ -1,0 +1,203 @@
+"""The publisher's thread: from the journals to Redis, while the narrator goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from time import monotonic
+
+from daemon.threads.loop import Loop
+from daemon.threads.pulse import Pulses
+from pipeline.journal import Journal, JournalError
+from pipeline.publisher import Delivery, Outage, Publisher, PublisherError
+
+LOOP = "publisher"
+"""Its name among the loops that the watchdog goes by."""
+
+RENEW_S = 10.0
+"""How often a lease is renewed, a lost stream is looked for, and a server that refuses is asked again."""
+
+_SETTLE_S = 1.0
+_POLL_S = 0.05
+_TURN = 4096
+"""Records of one camera after which it is the next one's turn: leases must not run out meanwhile."""
+
+logger = logging.getLogger(__name__)
+
+
+class Publishing:
+    """Publishes what the journals hold, camera after camera, and has them write what they had to hold.
+
+    A server that is away is waited for; one that refuses, and a stream that another writer has, are asked
+    again every ten seconds. The journal holds the narrations in any case.
+
+    Args:
+        journals: by camera; cameras may come and go while this runs.
+        publisher: used by this thread only; closed with it.
+        pulses: told whenever the thread has got on: the server was asked, or there was nothing to do.
+
+    Attributes:
+        errors: the last failure of each camera that is not published now, by name.
+        published: records, over all cameras.
+        loop: the thread.
+    """
+
+    def __init__(
+        self,
+        journals: Mapping[str, Journal],
+        publisher: Publisher,
+        pulses: Pulses | None = None,
+    ) -> None:
+        self.errors: dict[str, str] = {}
+        self.published = 0
+        self._journals, self._publisher = journals, publisher
+        self._deliveries: dict[str, _Turn] = {}
+        self._outage = Outage()
+        self.loop = Loop(LOOP, self._turn, _SETTLE_S, pulses=pulses, last=self._release)
+
+    def start(self) -> None:
+        """Start the thread; what earlier runs left unpublished goes first."""
+        self.loop.wake()
+        self.loop.start()
+
+    @property
+    def away(self) -> str:
+        """Why nothing at all can be published now; empty while the server answers."""
+        return self._outage.reason
+
+    @property
+    def failing(self) -> dict[str, str]:
+        """Why each camera that is not published now is not, by name."""
+        away, errors = self.away, self.errors.copy()
+        return {name: errors.get(name) or away for name in [*self._journals] if away or name in errors}
+
+    def compare(self, limit_s: float, hurry: threading.Event) -> None:
+        """Wait until the journals have taken back what they lacked of their streams, at most so long.
+
+        What is told before that cannot be undone: the chain then goes on without what only the stream has.
+
+        Args:
+            limit_s: longest wait in seconds.
+            hurry: ends the wait.
+        """
+        until = monotonic() + limit_s
+        self.wake()
+        while self.loop.alive and (late := self._uncompared()) and not hurry.is_set():
+            if monotonic() >= until:
+                logger.warning(
+                    "camera %s: the server does not say whether its stream has what the journal lacks; "
+                    "narrating begins all the same",
+                    ", ".join(late),
+                )
+                return
+            self.loop.stopped.wait(_POLL_S)
+
+    def wake(self) -> None:
+        """The journals hold more."""
+        self.loop.wake()
+
+    def finish(self, limit_s: float, hurry: threading.Event | None = None, hurried_s: float = 0.0) -> bool:
+        """Publish the rest, wait for it at most so long, and end the thread.
+
+        Args:
+            limit_s: longest wait in seconds.
+            hurry: once it is set, the wait lasts no longer than another `hurried_s`.
+            hurried_s: see `hurry`.
+
+        Returns:
+            True where everything that the journals hold is published.
+        """
+        until = monotonic() + limit_s
+        self.wake()
+        while self.loop.alive and monotonic() < until and self._pending(but=set(self.errors)):
+            self.loop.stopped.wait(_POLL_S)
+            if hurry is not None and hurry.is_set():
+                until, hurry = min(until, monotonic() + hurried_s), None
+        self.loop.stop()
+        if self.loop.join(max(_POLL_S, until - monotonic())):
+            self._publisher.close()
+        return not self._pending(but=set())
+
+    def _pending(self, but: set[str]) -> bool:
+        """True where a journal, other than those of the cameras `but`, holds what is not published."""
+        return any(
+            _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
+        )
+
+    def _uncompared(self) -> list[str]:
+        """Cameras whose streams were not asked yet, though they could be."""
+        turns = self._deliveries
+        return [
+            camera
+            for camera, journal in list(self._journals.items())
+            if journal.found.seq
+            and camera not in self.errors
+            and not ((turn := turns.get(camera)) and turn.journal is journal and turn.delivery.compared)
+        ]
+
+    def _turn(self) -> None:
+        journals = dict(self._journals)  # a reload adds and removes
+        for camera in set(self._deliveries) - set(journals):
+            self._let_go(self._deliveries.pop(camera))
+            self.errors.pop(camera, None)
+        for camera, journal in journals.items():
+            self._drain(camera, journal)
+
+    def _drain(self, camera: str, journal: Journal) -> None:
+        turn = self._deliveries.get(camera)
+        if turn is None or turn.journal is not journal:
+            turn = self._deliveries[camera] = _Turn(
+                journal, Delivery(journal, self._publisher, beat=self.loop.beat, outage=self._outage)
+            )
+        now = monotonic()
+        try:
+            if journal.trouble:
+                journal.settle()
+        except JournalError as error:
+            self._tell(camera, str(error))
+            return
+        due = now - turn.asked_at >= RENEW_S
+        if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
+            return
+        turn.asked_at = now
+        try:
+            count = turn.delivery.drain(self.loop.stopped, limit=_TURN)
+        except (PublisherError, JournalError) as error:
+            self._tell(camera, str(error))
+            return
+        self.published += count
+        if self.errors.pop(camera, None):
+            logger.warning("camera %s is published again", camera)
+        if count >= _TURN:
+            self.loop.wake()
+
+    def _release(self) -> None:
+        """Give up the leases while the server answers; else they run out by themselves."""
+        for turn in self._deliveries.values():
+            self._let_go(turn)
+
+    def _let_go(self, turn: _Turn) -> None:
+        if self.away:
+            return
+        try:
+            turn.delivery.release()
+        except PublisherError as error:
+            logger.info("camera %s: the lease runs out by itself: %s", turn.journal.camera, error)
+
+    def _tell(self, camera: str, reason: str) -> None:
+        if self.errors.get(camera) != reason:
+            self.errors[camera] = reason
+            logger.error("camera %s is not published: %s", camera, reason)
+
+
+class _Turn:
+    """One camera's delivery, and when the server was last asked."""
+
+    def __init__(self, journal: Journal, delivery: Delivery) -> None:
+        self.journal, self.delivery = journal, delivery
+        self.asked_at = float("-inf")
+
+
+def _unpublished(journal: Journal) -> bool:
+    return journal.end.seq > journal.published.seq

@@ -1,0 +1,174 @@
+"""Describe one's own pictures: pairs of stills, without a camera."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from daemon.config.plan import CameraPlan
+from daemon.tools.gaps import Gap, gap_between
+from models.captioner import Captioner, Sentence
+from pipeline.changes import Change, find_changes
+from pipeline.distance import l2_luma, l2_rgb
+from pipeline.narration.narration import Narration, narrate
+from pipeline.pairs import FramePair
+from pipeline.sources import SourceError, read_still
+from pipeline.thresholds import PairThresholds
+
+BATCH = 8
+_DIGITS = 4
+_LONGEST_S = 10 * 365 * 86400.0  # of a gap: a time must stay one that the calendar has
+
+
+class PairError(Exception):
+    """Two pictures cannot be compared; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairPaths:
+    """Two pictures to be compared.
+
+    Attributes:
+        id: the caller's.
+        before, after: the pictures.
+        gap: the time between them, where the caller knows it; None asks the pictures.
+    """
+
+    id: str
+    before: Path
+    after: Path
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """What changed between two pictures."""
+
+    id: str
+    gap: Gap
+    pair: FramePair
+    change: Change
+    narration: Narration
+
+
+def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
+    """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
+
+    A member ``gap_s`` tells the seconds between the two; without it, or where it is null, the pictures do.
+
+    Yields:
+        A pair, or why its line holds none.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                pair = json.loads(line)
+                paths = path.parent / pair["before"], path.parent / pair["after"]
+                yield PairPaths(str(pair["id"]), *paths, _given(pair.get("gap_s")))
+            except (ValueError, KeyError, TypeError):
+                yield PairError(
+                    f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}, '
+                    "with the seconds between them as gap_s where they are known"
+                )
+
+
+def _given(gap_s: object) -> Gap | None:
+    """The gap that a pair's line tells.
+
+    Raises:
+        ValueError: it is no number of seconds, 0 or more.
+    """
+    if gap_s is None:
+        return None
+    if isinstance(gap_s, bool) or not isinstance(gap_s, int | float) or not 0 <= gap_s < math.inf:
+        raise ValueError(f"gap_s: {gap_s!r}")
+    return Gap(float(gap_s), "--pairs")
+
+
+def read_pair(paths: PairPaths, gap: Gap, plan: CameraPlan) -> FramePair:
+    """Two pictures as a frame pair, so far apart in time as the gap tells.
+
+    Raises:
+        PairError: one of them cannot be read, or they differ in size.
+    """
+    try:
+        before, after = (read_still(path, plan.source, "describe") for path in (paths.before, paths.after))
+    except SourceError as error:
+        raise PairError(f"{paths.id}: {error}") from None
+    if before.image.shape != after.image.shape:
+        (bh, bw, _), (ah, aw, _) = before.image.shape, after.image.shape
+        raise PairError(
+            f"{paths.id}: the pictures differ in size ({bw}x{bh}, {aw}x{ah}): give two of one camera"
+        )
+    apart = 1.0 if gap.seconds is None else min(gap.seconds, _LONGEST_S)
+    after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
+    upper = plan.upper or PairThresholds().upper
+    beyond = l2_luma(before.luma, after.luma)[0] > upper
+    l2 = l2_rgb(before.image, after.image)[0]
+    return FramePair(before, after, l2, beyond_upper=beyond, gap_known=gap.seconds is not None)
+
+
+def describe(
+    pairs: Sequence[PairPaths], captioner: Captioner, plan: CameraPlan
+) -> Iterator[Description | PairError]:
+    """Say what changed in each pair.
+
+    Yields:
+        In the order of `pairs`, a description, or why there is none.
+    """
+    for begin in range(0, len(pairs), BATCH):
+        batch = pairs[begin : begin + BATCH]
+        gaps = [paths.gap or gap_between(paths.before, paths.after) for paths in batch]
+        read: list[FramePair | PairError] = []
+        for paths, gap in zip(batch, gaps, strict=True):
+            try:
+                read.append(read_pair(paths, gap, plan))
+            except PairError as error:
+                read.append(error)
+        good = [pair for pair in read if isinstance(pair, FramePair)]
+        changes = find_changes(good, plan.change_options(captioner), captioner.salience)
+        settings = plan.settings_sha256(captioner)
+        narrations = narrate(changes, captioner, plan.describe, settings) if good else []
+        described = iter(zip(changes, narrations, strict=True))
+        for paths, gap, pair in zip(batch, gaps, read, strict=True):
+            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, *next(described))
+
+
+def sentence_members(sentence: Sentence) -> dict[str, Any]:
+    """A sentence as JSON members, named as in the record, which leaves out what a captioner does not say.
+
+    Returns:
+        text, box, confidence, type, object, salience; where they are known also count (of several objects),
+        box_before, box_after, outline_before, outline_after, and moment_s, seconds after the before picture.
+    """
+    further = {
+        "count": sentence.count if sentence.count != 1 else None,
+        "box_before": _shares(sentence.before),
+        "box_after": _shares(sentence.after),
+        "outline_before": [_shares(corner) for corner in sentence.outline_before] or None,
+        "outline_after": [_shares(corner) for corner in sentence.outline_after] or None,
+        "paths": [[_shares(point) for point in path] for path in sentence.paths] or None,
+        "moment_s": sentence.moment_s if sentence.moment_s is None else round(sentence.moment_s, _DIGITS),
+    }
+    return {
+        "text": sentence.text,
+        "box": _shares(sentence.box),
+        "confidence": round(sentence.confidence, _DIGITS),
+        "type": sentence.type,
+        "object": sentence.object,
+        "salience": round(sentence.salience, _DIGITS),
+    } | {name: value for name, value in further.items() if value is not None}
+
+
+def _shares(numbers: tuple[float, ...] | None) -> list[float] | None:
+    return None if numbers is None else [round(v, _DIGITS) for v in numbers]

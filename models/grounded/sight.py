@@ -1,0 +1,91 @@
+"""Looking: what the detector sees on both sides of a pair, in whole frames and nearer where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from models.detections import Detections
+from models.families import FAMILY
+from models.grounded.detections import OVERLAP, detections, overlaps, unrivalled
+from models.grounded.detector import Detector
+
+PIXELS = 230_000
+"""About so many pixels of a frame the detector sees at once."""
+
+_CELL = 32
+LEAST = 0.05
+"""What the detector is less sure of is not looked at."""
+
+_EDGE = 0.02
+"""A box that ends so near to an inner edge of a tile, in its sides, is cut there."""
+
+_PART = 0.75
+"""A weaker box that lies so far within another one of its family from the other pass is a part of it."""
+
+
+def canvas(height: int, width: int, pixels: int = PIXELS) -> tuple[int, int]:
+    """Height and width in pixels at which the detector sees a frame: multiples of 32 of about its shape.
+
+    Args:
+        height: of the frame in pixels.
+        width: of the frame in pixels.
+        pixels: about how many it should have.
+    """
+    high = max(_CELL, round((pixels * height / width) ** 0.5 / _CELL) * _CELL)
+    wide = max(_CELL, round(pixels / high / _CELL) * _CELL)
+    return high, wide
+
+
+def seen(detector: Detector, pictures: Sequence[Tensor]) -> list[Detections]:
+    """What is in pictures, uint8 RGB ``(3, h, w)`` each, those of one size at once."""
+    sizes: dict[tuple[int, int], list[int]] = {}
+    for n, picture in enumerate(pictures):
+        sizes.setdefault((picture.shape[1], picture.shape[2]), []).append(n)
+    found: dict[int, Detections] = {}
+    for size, numbers in sizes.items():
+        answer = detector(torch.stack([pictures[n] for n in numbers]))
+        found.update(zip(numbers, detections(answer, size, LEAST), strict=True))
+    return [found[n] for n in range(len(pictures))]
+
+
+def nearer(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Detections:
+    """What is seen of a frame as a whole and in tiles of it, each object once.
+
+    Args:
+        whole: of the frame.
+        tiles: of each tile what is seen there and its window, float32 ``(4,)`` in 0..1 of the frame.
+    """
+    parts = [whole]
+    for found, window in tiles:
+        low, size = window[:2], window[2:]
+        near, far = found.box[:, :2], found.box[:, :2] + found.box[:, 2:]
+        cut_low = (near < _EDGE) & (low > _EDGE / 4)
+        cut_high = (far > 1 - _EDGE) & (low + size < 1 - _EDGE / 4)
+        kept = ~(cut_low | cut_high).any(1)
+        box = torch.cat([low + found.box[:, :2] * size, found.box[:, 2:] * size], dim=1)
+        moved = Detections(box.clamp(0, 1), found.score, found.label, found.feature)
+        parts.append(moved.select(kept & (box[:, :2] + box[:, 2:] / 2 <= 1).all(1)))
+    joined = Detections(
+        *(torch.cat([getattr(p, name) for p in parts]) for name in ("box", "score", "label", "feature"))
+    )
+    origin = torch.cat([torch.full((len(p),), n, device=p.score.device) for n, p in enumerate(parts)])
+    return _once(joined, origin)
+
+
+def _once(found: Detections, origin: Tensor) -> Detections:
+    """The surest of those that show one object, of all passes."""
+    order = found.score.argsort(descending=True, stable=True)
+    found, origin = found.select(order), origin[order]
+    corners = torch.cat([found.box[:, :2], found.box[:, :2] + found.box[:, 2:]], dim=1)
+    family = FAMILY.to(corners.device)[found.label.argmax(1)] if len(found) else origin
+    same = family[:, None] == family[None]
+    area = found.box[:, 2:].prod(1)
+    share = overlaps(corners, corners)
+    shared = share * (area[:, None] + area[None]) / (1 + share)
+    within = shared / torch.minimum(area[:, None], area[None]).clamp(min=1e-9)
+    other = origin[:, None] != origin[None]
+    rivals = same & ((share > OVERLAP) | (other & (within > _PART)))
+    return found.select(unrivalled(rivals))

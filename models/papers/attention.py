@@ -1,0 +1,117 @@
+"""The decoder of Jhamtani and Berg-Kirkpatrick 2018, section 4: an LSTM that attends to both images.
+
+Additive attention (Xu et al. 2015) at every step, over the cells of both images, its weights multiplied by a
+mask; the first state is a linear transform of both images' features. DDLA and the CAPT baselines share it and
+differ in the mask. What the paper leaves open is told in `models.papers.ddla`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import PairBatch
+from models.encoders.encoder import GRID, Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from models.papers.recurrent import Recurrent
+from models.state import State
+
+
+class Attending(Recurrent):
+    """See the head of this file.
+
+    A row's `State.pictures` are keys and values ``(N, 2, M, ...)`` of M cells and the logarithms of their
+    weights under the mask, ``(N, M)``; its `State.memory` is the LSTM's.
+    """
+
+    coordinates: Tensor | None
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        features: int = 192,
+        words: int = 128,
+        hidden: int = 384,
+        attention: int = 128,
+        dropout: float = 0.3,
+        coordinates: bool = False,
+    ) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            features: size of the embedded maps.
+            words: size of the word vectors.
+            hidden: size of the LSTM.
+            attention: size of the attention.
+            dropout: of word vectors and of what the next word is predicted from.
+            coordinates: whether every cell of the maps also holds its x and y.
+        """
+        super().__init__(vocabulary, encoder)
+        self._arguments = {
+            "features": features,
+            "words": words,
+            "hidden": hidden,
+            "attention": attention,
+            "dropout": dropout,
+            "coordinates": coordinates,
+        }
+        self.register_buffer("coordinates", cell_coordinates() if coordinates else None, persistent=False)
+        self.embed_map = nn.Sequential(nn.Linear(encoder.channels + 2 * coordinates, features), nn.ReLU())
+        self.first = nn.Linear(2 * features, 2 * hidden)
+        self.key = nn.Linear(features, attention)
+        self.query = nn.Linear(hidden, attention, bias=False)
+        self.score = nn.Linear(attention, 1, bias=False)
+        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
+        self.lstm = nn.LSTMCell(words + 2 * features, hidden)
+        self.next_word = nn.Linear(hidden + 2 * features, len(vocabulary))
+        self.dropout = nn.Dropout(dropout)
+
+    def embedded(self, pairs: PairBatch) -> Tensor:
+        """Both images' cells, float32 ``(B, 196, 2, features)``."""
+        maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
+        cells = maps.flatten(3).permute(0, 3, 1, 2)
+        if self.coordinates is not None:
+            at = self.coordinates.view(1, GRID * GRID, 1, 2).expand(*cells.shape[:3], 2)
+            cells = torch.cat([cells, at], dim=3)
+        embedded: Tensor = self.embed_map(cells)
+        return embedded
+
+    def first_state(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden and cell state before the first word, ``(B, hidden)`` each, of `embedded`."""
+        hidden, cell = self.first(embedded.mean(dim=1).flatten(1)).chunk(2, dim=1)
+        return hidden, cell
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """See `Recurrent`: the hidden state and both contexts, ``(N, hidden + 2 * features)``.
+
+        Pictures may come in parts of so many rows each, one after the other, with different M.
+        """
+        hidden, cell = state.memory
+        queries, parts, first = self.query(hidden), [], 0
+        for part in range(0, len(state.pictures), 3):
+            keys, values, log_weights = state.pictures[part : part + 3]
+            parts.append(self._context(queries[first : first + len(keys)], keys, values, log_weights))
+            first += len(keys)
+        context = parts[0] if len(parts) == 1 else torch.cat(parts)
+        words = self.dropout(self.embed_word(tokens))
+        hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
+        return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
+
+    def _context(self, queries: Tensor, keys: Tensor, values: Tensor, log_weights: Tensor) -> Tensor:
+        """What each row sees, both images' contexts, ``(N, 2 * features)``."""
+        matched = torch.tanh(keys + queries[:, None, None, :])
+        # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
+        weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
+        seen: Tensor = weights.unsqueeze(2) @ values
+        return seen.flatten(1)
+
+
+def cell_coordinates() -> Tensor:
+    """The centre of each cell, x then y, in -1..1, ``(196, 2)``, row by row."""
+    along = (torch.arange(GRID) + 0.5) / GRID * 2 - 1
+    y, x = torch.meshgrid(along, along, indexing="ij")
+    return torch.stack([x, y], dim=-1).flatten(0, 1)

@@ -1,0 +1,133 @@
+"""What DUDA and its baselines share: both maps with coordinates, and the loss over two kinds of pairs.
+
+Park, Darrell and Rohrbach, "Robust Change Captioning", ICCV 2019, as used by Hosseinzadeh and Wang, "Image
+Change Captioning by Learning from an Auxiliary Task", CVPR 2021.
+
+    L = c L_changed + (1 - c) L_distractor + further terms, c = 0.5
+
+L_changed and L_distractor are the mean of -log P(word) over the words said about pairs in which something
+changed, and about distractors.
+
+Where the papers are silent, and departures:
+* Their batches hold a changed and a distractor pair of every scene. Here a batch is drawn from the split, and
+  where it has pairs of one kind only (Spot-the-diff has no distractors) their mean counts whole.
+* A pair is a distractor where no sentence about it tells a change (`PairBatch.changed`).
+* A sentence ends with EOS; the released code has no such token.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import PairBatch
+from models.encoders.encoder import GRID, Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from models.papers.attention import cell_coordinates
+from models.papers.recurrent import WholePair, unpadded
+from models.state import State
+
+
+class ChangeCaptioner(WholePair):
+    """See the head of this file.
+
+    Attributes:
+        channels: of `cells`: the encoder's and two of coordinates.
+    """
+
+    coordinates: Tensor
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, changed_weight: float) -> None:
+        """Take the parts that DUDA and its baselines have.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            changed_weight: c of the loss.
+
+        Raises:
+            ValueError: `changed_weight` is not in 0..1.
+        """
+        super().__init__(vocabulary, encoder)
+        if not 0 <= changed_weight <= 1:
+            raise ValueError(f"changed_weight must be in 0..1, not {changed_weight}")
+        self._arguments = {"changed_weight": changed_weight}
+        self.changed_weight = changed_weight
+        self.channels = encoder.channels + 2
+        at = cell_coordinates().T.reshape(1, 2, GRID, GRID)
+        self.register_buffer("coordinates", at, persistent=False)
+
+    @abstractmethod
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:
+        """Further terms of the loss, a scalar.
+
+        Args:
+            state: of B pairs, before the first word.
+            unrolled: of N sentences, after each of L words.
+            said: bool ``(N, L)``, False for padding.
+        """
+
+    def cells(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
+        """Maps of before and after with each cell's x and y, float32 ``(B, channels, 14, 14)`` each."""
+        before, after = (
+            torch.cat([each.float(), self.coordinates.expand(len(each), -1, -1, -1)], dim=1)
+            for each in self.maps(pairs)
+        )
+        return before, after
+
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """See the head of this file; 0 where there is no sentence."""
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        state = self.encode(pairs)
+        b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
+        if not len(b):  # a zero that a gradient can go through
+            return 0.0 * torch.stack([x.sum() for x in state.pictures]).sum()
+        tokens = unpadded(sentences[b, t])
+        unrolled = list(self.unrolled(state.select(b), tokens))
+        log_p = self.word_log_likelihood(torch.stack([seen for seen, _ in unrolled], dim=1), tokens)
+        said = tokens != PAD
+        changed = torch.ones_like(b, dtype=torch.bool) if pairs.changed is None else pairs.changed[b]
+        kinds = ((changed, self.changed_weight), (~changed, 1 - self.changed_weight))
+        means = [(-log_p[kind].sum() / said[kind].sum(), weight) for kind, weight in kinds if kind.any()]
+        of_words = means[0][0] if len(means) == 1 else sum(mean * weight for mean, weight in means)
+        return of_words + self.further_loss(state, [after for _, after in unrolled], said)
+
+
+class SpatialAttention(nn.Module):
+    """How much each cell matters, 0..1 each: 1x1 convolution, group norm, dropout, ReLU, 1x1, sigmoid."""
+
+    def __init__(self, channels: int, hidden: int, groups: int, dropout: float) -> None:
+        """Build with random weights.
+
+        Args:
+            channels: of what is looked at.
+            hidden: between the convolutions, a multiple of `groups`.
+            groups: of the norm.
+            dropout: after the norm.
+        """
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, hidden, 1),
+            nn.GroupNorm(groups, hidden),
+            nn.Dropout(dropout),
+            nn.ReLU(),
+            nn.Conv2d(hidden, 1, 1),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From float ``(B, channels, 14, 14)`` to ``(B, 196)``."""
+        weights: Tensor = self.layers(x)
+        return weights.flatten(1)
+
+
+def attended(cells: Tensor, attention: Tensor) -> Tensor:
+    """The attention-weighted sum of cells ``(B, C, 14, 14)`` under weights ``(B, 196)``, ``(B, C)``."""
+    return (cells.flatten(2) @ attention.unsqueeze(2))[..., 0]
+
+
+def attention_size(attention: Tensor) -> Tensor:
+    """Mean over pairs and images of the sum of attention ``(B, images, 196)``: small where it is sparse."""
+    return attention.sum(dim=2).mean()

@@ -1,0 +1,254 @@
+"""DDLA: difference description with latent alignment.
+
+Jhamtani and Berg-Kirkpatrick, "Learning to Describe Differences Between Pairs of Similar Images", EMNLP 2018.
+
+    (1)  P(S_1 .. S_T | X) = prod_i sum_k P(S_i | z_i = k, X; theta) P(z_i = k | X; w)
+         P(z = k | X; w) ~ exp(w . g(k)), g = height, width, area of the tight box, active pixels
+
+LSTM decoder whose first state is a linear transform of both images' features, whatever z is; additive
+attention (Xu et al. 2015) over both images at every step, its weights multiplied by the mask of cluster z
+brought to 14x14. Training lowers -log (1) with all K clusters decoded; decoding takes the clusters by
+falling prior, one sentence each.
+
+Where the paper is silent, and departures:
+* g is standardised with the training set's mean and standard deviation; raw pixel counts overflow exp.
+* Attention is normalised within each image, after the mask, and the two contexts are concatenated: the
+  decoder must know which side it sees to tell "appeared" from "disappeared". Cells where the projected mask
+  is below 1e-4 are left out.
+* Maps are embedded by a linear layer with ReLU, once per pair. The first state comes from their means.
+* `coordinates` adds each cell's x and y to the maps (as DUDA's authors do), without which the decoder can
+  hardly say where; off by default, as in the paper.
+* The next word is predicted from the hidden state and both contexts. Dropout, sizes: see the constructor.
+* Smoothing of the mask before the pyramid: a Gaussian of 2 pixels at 224.
+* Encoder: any of `ENCODERS`; the paper's is ResNet-101.
+* The uniform prior (DDLA-UNIFORM) takes clusters by falling area; where exactly one sentence is asked for,
+  its cluster is drawn at random, as in the paper, by a draw that depends on the pair's boxes alone.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import FEATURES, DescribeOptions, PairBatch
+from models.encoders.encoder import GRID, Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from models.papers.attention import Attending
+from models.papers.masks import project_masks
+from models.state import State
+
+MASK_FLOOR = 1e-4
+"""Cells with less of the cluster than this are not attended to."""
+
+_WORTH_IT = 0.2
+"""Of the cells of a batch, so many must be saved for its rows to attend in two parts."""
+
+
+def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
+    """Log sum_k P(z = k | X) P(S_i | z = k, X), the logarithm of a factor of equation (1).
+
+    Args:
+        log_prior: float ``(B, K)``, -inf for padding.
+        log_likelihood: float ``(B, T, K)``.
+
+    Returns:
+        float ``(B, T)``; -inf for a pair without clusters.
+    """
+    return torch.logsumexp(log_prior.unsqueeze(1) + log_likelihood, dim=2)
+
+
+class DDLA(Attending):
+    """See the head of this file."""
+
+    name = "ddla"
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        prior: Literal["learned", "uniform"] = "learned",
+        features: int = 192,
+        words: int = 128,
+        hidden: int = 384,
+        attention: int = 128,
+        dropout: float = 0.3,
+        smoothing: float = 2.0,
+        coordinates: bool = False,
+    ) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            prior: "learned", or "uniform" for the paper's DDLA-UNIFORM.
+            features: size of the embedded maps.
+            words: size of the word vectors.
+            hidden: size of the LSTM.
+            attention: size of the attention.
+            dropout: of word vectors and of what the next word is predicted from.
+            smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
+            coordinates: whether every cell of the maps also holds its x and y.
+
+        Raises:
+            ValueError: another prior.
+        """
+        if prior not in ("learned", "uniform"):
+            raise ValueError(f"prior must be 'learned' or 'uniform', not {prior!r}")
+        super().__init__(
+            vocabulary,
+            encoder,
+            features=features,
+            words=words,
+            hidden=hidden,
+            attention=attention,
+            dropout=dropout,
+            coordinates=coordinates,
+        )
+        self._arguments |= {"prior": prior, "smoothing": smoothing}
+        self.uniform, self.smoothing = prior == "uniform", smoothing
+        self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=not self.uniform)
+
+    def prior_scores(self, features: Tensor) -> Tensor:
+        """The paper's w . g(z), see `Captioner`; all 0 for the uniform prior."""
+        return self.scaled(features) @ self.prior_weights
+
+    def log_prior(self, pairs: PairBatch) -> Tensor:
+        """Log P(z | X), float32 ``(B, K)``; -inf for padding."""
+        # A finite floor: a pair of padding only must not make the gradient of all others NaN.
+        scores = self.prior_scores(pairs.features()).masked_fill(~pairs.valid, -1e30)
+        return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
+
+    def encode(self, pairs: PairBatch) -> State:
+        """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
+        embedded = self.embedded(pairs)
+        hidden, cell = self.first_state(embedded)
+        pair, cluster = pairs.valid.nonzero(as_tuple=True)
+        chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
+        flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
+        keys, values = (
+            x.flatten(0, 1)
+            .flatten(1)
+            .index_select(0, flat)
+            .view(*chosen.shape, 2, x.shape[-1])
+            .transpose(1, 2)
+            for x in (self.key(embedded), embedded)
+        )
+        return State(
+            pair,
+            cluster,
+            self.log_prior(pairs),
+            pictures=(keys.contiguous(), values.contiguous(), log_weights),
+            memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
+        )
+
+    def told_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+        """See `Captioner`; the uniform prior draws the cluster of a single sentence."""
+        if not self.uniform or options.sentences != 1:
+            return super().told_rows(state, pairs, options)
+        rows: dict[int, list[int]] = {}
+        for row, b in enumerate(state.pair.tolist()):
+            rows.setdefault(b, []).append(row)
+        drawn = [
+            own[zlib.crc32(pairs.boxes[b, : len(own)].cpu().numpy().tobytes()) % len(own)]
+            for b, own in rows.items()
+        ]
+        return torch.tensor(drawn, dtype=torch.int64, device=state.pair.device)
+
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """-log P(S_1 .. S_T | X), equation (1), mean over the pairs that have clusters and sentences."""
+        counted = (sentences[:, :, 0] != PAD).any(dim=1).to(pairs.valid.device) & pairs.valid.any(dim=1)
+        return -self.log_likelihood(pairs, sentences).sum() / counted.sum().clamp(min=1).to(self.device)
+
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """See `Captioner`; all K clusters decoded by teacher forcing in one batch."""
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        told = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
+        log_prior, likelihood = self.aligned(pairs, sentences)
+        b, t = told.nonzero(as_tuple=True)
+        log_p = marginal_log_likelihood(log_prior[b], likelihood[b, t].unsqueeze(1))[:, 0]
+        return log_p.new_zeros(told.shape).index_put((b, t), log_p)
+
+    def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        """Both factors of equation (1).
+
+        Returns:
+            log P(z = k | X), float32 ``(B, K)``, -inf for padding, and log P(S_i | z = k, X), float32
+            ``(B, T, K)``, 0 where there is no sentence or no cluster.
+        """
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        state = self.encode(pairs)
+        told = sentences[:, :, 0] != PAD
+        row, t = told[state.pair].nonzero(as_tuple=True)
+        order = state.pictures[2][row].isfinite().sum(dim=1).argsort()
+        row, t = row[order], t[order]
+        b, k = state.pair[row], state.cluster[row]
+        rows = _in_two_widths(state.select(row))
+        log_p = self.forced(rows, sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
+        likelihood = log_p.new_zeros(*told.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
+        return state.log_prior, likelihood
+
+    @torch.no_grad()
+    def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """Which cluster a sentence tells: argmax_k P(z = k) P(S_i | z = k, X) (section 5 of the paper).
+
+        Returns:
+            int64 ``(B, T)``; -1 for a missing sentence or a pair without clusters.
+        """
+        log_prior, likelihood = self.aligned(pairs, sentences)
+        told = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
+            self.device
+        )
+        if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
+            return torch.full_like(told, -1, dtype=torch.int64)
+        return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~told, -1)
+
+    @torch.no_grad()
+    def perplexity(self, pairs: PairBatch, sentences: Tensor) -> float:
+        """The exponential of the mean of -log P(S_i | X) per token, EOS counted; NaN without sentences.
+
+        For a whole split sum `log_likelihood` over its batches, a mean of perplexities is not one.
+        """
+        log_p = self.log_likelihood(pairs, sentences)
+        counted = pairs.valid.any(dim=1).to(sentences.device)
+        tokens = int((sentences[counted] != PAD).sum())
+        return math.exp(-float(log_p.sum()) / tokens) if tokens else math.nan
+
+
+def _in_two_widths(state: State) -> State:
+    """Rows by rising number of cells, with the narrow ones attending by themselves, see `Attending.advance`.
+
+    Otherwise the few large clusters of a batch would widen all, which is most of the time of training.
+    """
+    keys, values, log_weights = state.pictures
+    if not len(state):
+        return state
+    counts = log_weights.isfinite().sum(dim=1)
+    most = int(counts[-1])
+    saved = (torch.arange(1, len(counts) + 1, device=counts.device) * (most - counts)).tolist()
+    first = saved.index(max(saved)) + 1
+    if max(saved) < _WORTH_IT * len(counts) * most:
+        return state
+    width = int(counts[first - 1])
+    narrow = (keys[:first, :, :width], values[:first, :, :width], log_weights[:first, :width])
+    wide = (keys[first:], values[first:], log_weights[first:])
+    return replace(state, pictures=tuple(part.contiguous() for part in (*narrow, *wide)))
+
+
+def _support(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The cells of each projected mask ``(N, 196)``, padded to the largest number of them, M.
+
+    Returns:
+        int64 ``(N, M)`` cells, and float32 ``(N, M)`` logarithms of their weights, -inf for padding. A mask
+        keeps at least one cell, so that the attention over it is defined.
+    """
+    most = int((weights > MASK_FLOOR).sum(dim=1).max()) if len(weights) else 1
+    ordered, cells = weights.topk(max(most, 1), dim=1)
+    log_weights = ordered.clamp(min=MASK_FLOOR).log().masked_fill(ordered <= MASK_FLOOR, -math.inf)
+    log_weights[:, 0] = ordered[:, 0].clamp(min=MASK_FLOOR).log()
+    return cells, log_weights

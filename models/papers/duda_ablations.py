@@ -1,0 +1,259 @@
+"""The baselines that DUDA is compared with: what it gains by two attentions, and by choosing between images.
+
+Park, Darrell and Rohrbach, "Robust Change Captioning", ICCV 2019, section 5; rows of tables 1 and 5 of
+Hosseinzadeh and Wang, "Image Change Captioning by Learning from an Auxiliary Task", CVPR 2021.
+
+    Capt-Pix-Diff   the images' difference in pixels beside both maps; convolutions and pooling; one vector
+    Capt-Rep-Diff   the difference of the maps; convolutions and pooling; one vector
+    Capt-Att        one attention for both images; [l_b; l_d; l_a] to one vector
+    Capt-Dual-Att   an attention for each image, as in DUDA; [l_b; l_d; l_a] to one vector
+
+The vector is given to an LSTM at every word, in place of DUDA's choice between before, difference and after.
+Loss: `models.papers.change_captioner`, with DUDA's term of the attention where there is one.
+
+Where the papers are silent, and departures:
+* The convolutions: twice 3x3, ReLU and 2x2 max pooling, from 14x14 to 3x3 cells, which a linear layer and
+  ReLU bring to the vector.
+* The pixels' difference is after minus before, signed, -1..1, brought to 14x14 by pyramid reduction.
+* Capt-Att sees [f_before; f_after]; of these the difference is a linear function.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import PairBatch
+from models.encoders.encoder import GRID, Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from models.papers.change_captioner import ChangeCaptioner, SpatialAttention, attended, attention_size
+from models.papers.masks import project_masks
+from models.state import State
+
+
+class OneVector(ChangeCaptioner):
+    """Tells a pair from one vector; its `State.pictures` begin with that, ``(N, visual)``."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        visual: int,
+        words: int,
+        hidden: int,
+        dropout: float,
+        changed_weight: float,
+    ) -> None:
+        """See the captioners below."""
+        super().__init__(vocabulary, encoder, changed_weight)
+        self._arguments |= {"visual": visual, "words": words, "hidden": hidden, "dropout": dropout}
+        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
+        self.telling = nn.LSTMCell(words + visual, hidden)
+        self.next_word = nn.Linear(hidden, len(vocabulary))
+        self.dropout = nn.Dropout(dropout)
+
+    @abstractmethod
+    def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
+        """The vector ``(B, visual)`` and, where there is one, the attention ``(B, images, 196)``."""
+
+    def encode(self, pairs: PairBatch) -> State:
+        """See `Captioner`: one row per pair."""
+        pictures = self.pictures(pairs)
+        zeros = pictures[0].new_zeros(len(pictures[0]), self.telling.hidden_size)
+        return State.of_pairs(pictures, (zeros, zeros))
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """See `Recurrent`: the hidden state, ``(N, hidden)``."""
+        words = self.dropout(self.embed_word(tokens))
+        hidden, cell = self.telling(torch.cat([words, state.pictures[0]], dim=1), state.memory)
+        return self.dropout(hidden), state.remember(hidden, cell)
+
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:  # noqa: ARG002 - DUDA's
+        """None."""
+        return state.pictures[0].new_zeros(())
+
+
+class _Pooled(OneVector):
+    """Brings a difference to one vector by convolutions and pooling."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        convolved: int = 256,
+        visual: int = 512,
+        words: int = 300,
+        hidden: int = 512,
+        dropout: float = 0.5,
+        changed_weight: float = 0.5,
+    ) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            convolved: channels of the convolutions.
+            visual: size of the vector.
+            words: size of the word vectors.
+            hidden: size of the LSTM.
+            dropout: of word vectors and of the hidden state.
+            changed_weight: share of the loss of changed pairs, the rest is that of distractors.
+
+        Raises:
+            ValueError: `changed_weight` is not in 0..1.
+        """
+        super().__init__(
+            vocabulary,
+            encoder,
+            visual=visual,
+            words=words,
+            hidden=hidden,
+            dropout=dropout,
+            changed_weight=changed_weight,
+        )
+        self._arguments |= {"convolved": convolved}
+        side = GRID // 2 // 2
+        self.pooling = nn.Sequential(
+            nn.Conv2d(self.seen_channels(), convolved, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(convolved, convolved, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(convolved * side * side, visual),
+            nn.ReLU(),
+        )
+
+    @abstractmethod
+    def seen_channels(self) -> int:
+        """Channels of `seen`."""
+
+    @abstractmethod
+    def seen(self, pairs: PairBatch) -> Tensor:
+        """What is convolved, float32 ``(B, seen_channels, 14, 14)``."""
+
+    def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
+        """See `OneVector`."""
+        return (self.pooling(self.seen(pairs)),)
+
+
+class CaptPixDiff(_Pooled):
+    """See the head of this file."""
+
+    name = "capt-pix-diff"
+    needs_images = True
+
+    def seen_channels(self) -> int:
+        """Both maps and the colours' difference."""
+        return 2 * self.channels + 3
+
+    def seen(self, pairs: PairBatch) -> Tensor:
+        """See `_Pooled`.
+
+        Raises:
+            ValueError: the pairs come without images.
+        """
+        if pairs.before is None or pairs.after is None:
+            raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
+        difference = (pairs.after.float() - pairs.before.float()) / 255
+        return torch.cat([*self.cells(pairs), project_masks(difference, smoothing=0.0)], dim=1)
+
+
+class CaptRepDiff(_Pooled):
+    """See the head of this file."""
+
+    name = "capt-rep-diff"
+
+    def seen_channels(self) -> int:
+        """The maps' difference, and coordinates."""
+        return self.channels
+
+    def seen(self, pairs: PairBatch) -> Tensor:
+        """See `_Pooled`."""
+        before, after = self.maps(pairs)
+        at = self.coordinates.expand(len(before), -1, -1, -1)
+        return torch.cat([after.float() - before.float(), at], dim=1)
+
+
+class _Attended(OneVector):
+    """Brings both images to one vector by attention."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        attention: int = 128,
+        groups: int = 32,
+        attention_dropout: float = 0.5,
+        scale: float = 1.0,
+        visual: int = 512,
+        words: int = 300,
+        hidden: int = 512,
+        dropout: float = 0.5,
+        changed_weight: float = 0.5,
+        attention_weight: float = 2.5e-3,
+    ) -> None:
+        """Build with random weights; the arguments are DUDA's."""
+        super().__init__(
+            vocabulary,
+            encoder,
+            visual=visual,
+            words=words,
+            hidden=hidden,
+            dropout=dropout,
+            changed_weight=changed_weight,
+        )
+        self._arguments |= {
+            "attention": attention,
+            "groups": groups,
+            "attention_dropout": attention_dropout,
+            "scale": scale,
+            "attention_weight": attention_weight,
+        }
+        self.attention_weight, self.scale = attention_weight, scale
+        self.attention = SpatialAttention(2 * self.channels, attention, groups, attention_dropout)
+        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, visual), nn.ReLU())
+
+    @abstractmethod
+    def weights(self, before: Tensor, after: Tensor) -> Tensor:
+        """The attention over the maps, ``(B, 1 or 2, 196)``: one for both images, or one for each."""
+
+    def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
+        """See `OneVector`."""
+        before, after = self.cells(pairs)
+        weights = self.weights(before, after)
+        each = (before, weights[:, 0]), (after, weights[:, -1])
+        left, right = (self.scale * attended(cells, own) for cells, own in each)
+        return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
+
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:  # noqa: ARG002 - DUDA's
+        """Sparse attention."""
+        return self.attention_weight * attention_size(state.pictures[1])
+
+
+class CaptAtt(_Attended):
+    """See the head of this file."""
+
+    name = "capt-att"
+
+    def weights(self, before: Tensor, after: Tensor) -> Tensor:
+        """One for both."""
+        return torch.stack([self.attention(torch.cat([before, after], dim=1))], dim=1)
+
+
+class CaptDualAtt(_Attended):
+    """See the head of this file."""
+
+    name = "capt-dual-att"
+
+    def weights(self, before: Tensor, after: Tensor) -> Tensor:
+        """One for each, from its map and the difference."""
+        difference = after - before
+        each = [self.attention(torch.cat([cells, difference], dim=1)) for cells in (before, after)]
+        return torch.stack(each, dim=1)

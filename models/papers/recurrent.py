@@ -1,0 +1,138 @@
+"""What captioners share that write word by word with a recurrent network, and those that see whole pairs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import Captioner, PairBatch
+from models.language.vocabulary import BOS, EOS, PAD
+from models.state import State
+
+
+class Recurrent(Captioner):
+    """Writes with a recurrent network.
+
+    Attributes:
+        next_word: from what `advance` gives to the scores of all words.
+    """
+
+    next_word: nn.Linear
+    _arguments: dict[str, Any]
+
+    @abstractmethod
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """One word on.
+
+        Args:
+            tokens: int64 ``(N,)``, the last words.
+            state: before them.
+
+        Returns:
+            What predicts the next word, float32 ``(N, ...)``, and the new state.
+        """
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Captioner`."""
+        return dict(self._arguments)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """See `Captioner`."""
+        seen, state = self.advance(tokens, state)
+        return self.next_word(seen).log_softmax(dim=1), state
+
+    def unrolled(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
+        """What `advance` gives at every position of the given sentences, int64 ``(N, L)``."""
+        said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
+        for position in range(sentences.shape[1]):
+            seen, state = self.advance(said[:, position], state)
+            yield seen, state
+
+    def forced(self, state: State, sentences: Tensor) -> Tensor:
+        """Log probability of the given sentence in each row.
+
+        Args:
+            state: N rows.
+            sentences: int64 ``(N, L)``, words, EOS, padding; N >= 1.
+
+        Returns:
+            float32 ``(N,)``.
+        """
+        tokens = unpadded(sentences)
+        seen = torch.stack([each for each, _ in self.unrolled(state, tokens)], dim=1)
+        return self.word_log_likelihood(seen, tokens).sum(dim=1)
+
+    def word_log_likelihood(self, seen: Tensor, tokens: Tensor) -> Tensor:
+        """Log probability of every word ``(N, L)``, 0 for padding, from what predicts it ``(N, L, ...)``."""
+        real = tokens != PAD
+        log_probs = self.next_word(seen[real]).log_softmax(dim=1)
+        told = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
+        log_p: Tensor = told.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), told)
+        return log_p
+
+
+class WholePair(Recurrent):
+    """Sees a pair as a whole, whatever its clusters: at most one sentence, or one story, about each.
+
+    Attributes:
+        joined: whether it learns all sentences of an annotation as one story, BOS between them.
+    """
+
+    whole = True
+    joined: bool = False
+
+    @property
+    def restarts(self) -> bool:
+        """See `Captioner`."""
+        return self.joined
+
+    def prior_scores(self, features: Tensor) -> Tensor:
+        """All clusters are the same to it, see `Captioner`."""
+        return features.new_zeros(features.shape[:-1])
+
+    def targets(self, sentences: Tensor) -> Tensor:
+        """What it learns to say, of sentences ``(B, T, L)``: each by itself, or all as one story."""
+        return stories(sentences) if self.joined else sentences
+
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """-log P(S_1 .. S_T | X), mean over the pairs that have sentences."""
+        log_p = self.log_likelihood(pairs, sentences)
+        counted = (sentences[:, :, 0] != PAD).any(dim=1).sum()
+        return -log_p.sum() / counted.clamp(min=1).to(log_p.device)
+
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """See `Captioner`; a story has its whole likelihood in the first column."""
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        targets = self.targets(sentences)
+        state, log_p = self.encode(pairs), torch.zeros(sentences.shape[:2], device=self.device)
+        b, t = (targets[:, :, 0] != PAD).nonzero(as_tuple=True)
+        if not len(b):  # a zero that a gradient can go through
+            return log_p + 0.0 * sum(x.sum() for x in state.memory)
+        return log_p.index_put((b, t), self.forced(state.select(b), targets[b, t]))
+
+
+def unpadded(sentences: Tensor) -> Tensor:
+    """Sentences ``(N, L)`` up to the end of the longest; N >= 1."""
+    return sentences[:, : int((sentences != PAD).sum(dim=1).max())]
+
+
+def stories(sentences: Tensor) -> Tensor:
+    """The sentences of each pair as one row, in their order.
+
+    Args:
+        sentences: int64 ``(B, T, L)``, see `Vocabulary.batch`.
+
+    Returns:
+        int64 ``(B, 1, M)``, M the most that a pair has, at least 1: words, BOS in place of each EOS but the
+        last, padding.
+    """
+    rows = [sentences.new_full((1,), PAD)]
+    for pair in sentences:
+        story = pair[pair != PAD]
+        ends = (story == EOS).nonzero().flatten()
+        rows.append(story.index_fill(0, ends[:-1], BOS))
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)[1:, None, :]

@@ -1,0 +1,210 @@
+"""Spot It: one signed picture of the difference, a CNN that is trained, and a recurrent network.
+
+Fan and Wang, "Spot It: Translating Differences between Paired Pictures", 2019.
+
+    D = [A | B] - [B | A]                     A and B side by side; signed
+    v = ReLU(norm(W mean(CNN(D))))            512 numbers
+    P(w_t | w_0 .. w_t-1, D) by an LSTM or GRU whose first input is v, and then BOS, w_1, ...
+
+D keeps its sign: an absolute difference would lose which image came first. The paper reports no scores.
+
+Where the paper is silent, and departures:
+* CNN: a trained copy of the encoder, whichever that is; the paper's is a ResNet with 1024 features. Norms
+  inside it keep the statistics of their pre-training. It sees 127.5 + D / 2, so that no difference is grey.
+* Each image is squeezed to half its width, so that D has the size that the encoder takes.
+* `halves`: v comes from the mean of the CNN's map over each half of D by itself. The paper, it seems, takes
+  one mean over all of it. Then which image came first is lost again, signed or not: to swap A and B is to
+  swap the halves of D, and the mean over a convolution's map hardly sees that (with EfficientNet-Lite0 a swap
+  moves it by a tenth of what the change itself does, by a fifth with halves). False does as the paper does.
+* Word vectors have the size of v, since both enter the same network.
+* Dropout of word vectors and of what the next word is predicted from.
+* A batch of one pair is normalised by the running statistics, its own are none.
+* `rotation` and `zoom` are the paper's suggested augmentation: in training both images are turned and
+  enlarged alike, and the caption stays. They are small by default, since left must stay left.
+* `attention` is its other suggestion, for local differences: additive attention (Xu et al. 2015) over the
+  cells of the CNN's map at every word. 0 leaves it out, as in the paper.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, affine_grid, batch_norm, grid_sample, interpolate
+
+from models.captioner import PairBatch
+from models.encoders.encoder import EfficientNetLite0, Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from models.papers.recurrent import WholePair
+from models.state import State
+
+GREY = 127.5
+"""What the CNN sees where nothing differs."""
+
+
+class SpotIt(WholePair):
+    """See the head of this file.
+
+    A row's `State.pictures` are keys and values ``(N, 196, ...)`` of the attention, if there is one; its
+    `State.memory` is the recurrent network's.
+    """
+
+    name = "spot-it"
+    needs_images = True
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: Encoder,
+        *,
+        recurrent: Literal["lstm", "gru"] = "lstm",
+        features: int = 512,
+        hidden: int = 512,
+        dropout: float = 0.1,
+        rotation: float = 5.0,
+        zoom: float = 0.15,
+        halves: bool = True,
+        attention: int = 0,
+        trained: bool = True,
+        finest: bool = True,
+    ) -> None:
+        """Build with the encoder's weights in the CNN, and random ones elsewhere.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: what the CNN begins as.
+            recurrent: "lstm" or "gru".
+            features: size of v and of the word vectors.
+            hidden: size of the recurrent network.
+            dropout: see the head of this file.
+            rotation: pairs are turned by up to this many degrees in training.
+            zoom: pairs are enlarged by up to this share in training.
+            halves: whether the halves of the difference are pooled apart.
+            attention: size of the attention; 0 for none.
+            trained: whether the CNN is trained.
+            finest: whether its layers down to stride 8 are trained, too: half of the time of training.
+
+        Raises:
+            ValueError: another recurrent network, or an encoder without such layers.
+        """
+        super().__init__(vocabulary, encoder)
+        if recurrent not in ("lstm", "gru"):
+            raise ValueError(f"recurrent must be 'lstm' or 'gru', not {recurrent!r}")
+        self._arguments = {
+            "recurrent": recurrent,
+            "features": features,
+            "hidden": hidden,
+            "dropout": dropout,
+            "rotation": rotation,
+            "zoom": zoom,
+            "halves": halves,
+            "attention": attention,
+            "trained": trained,
+            "finest": finest,
+        }
+        self.rotation, self.zoom, self.halves = rotation, zoom, halves
+        self.cnn = copy.deepcopy(encoder).requires_grad_(trained)
+        if not finest:
+            if not isinstance(self.cnn, EfficientNetLite0):
+                raise ValueError(f"finest: false takes encoder efficientnet_lite0, not {encoder.name}")
+            self.cnn.stem.requires_grad_(requires_grad=False)
+            self.cnn.stride8.requires_grad_(requires_grad=False)
+        self.reduce = nn.Linear(encoder.channels * (1 + halves), features)
+        self.norm = nn.BatchNorm1d(features)
+        self.embed_word = nn.Embedding(len(vocabulary), features, padding_idx=PAD)
+        inputs = features * (2 if attention else 1)
+        self.cell = nn.LSTMCell(inputs, hidden) if recurrent == "lstm" else nn.GRUCell(inputs, hidden)
+        self.next_word = nn.Linear(hidden, len(vocabulary))
+        self.dropout = nn.Dropout(dropout)
+        self.attended: nn.ModuleDict | None = None
+        if attention:
+            self.attended = nn.ModuleDict(
+                {
+                    "value": nn.Linear(encoder.channels, features),
+                    "key": nn.Linear(encoder.channels, attention),
+                    "query": nn.Linear(hidden, attention, bias=False),
+                    "score": nn.Linear(attention, 1, bias=False),
+                }
+            )
+
+    def encode(self, pairs: PairBatch) -> State:
+        """See `Captioner`: one row per pair, which has seen the difference already.
+
+        Raises:
+            ValueError: the pairs come without images.
+        """
+        if pairs.before is None or pairs.after is None:
+            raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
+        before, after = pairs.before.float(), pairs.after.float()
+        if self.training:
+            before, after = self._augmented(before, after)
+        seen = GREY + difference(before, after) / 2
+        seen_map = self.cnn.features(seen.contiguous(memory_format=torch.channels_last))
+        cells = seen_map.flatten(2).mT
+        norm, several = self.norm, self.training and len(seen) > 1
+        vector = batch_norm(
+            self.reduce(adaptive_avg_pool2d(seen_map, (1, 1 + self.halves)).flatten(1)),
+            norm.running_mean,
+            norm.running_var,
+            norm.weight,
+            norm.bias,
+            training=several,
+            eps=norm.eps,
+        )
+        zeros = vector.new_zeros(len(vector), self.cell.hidden_size)
+        memory = (zeros, zeros) if isinstance(self.cell, nn.LSTMCell) else (zeros,)
+        pictures: tuple[Tensor, ...] = ()
+        if self.attended is not None:
+            pictures = (self.attended["key"](cells), torch.relu(self.attended["value"](cells)))
+        return self._moved(torch.relu(vector), State.of_pairs(pictures, memory))
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """See `Recurrent`: the hidden state, ``(N, hidden)``."""
+        state = self._moved(self.dropout(self.embed_word(tokens)), state)
+        return self.dropout(state.memory[0]), state
+
+    def _moved(self, inputs: Tensor, state: State) -> State:
+        """The recurrent network one step on, inputs ``(N, features)``."""
+        if self.attended is not None:
+            keys, values = state.pictures
+            query = self.attended["query"](state.memory[0]).unsqueeze(1)
+            weights = self.attended["score"](torch.tanh(keys + query)).softmax(dim=1)
+            inputs = torch.cat([inputs, (weights * values).sum(dim=1)], dim=1)
+        if isinstance(self.cell, nn.LSTMCell):
+            hidden, cell = state.memory
+            return state.remember(*self.cell(inputs, (hidden, cell)))
+        return state.remember(self.cell(inputs, state.memory[0]))
+
+    def _augmented(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Both images of each pair turned and enlarged alike, by chance."""
+        device = before.device  # drawn on the CPU, so that a seed gives the same on every device
+        angle = (torch.rand(len(before)) * 2 - 1).to(device) * math.radians(self.rotation)
+        scale = 1 / (1 + torch.rand(len(before)).to(device) * self.zoom)
+        cos, sin, zero = scale * angle.cos(), scale * angle.sin(), torch.zeros_like(angle)
+        turn = torch.stack([torch.stack([cos, -sin, zero], 1), torch.stack([sin, cos, zero], 1)], 1)
+        grid = affine_grid(turn, list(before.shape), align_corners=False)
+        left, right = (
+            grid_sample(x, grid, padding_mode="border", align_corners=False) for x in (before, after)
+        )
+        return left, right
+
+
+def difference(before: Tensor, after: Tensor) -> Tensor:
+    """[A | B] - [B | A] of before A and after B, each squeezed to half its width.
+
+    Args:
+        before: float ``(B, 3, height, width)``, grey levels.
+        after: the same.
+
+    Returns:
+        float ``(B, 3, height, width)``, signed: A - B on the left, B - A on the right.
+    """
+    height, width = before.shape[2:]
+    left, right = (
+        interpolate(x, size=(height, half), mode="area")
+        for x, half in ((before - after, width // 2), (after - before, width - width // 2))
+    )
+    return torch.cat([left, right], dim=3)

@@ -1,0 +1,208 @@
+"""TIRG: from a before frame and a sentence to the after frame, among candidates.
+
+Vo et al., "Composing Text and Image for Image Retrieval", CVPR 2019; the auxiliary network of Hosseinzadeh
+and Wang, "Image Change Captioning by Learning from an Auxiliary Task", CVPR 2021.
+
+    f(x, t) = a0 sigmoid(W ReLU(BN[x; t])) * x + a1 MLP(ReLU(BN[x; t])),   a = (1, 10), learned
+    k(A, C) = s f / |f|,   g(I) = s x / |x|,   s = 4, learned;   a candidate's score is <k(A, C), g(I)>
+
+x is the picture's vector (512) and t the sentence's, the last state of an LSTM (512) over its words.
+
+Where the papers are silent, and departures:
+* x is a linear map of the picture's features in `grid` x `grid` cells, `cells` channels each. TIRG takes
+  their mean (grid 1); before and after differ in a few cells only, which a mean over the frame hides.
+* The MLP is two linear layers with ReLU between them, as in TIRG's code.
+* A batch of one picture is normalised as in evaluation: it has no variance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialized
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
+
+from models.checkpoint import CheckpointError, write_whole
+from models.language.vocabulary import PAD, Vocabulary
+
+KEY = "narrated-retrieval"
+FORMAT = 1
+
+
+class TIRG(nn.Module):
+    """See the head of this file.
+
+    Attributes:
+        vocabulary: the words it knows.
+        encoder: name and sha256 (hex) of the encoder whose maps it takes.
+        record: how it was trained: plain values, kept in its file.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        channels: int,
+        encoder: tuple[str, str] = ("", ""),
+        *,
+        size: int = 512,
+        words: int = 512,
+        grid: int = 7,
+        cells: int = 64,
+        scale: float = 4.0,
+        dropout: float = 0.1,
+    ) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: the words it knows.
+            channels: of the encoder's maps.
+            encoder: name and sha256 of the encoder.
+            size: of the vectors of pictures and sentences, and of the LSTM.
+            words: size of the word vectors.
+            grid: cells of the picture, in both directions; 1 is the papers' mean.
+            cells: channels of a cell.
+            scale: of the normalised vectors, at first.
+            dropout: of word vectors and of the LSTM's last state.
+        """
+        super().__init__()
+        self.vocabulary, self.encoder = vocabulary, encoder
+        self.record: Mapping[str, Any] = {}
+        self._arguments = {
+            "channels": channels,
+            "size": size,
+            "words": words,
+            "grid": grid,
+            "cells": cells,
+            "scale": scale,
+            "dropout": dropout,
+        }
+        self.grid = grid
+        self.cell = nn.Linear(channels, cells)
+        self.picture = nn.Linear(cells * grid * grid, size)
+        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
+        self.lstm = nn.LSTM(words, size, batch_first=True)
+        self.sentence = nn.Linear(size, size)
+        self.gate_norm, self.change_norm = nn.BatchNorm1d(2 * size), nn.BatchNorm1d(2 * size)
+        self.gate = nn.Linear(2 * size, size)
+        self.change = nn.Sequential(nn.Linear(2 * size, 2 * size), nn.ReLU(), nn.Linear(2 * size, size))
+        self.shares = nn.Parameter(torch.tensor([1.0, 10.0]))
+        self.scale = nn.Parameter(torch.tensor(scale))
+        self.dropout = nn.Dropout(dropout)
+
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's further arguments as plain values."""
+        return dict(self._arguments)
+
+    def pictures(self, maps: Tensor) -> Tensor:
+        """The vectors of pictures, before they are normalised.
+
+        Args:
+            maps: the encoder's, float ``(N, channels, height, width)``.
+
+        Returns:
+            float32 ``(N, size)``.
+        """
+        pooled = adaptive_avg_pool2d(maps.float(), (self.grid, self.grid)).flatten(2).transpose(1, 2)
+        vectors: Tensor = self.picture(self.cell(pooled).relu().flatten(1))
+        return vectors
+
+    def candidates(self, pictures: Tensor) -> Tensor:
+        """g(I) from the vectors of `pictures`, float32 ``(N, size)``."""
+        return self.scale * normalize(pictures, dim=1)
+
+    def queries(self, pictures: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+        """k(A, C).
+
+        Args:
+            pictures: of the before frames, see `pictures`, float ``(N, size)``.
+            words: word vectors of the sentences, hard or soft, float ``(N, L, words)``.
+            lengths: int64 ``(N,)``, how many of them count; a sentence of none is a vector of zeros.
+
+        Returns:
+            float32 ``(N, size)``.
+        """
+        states, _ = self.lstm(self.dropout(words))
+        last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, states.shape[2])
+        said = states.gather(1, last)[:, 0] * (lengths > 0).unsqueeze(1)
+        both = torch.cat([pictures, self.sentence(self.dropout(said))], dim=1)
+        kept = self.gate(_normalised(self.gate_norm, both).relu()).sigmoid() * pictures
+        changed = self.change(_normalised(self.change_norm, both).relu())
+        return self.scale * normalize(self.shares[0] * kept + self.shares[1] * changed, dim=1)
+
+    @torch.no_grad()
+    def scores(self, before: Tensor, tokens: Tensor, candidates: Tensor) -> Tensor:
+        """How well each candidate is the after frame.
+
+        Args:
+            before: maps of the before frames, float ``(N, channels, height, width)``.
+            tokens: int64 ``(N, L)``, one text each, padded; EOS counts.
+            candidates: maps of the candidate frames, float ``(M, channels, height, width)``.
+
+        Returns:
+            float32 ``(N, M)``, more is better.
+        """
+        was_training = self.training
+        self.eval()
+        queries = self.queries(self.pictures(before), self.embed_word(tokens), (tokens != PAD).sum(dim=1))
+        scores = queries @ self.candidates(self.pictures(candidates)).T
+        self.train(was_training)
+        return scores
+
+
+def save_tirg(network: TIRG, path: Path) -> str:
+    """Write a network to a file that describes itself: all of it, or nothing; returns sha256 (hex)."""
+    described = {
+        "format": FORMAT,
+        "arguments": network.arguments(),
+        "encoder": network.encoder,
+        "vocabulary": network.vocabulary.words[4:],
+        "record": network.record,
+    }
+    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    return write_whole(path, serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)}))
+
+
+def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
+    """Load a network, ready to rank.
+
+    Raises:
+        CheckpointError: absent, damaged, or of another kind or version.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"no retrieval network at {path}; train one with configs/train/tirg.yaml or duda-joint.yaml"
+        ) from error
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); copy it again or train anew") from error
+    if KEY not in metadata:
+        raise CheckpointError(
+            f"{path} is no retrieval network; give the <out>.tirg.safetensors that training wrote"
+        )
+    try:
+        described = json.loads(metadata[KEY])
+        if described["format"] > FORMAT:
+            raise CheckpointError(f"{path} has format {described['format']}: update narrated")
+        name, sha256 = described["encoder"]
+        network = TIRG(Vocabulary(described["vocabulary"]), encoder=(name, sha256), **described["arguments"])
+        network.load_state_dict(weights)
+        network.record = described["record"]
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} does not fit this version ({error}); train it again") from error
+    return network.to(device).eval()
+
+
+def _normalised(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+    if norm.training and len(x) == 1:
+        return batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
+    normal: Tensor = norm(x)
+    return normal

@@ -1,0 +1,1 @@
+"""Narrations: from changes to sentences; the only place where pictures become tensors."""

@@ -1,0 +1,70 @@
+"""Narrations without a captioner: where something has changed, told from the clusters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from models.captioner import Box, Captioner, DescribeOptions, Sentence
+from models.language.places import place, zone_of
+from pipeline.changes import Change, SceneEvent
+from pipeline.narration.narration import Narration, event_sentence, narration_of
+
+LATE, FAILED = "late", "captioner failed"
+"""Why the captioner does not tell: the pair waited too long, or the captioner gave an error."""
+
+_NAMED = 2  # places that are still told one by one
+
+
+def narrate_facts(
+    change: Change,
+    captioner: Captioner,
+    reason: str,
+    options: DescribeOptions | None = None,
+    settings_sha256: str = "",
+    *,
+    placed: bool = True,
+) -> Narration:
+    """Say where something has changed, without asking the captioner.
+
+    Args:
+        change: what was found; without clusters and scene event nothing is told.
+        captioner: only its name and checkpoint are told, as of any narration.
+        reason: `LATE` or `FAILED`, which marks the narration.
+        options: its zones are places, too.
+        settings_sha256: hash (hex) of the settings under which the change was found; enters the id.
+        placed: False where clusters could not be found: something is told to have changed, but not where.
+
+    Returns:
+        The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
+    """
+    told: tuple[Sentence, ...] = ()
+    if change.event is not SceneEvent.NONE:
+        told = (event_sentence(change.event),)
+    elif change.clusters or not placed:
+        told = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
+    narration = narration_of(change, told, captioner, settings_sha256)
+    return replace(narration, fallback=reason)
+
+
+def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
+    """Such as "Something has changed on the left."; its box holds all boxes.
+
+    Args:
+        boxes: of the clusters, ``(x, y, width, height)`` in 0..1, the most salient first; none where it is
+            not known where.
+        options: its zones are places, too.
+    """
+    zones = ((zone_of(box, options.zones), box) for box in boxes)
+    places = list(dict.fromkeys(zone.phrase if zone else place(box) for zone, box in zones))
+    where = f" {' and '.join(places)}" if len(places) <= _NAMED else " in several places"
+    text = f"Something has changed{where if places else ''}."
+    return Sentence(text, "unknown", "something", _around(boxes), salience=1.0, confidence=0.0)
+
+
+def _around(boxes: Sequence[Box]) -> Box | None:
+    if not boxes:
+        return None
+    left, top = (min(box[k] for box in boxes) for k in (0, 1))
+    right, bottom = (max(box[k] + box[k + 2] for box in boxes) for k in (0, 1))
+    return left, top, min(right, 1.0) - left, min(bottom, 1.0) - top

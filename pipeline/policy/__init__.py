@@ -1,0 +1,1 @@
+"""What is told and what is not: nothing twice, and no flood."""

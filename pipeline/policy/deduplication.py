@@ -1,0 +1,259 @@
+"""Stories: one object that keeps moving is told once.
+
+A camera that sees somebody for twenty seconds proposes six pairs, and each of them is right: he appeared, he
+moved, he moved, he is gone. A person who reads them wants two sentences. Of each camera it is remembered
+what was told within the last `MEMORY_S`, and a sentence that only goes on with it is dropped:
+
+* "there already": it *appeared*, but a sentence (told or dropped) of the last `AGAIN_S` had it there. Later
+  than that the picture is believed: that it left was missed.
+* "moving on": it *moved*, and it came to where it was less than `MEMORY_S` ago, or it only stirs. What had
+  been at rest that long (a parked car, somebody at a desk) has something to tell when it moves, and what
+  was never told has, too.
+* "walked on": it is *gone* here and one of its kind *appeared* within its reach, in the same pair, while the
+  two were never seen at the same time, and it was still on its way when the pair began. Nobody saw that it
+  was one object, but that is what walkers look like when they are lost from sight for a step.
+* "gone already": it is *gone*, as was told of the frame with which this pair begins.
+* "part of it": it *moved* or is *gone*, but lies within a person who was told, is much smaller, and was never
+  told itself: a head that turned, a leg. Of the other families nothing is that limber.
+
+Whoever is followed through the frames between (`pipeline.following`) is known by his track: what that tells
+is kept whole, and only remembered for the narrations that know no more than their two frames.
+
+Appeared and disappeared of one object are both kept, however briefly it stayed; who comes and goes within a
+few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
+objects, scene events and sentences without a box are always told. What a story knows is lost with the
+process: after a restart a sentence may be told that would have been dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from models.captioner import Box, Sentence
+from pipeline.changes import SceneEvent
+from pipeline.narration.narration import Narration
+
+MEMORY_S = 30.0
+"""What was not mentioned for so long is news again, and what stayed for so long had come to rest."""
+
+AGAIN_S = 10.0
+"""What was there so shortly before a pair begins has not appeared in it."""
+
+_SHARED = 0.5  # of the smaller box: the same place
+_ALIKE = 4.0  # ratio of areas up to which two boxes show one object
+_WITHIN = 0.8  # of a box that shows a part
+_STIRS = 0.5  # intersection over union of two boxes of an object that stays where it is
+_PACE = 1.0  # own lengths a second that a walker or a car in a street takes
+_SEEN_TOGETHER_S = 0.5  # by so much may the moments of what went and what came overlap
+_ON_ITS_WAY_S = 1.0  # arrived so shortly before the pair began
+_FAMILIES = {
+    **dict.fromkeys(("car", "van", "bus", "truck", "vehicle"), "vehicle"),
+    **dict.fromkeys(("bicycle", "motorcycle", "cyclist"), "cycle"),
+    **dict.fromkeys(("something", "unknown"), "any"),
+}
+_COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
+
+
+@dataclass(slots=True)
+class _Thing:
+    """What was told to be somewhere.
+
+    Attributes:
+        family: of its class; "any" fits every other.
+        box: where it was last mentioned.
+        count: how many were told as one.
+        since: when it came to this place, at the latest.
+        mentioned: when it was last there, in a sentence told or dropped.
+    """
+
+    family: str
+    box: Box
+    count: int
+    since: datetime
+    mentioned: datetime
+
+
+class Stories:
+    """What one camera has told lately; to be followed narration by narration, in order.
+
+    Attributes:
+        dropped: sentences that were dropped, by the reasons above.
+    """
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._things: list[_Thing] = []
+        self._gone: list[_Thing] = []
+
+    def follow(self, narration: Narration, *, returned: bool = False, tracked: bool = False) -> Narration:
+        """The narration without the sentences that only go on with what was told.
+
+        Args:
+            narration: the camera's next one, or one without sentences.
+            returned: the scene was as before again soon after (`FramePair.returned`).
+            tracked: it is told from tracks, each object's story once: it is remembered and kept whole.
+        """
+        if narration.event is not SceneEvent.NONE:
+            if narration.event is not SceneEvent.LIGHT:
+                self._things, self._gone = [], []
+            return narration
+        self._stay_behind(narration.before.time, narration.after.time)
+        oldest = narration.after.time - timedelta(seconds=MEMORY_S)
+        self._things = [thing for thing in self._things if thing.mentioned >= oldest]
+        kept = [replace(thing) for thing in self._things], list(self._gone)
+        reasons = self._walked_on(narration)
+        order = sorted(range(len(narration.sentences)), key=lambda k: _turn(narration.sentences[k]))
+        gone: list[_Thing] = []
+        for k in order:
+            if k not in reasons and (reason := self._taken(narration.sentences[k], narration, gone)):
+                reasons[k] = reason
+        self._gone = gone
+        if returned:
+            self._things, self._gone = kept
+        if tracked:
+            return narration
+        self.dropped.update(reasons.values())
+        told = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
+        return replace(narration, sentences=told) if reasons else narration
+
+    def _taken(self, sentence: Sentence, narration: Narration, gone: list[_Thing]) -> str:
+        """Remember a sentence; why it is dropped, or nothing."""
+        before, after = narration.before.time, narration.after.time
+        was, now = _sides(sentence)
+        family = family_of(sentence.object)
+        if sentence.type in _GOES and was:
+            known = _match(self._unmentioned(after), family, was)
+            if known is None and self._partial(family, after, gone, was):
+                return "part of it"
+            self._things = [thing for thing in self._things if thing is not known]
+            again = known is None and _match((g for g in self._gone if g.mentioned >= before), family, was)
+            gone.append(_Thing(family, was, sentence.count, after, after))
+            return "gone already" if again else ""
+        if sentence.type in _COMES and now:
+            known = _match(self._things, family, now)
+            lately = known and (before - known.mentioned).total_seconds() <= AGAIN_S
+            if known and lately and known.count >= sentence.count:
+                known.box, known.mentioned = now, after
+                return "there already"
+            self._things = [thing for thing in self._things if thing is not known]
+            self._things.append(_Thing(family, now, sentence.count, after, after))
+        elif sentence.type in {"moved", "replaced"} and was and now:
+            known = _match(self._unmentioned(after), family, was)
+            if known is None and sentence.type == "moved" and self._partial(family, after, gone, was, now):
+                return "part of it"
+            thing = known or _Thing(family, was, sentence.count, after, after)
+            if known is None:
+                self._things.append(thing)
+            rested = (after - thing.since).total_seconds() >= MEMORY_S
+            stirs = _over_union(was, now) >= _STIRS
+            if not stirs or sentence.type == "replaced":
+                thing.since = after
+            thing.box, thing.mentioned = now, after
+            return "moving on" if known and sentence.type == "moved" and (stirs or not rested) else ""
+        return ""
+
+    def _stay_behind(self, before: datetime, after: datetime) -> None:
+        """Where a clock was set back, what was told by the later time counts as told just before."""
+        if not any(thing.mentioned > after for thing in (*self._things, *self._gone)):
+            return
+        for things in (self._things, self._gone):
+            for thing in things:
+                thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
+
+    def _partial(self, family: str, after: datetime, gone: Iterable[_Thing], *boxes: Box) -> bool:
+        """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""
+        for thing in (*self._things, *gone):
+            if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
+                thing.mentioned = after
+                return True
+        return False
+
+    def _unmentioned(self, after: datetime) -> list[_Thing]:
+        """What no sentence of this narration has told of yet: in a queue one goes where another was."""
+        return [thing for thing in self._things if thing.mentioned < after]
+
+    def _walked_on(self, narration: Narration) -> dict[int, str]:
+        """Pairs of sentences, by number, that tell of one object on its way as if it were two."""
+        before = narration.before.time
+        gap_s = (narration.after.time - before).total_seconds()
+        on_its_way = [t for t in self._things if (before - t.since).total_seconds() <= _ON_ITS_WAY_S]
+        steps = []
+        for i, went in enumerate(narration.sentences):
+            was, _ = _sides(went)
+            thing = _match(on_its_way, family_of(went.object), was) if was and went.type in _GOES else None
+            for k, came in enumerate(narration.sentences):
+                _, now = _sides(came)
+                if thing and was and now and came.type in _COMES and _could_be_one(went, came):
+                    way = _way(was, now)
+                    if way <= _PACE * gap_s * max(*was[2:], *now[2:]):
+                        steps.append((way, i, k, thing, now))
+        dropped: dict[int, str] = {}
+        for _, i, k, thing, now in sorted(steps, key=lambda step: step[:3]):
+            if i not in dropped and k not in dropped:
+                dropped[i] = dropped[k] = "walked on"
+                thing.box, thing.since, thing.mentioned = now, narration.after.time, narration.after.time
+        return dropped
+
+
+def family_of(label: str) -> str:
+    """The family of an object's class: those that are easily taken for each other."""
+    return _FAMILIES.get(label, label)
+
+
+def _turn(sentence: Sentence) -> int:
+    """What goes makes room first, what comes is placed last."""
+    return 0 if sentence.type in _GOES else 2 if sentence.type in _COMES else 1
+
+
+def _sides(sentence: Sentence) -> tuple[Box | None, Box | None]:
+    """Where it was and where it is; of a captioner that tells one box, this one on both sides."""
+    if sentence.before is None and sentence.after is None:
+        return sentence.box, sentence.box
+    return sentence.before, sentence.after
+
+
+def _could_be_one(went: Sentence, came: Sentence) -> bool:
+    """Of one kind and number, and never seen at the same time, as far as that is known."""
+    kinds = {family_of(went.object), family_of(came.object)}
+    if (len(kinds) > 1 and "any" not in kinds) or went.count != came.count:
+        return False
+    if went.moment_s is None or came.moment_s is None:
+        return True
+    return went.moment_s <= came.moment_s + _SEEN_TOGETHER_S
+
+
+def _match(things: Iterable[_Thing], family: str, box: Box) -> _Thing | None:
+    """The thing of a family at a place, the one whose box fits best."""
+    best, most = None, 0.0
+    for thing in things:
+        least, largest = sorted((thing.box[2] * thing.box[3], box[2] * box[3]))
+        near = _shared(thing.box, box) >= _SHARED * least and largest <= _ALIKE * least
+        alike = thing.family == family or "any" in {thing.family, family}
+        if near and alike and (fit := _over_union(thing.box, box)) > most:
+            best, most = thing, fit
+    return best
+
+
+def _shared(a: Box, b: Box) -> float:
+    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    return max(width, 0.0) * max(height, 0.0)
+
+
+def _over_union(a: Box, b: Box) -> float:
+    shared = _shared(a, b)
+    return shared / max(a[2] * a[3] + b[2] * b[3] - shared, 1e-9)
+
+
+def _part(box: Box, whole: Box) -> bool:
+    """Whether a box shows so little of what the other one shows that it is no second thing of its kind."""
+    area = box[2] * box[3]
+    return _shared(box, whole) >= _WITHIN * area and _ALIKE * area <= whole[2] * whole[3]
+
+
+def _way(a: Box, b: Box) -> float:
+    """Between the middles of two boxes, in 0..1 of the frame along the longer axis."""
+    return max(abs(a[0] + a[2] / 2 - b[0] - b[2] / 2), abs(a[1] + a[3] / 2 - b[1] - b[3] / 2))

@@ -1,0 +1,119 @@
+"""One way to open a source, whatever it is."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pipeline.sources.frame import Source, SourceError, SourceOptions
+from pipeline.sources.redact import redacted
+from pipeline.sources.stills import StillsSource, is_still
+from pipeline.sources.times import virat_name
+from pipeline.sources.video import VideoSource
+
+_DEFAULTS = SourceOptions()
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+
+
+def open_source(
+    url: str,
+    options: SourceOptions = _DEFAULTS,
+    camera: str | None = None,
+    *,
+    screening: str | None = None,
+) -> Source:
+    """Open video files, a folder of stills, or a camera; iterate it for frames.
+
+    Args:
+        url: a video file; a glob whose files are segments of one camera, read in turn; a folder or
+            a glob of still images; a single still; ``file://`` for any of these; ``rtsp://``, ``rtsps://``.
+        options: sampling, analysis size, start time, time-outs.
+        camera: name of the camera. None takes the scene of VIRAT names (``VIRAT_S_XXYY``), the name of the
+            file, the folder of several files, or the host and path of a URL.
+        screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
+
+    Returns:
+        A source, to be used as a context manager. A camera that is away is no error: iteration waits for it.
+
+    Raises:
+        SourceError: nothing there can be read; the message says what to do and holds no credentials.
+    """
+    scheme = _SCHEME.match(url)
+    match scheme.group(1).lower() if scheme else "file":
+        case "rtsp" | "rtsps":
+            return _open_rtsp(url, options, camera, screening)
+        case _ if screening:
+            raise SourceError(f"{redacted(url)}: screening is for cameras: leave it out")
+        case "file":
+            return _open_files(unquote(urlsplit(url).path) if scheme else url, options, camera)
+        case other:
+            raise SourceError(
+                f"{redacted(url)}: {other}:// is not supported: give a video file, a glob, a folder of stills"
+                " or an rtsp:// URL"
+            )
+
+
+def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: str | None) -> Source:
+    from pipeline.sources.rtsp import RtspSource  # noqa: PLC0415 - files need no network code
+    from pipeline.sources.substream import Screen, ScreenedGate, ScreenedSource  # noqa: PLC0415
+
+    for address in filter(None, (url, screening)):
+        try:
+            host = urlsplit(address).hostname
+        except ValueError:
+            host = None
+        if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):
+            raise SourceError(f"{redacted(address)}: names no host: write rtsp://user:password@host:554/path")
+    # From the redacted URL: names of cameras are shown everywhere.
+    address = redacted(url).partition("://")[2].partition("?")[0].removeprefix("***@")
+    name = camera or slug(address)
+    if screening is None:
+        return RtspSource(url, options, name)
+    gate = ScreenedGate(Screen.of(screening, options, name), keyframes=options.idle_keyframes)
+    return ScreenedSource(url, options, name, gate)
+
+
+def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:
+    path = Path(place).expanduser()
+    if path.is_dir():
+        paths = sorted(p for p in path.iterdir() if is_still(p) and p.is_file())
+        if not paths:
+            raise SourceError(
+                f"{path}: holds no still images; for its videos give a glob such as {path}/*.mp4"
+            )
+    elif not path.exists() and glob.has_magic(str(path)):
+        paths = sorted(p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file())  # noqa: PTH207
+        if not paths:
+            raise SourceError(f"{path}: matches no file: check the pattern, and quote it for the shell")
+    else:
+        paths = [path]
+    name = camera or slug(_camera_of(paths, folder=path.is_dir()))
+    stills = sum(map(is_still, paths))
+    if stills == len(paths):
+        return StillsSource(paths, options, name)
+    if stills:
+        raise SourceError(f"{path}: matches both still images and videos: give a pattern for one of them")
+    return VideoSource(paths, options, name)
+
+
+def _camera_of(paths: Sequence[Path], *, folder: bool) -> str:
+    virat = [virat_name(path) for path in paths]
+    scenes = {name.scene for name in virat if name}
+    if len(scenes) > 1:
+        raise SourceError(
+            f"these are several cameras ({', '.join(sorted(scenes))}): give them one by one,"
+            f" as in '{min(scenes)}*.mp4'"
+        )
+    if scenes and all(virat):
+        return scenes.pop()
+    if len(paths) == 1 and not folder:
+        return paths[0].stem
+    return paths[0].resolve().parent.name
+
+
+def slug(text: str) -> str:
+    """Text that is safe in file names and Redis keys."""
+    return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "camera"

@@ -1,0 +1,241 @@
+"""The command line: codes, single lines on stderr, quick help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from daemon.service.embedded_redis import EmbeddedServer
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> tuple[Path, Path]:
+    """An empty room, and the same with a bright box on the left."""
+    empty = np.full((240, 320, 3), 90, np.uint8)
+    full = empty.copy()
+    full[90:160, 30:100] = 230
+    cv2.imwrite(str(tmp_path / "before.png"), empty)
+    cv2.imwrite(str(tmp_path / "after.png"), full)
+    return tmp_path / "before.png", tmp_path / "after.png"
+
+
+def test_help_is_quick_and_loads_no_torch() -> None:
+    script = (
+        "import sys; from daemon import cli; code = cli.main(['--help']);"
+        "heavy = {'torch', 'numba', 'av', 'cv2'} & set(sys.modules); assert not heavy, heavy; sys.exit(code)"
+    )
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 5
+    for verb in (
+        "run",
+        "replay",
+        "describe",
+        "tail",
+        "check-config",
+        "verify",
+        "calibrate",
+        "doctor",
+        "demo",
+    ):
+        assert verb in done.stdout
+
+
+def test_a_captioner_that_does_not_ship_is_a_mistake_of_usage(
+    narrated: Run, pictures: tuple[Path, Path]
+) -> None:
+    done = narrated("describe", "--captioner", "poet", *pictures)
+    assert done.code == 2
+    assert "ddla" in done.err
+
+
+def test_a_captioner_by_name_and_by_file_at_once(narrated: Run, pictures: tuple[Path, Path]) -> None:
+    done = narrated("describe", "--captioner", "ddla", "--captioner-file", "x.safetensors", *pictures)
+    assert (done.code, done.err) == (1, "narrated: give --captioner or --captioner-file, not both\n")
+
+
+def test_version(narrated: Run) -> None:
+    done = narrated("--version")
+    assert (done.code, done.out) == (0, "narrated 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fly"],
+        ["replay"],
+        ["replay", "x", "--jobs", "0"],
+        ["replay", "x", "--lower", "-3"],
+        ["describe", "one.png"],
+    ],
+)
+def test_usage_errors(narrated: Run, arguments: list[str]) -> None:
+    done = narrated(*arguments)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+
+
+def test_describe_two_pictures(
+    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "out.png"
+    done = narrated("describe", *pictures, "--captioner-file", checkpoint, "--out", picture)
+    assert (done.code, done.out) == (0, "A box has appeared.\n")
+    drawn = cv2.imread(str(picture))
+    assert drawn.shape[1] > 2 * 320 - 20
+
+    back = narrated("describe", *reversed(pictures), "--captioner-file", checkpoint, "--json")
+    members = json.loads(back.out)
+    [sentence] = members["sentences"]
+    assert members["abstained"] is None
+    assert sentence["text"] == "The box is gone."
+    x, y, width, height = sentence["box"]
+    assert x < (30 + 35) / 320 < x + width
+    assert y < (90 + 35) / 240 < y + height
+    assert 0.5 < sentence["confidence"] <= 1
+
+    same = narrated("describe", pictures[0], pictures[0], "--captioner-file", checkpoint)
+    assert (same.code, same.out) == (0, "Nothing has changed.\n")
+
+
+def test_describe_many_pairs(
+    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
+) -> None:
+    before, after = (path.name for path in pictures)
+    cv2.imwrite(str(tmp_path / "small.png"), np.zeros((10, 10, 3), np.uint8))
+    lines = [{"id": i, "before": before, "after": after} for i in range(9)]
+    lines[4] = {"id": "absolute", "before": str(pictures[1]), "after": str(pictures[0])}
+    lines[6] = {"id": "broken", "before": before, "after": "absent.png"}
+    lines[7] = {"id": "sizes", "before": before, "after": "small.png"}
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines) + "\nno json\n\n")
+    out = tmp_path / "told.jsonl"
+    done = narrated("describe", "--pairs", file, "--out", out, "--captioner-file", checkpoint)
+    assert done.code == 3
+    assert sorted(word for word in ("absent.png", "10x10", "pairs.jsonl:10") if word in done.err) == [
+        "10x10",
+        "absent.png",
+        "pairs.jsonl:10",
+    ]
+    assert len(done.err.splitlines()) == 4
+    assert done.err.endswith("gaps of 7 pairs: 7 not known\n")
+    told = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [pair["id"] for pair in told] == ["0", "1", "2", "3", "absolute", "5", "8"]
+    assert [pair["sentences"][0]["text"] for pair in told if pair["id"] != "absolute"] == [
+        "A box has appeared."
+    ] * 6
+    assert told[4]["sentences"][0]["text"] == "The box is gone."
+    assert set(told[0]["sentences"][0]) == {"text", "box", "confidence"}
+
+
+def test_describe_says_what_is_wrong(narrated: Run, pictures: tuple[Path, Path], checkpoint: Path) -> None:
+    done = narrated("describe", pictures[0], "absent.png", "--captioner-file", checkpoint)
+    assert done.code == 1
+    assert done.err.startswith("narrated: absent.png: cannot be read")
+    done = narrated("describe", *pictures, "--captioner-file", pictures[0])
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+    done = narrated("describe", *pictures, "--captioner-file", checkpoint, "--out", "picture.xyz")
+    assert done.code == 2
+
+
+def test_verify_finds_a_changed_byte(narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert narrated("replay", clip, "--out", out, "--captioner-file", checkpoint).code == 0
+    file = out / "narrations.jsonl"
+    fine = narrated("verify", file, out / "journal")
+    assert fine.code == 0
+    assert "2 records, last hash" in fine.out
+    file.write_bytes(file.read_bytes().replace(b"appeared", b"appeareD", 1))
+    broken = narrated("verify", file)
+    assert broken.code == 1
+    assert "narrations.jsonl:1" in broken.err
+    told = json.loads(narrated("verify", file, "--json").out)
+    assert told["ok"] is False
+    assert told["problems"][0]["line"] == 1
+
+
+def test_calibrate_shows_and_stores(narrated: Run, clip: Path, tmp_path: Path) -> None:
+    shown = narrated("calibrate", clip, "--out", tmp_path / "room.json")
+    assert shown.code == 0, shown.err
+    assert "lower" in shown.out
+    stored = json.loads((tmp_path / "room.json").read_text())
+    config = tmp_path / "n.yaml"
+    config.write_text(f"version: 1\nstate: {tmp_path}/state\ncameras:\n  room: {{url: {clip}}}\n")
+    done = narrated("calibrate", "room", "-c", config, "--json")
+    assert json.loads(done.out) == stored
+    kept = json.loads((tmp_path / "state" / "calibration" / "room.json").read_text())
+    assert kept["calibration"] == stored
+    assert narrated("calibrate", tmp_path / "absent.mp4").code == 1
+
+
+def test_schemas(narrated: Run) -> None:
+    record = json.loads(narrated("schema").out)
+    assert "hash" in record["properties"]
+    configuration = json.loads(narrated("schema", "configuration").out)
+    assert "cameras" in configuration["properties"]
+    assert '"default": "2/s"' in json.dumps(configuration)
+
+
+def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text(
+        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\ncameras: {{a: {{url: x}}}}\n"
+    )
+    done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
+    assert done.code == 0, done.out
+    assert all(line.startswith("ok") for line in done.out.splitlines())
+    config.write_text(
+        f"version: 1\nstate: /proc/narrated\nredis: {{url: 'unix://{tmp_path}/none.sock'}}\n"
+        "cameras: {a: {url: x}}\n"
+    )
+    done = narrated("doctor", "-c", config, "--captioner-file", tmp_path / "none.safetensors", "--json")
+    assert done.code == 1
+    failed = {check["name"] for check in json.loads(done.out)["checks"] if check["ok"] is False}
+    assert failed == {"encoder and checkpoint", "state folder", "Redis"}
+
+
+def test_doctor_finds_settings_that_do_not_fit_the_captioner(
+    narrated: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text(
+        f"version: 1\nstate: {tmp_path}/s\n"
+        "cameras: {a: {url: x, clusters: {size: [48, 64], max_shift: 32}}}\n"
+    )
+    done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
+    assert done.code == 1
+    assert "FAILED encoder and checkpoint: a: clusters: with captioner ddla: size (48, 64) must" in done.out
+
+
+def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None:
+    done = narrated("tail", "--redis", f"unix://{tmp_path}/none.sock")
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+
+
+def test_demo_prints_from_the_stream(narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path) -> None:
+    done = narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint)
+    assert done.code == 0, done.err
+    assert [line.split("  ", 1)[1] for line in done.out.splitlines()] == [
+        "A box has appeared.  [room]",
+        "The box is gone.  [room]",
+    ]
+    assert done.out.startswith("00:00:")
+    assert "report.html" in done.err
+    assert (tmp_path / "demo" / "report.html").is_file()
+    assert narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint).code == 0

@@ -1,0 +1,336 @@
+"""The configuration: strict, with units, and with errors that help."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from daemon.config.checkpoint import CaptionerChoiceError, chosen_checkpoint
+from daemon.config.configuration import (
+    ConfigurationError,
+    configuration_schema,
+    load_configuration,
+    parse_configuration,
+)
+from daemon.config.plan import camera_plan, camera_plans
+from daemon.config.secrets import Secrets
+from daemon.config.settings import CaptionerName, CaptionerSettings, Configuration
+from models import DEFAULT, SHIPPED
+from models.captioner import Captioner, DescribeOptions
+from models.language.places import Zone
+from pipeline.changes import ChangeOptions
+from pipeline.pairs import PairOptions
+from pipeline.sources import SourceOptions
+
+EXAMPLE = Path(__file__).parents[3] / "configs" / "narrated.yaml"
+SMALL = "version: 1\ncameras:\n  door: {url: door.mp4}\n"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_configuration(text, "n.yaml")
+    return caught.value.problems
+
+
+class Trained:
+    """What a plan looks at in a captioner."""
+
+    name = "trained"
+
+    def __init__(self, **changes: Any) -> None:
+        self.record = {"changes": changes} if changes else {}
+
+
+def trained(**changes: Any) -> Captioner:
+    return cast("Captioner", Trained(**changes))
+
+
+def test_defaults_are_those_of_the_pipeline() -> None:
+    configuration = parse_configuration(SMALL)
+    plan = camera_plan("door", "door.mp4", configuration.cameras["door"])
+    assert plan.source == SourceOptions()
+    assert plan.pairs == PairOptions()
+    assert plan.changes == {}
+    assert plan.change_options(trained()) == ChangeOptions()
+    assert plan.describe == DescribeOptions()
+    assert (plan.lower, plan.upper) == (None, None)
+
+
+def test_a_camera_inherits_what_it_does_not_say() -> None:
+    configuration = parse_configuration(
+        "version: 1\n"
+        "defaults: {pairs: {sample: 4/s, lower: 12}, clusters: {delta: 40}}\n"
+        "cameras:\n  a: {url: a.mp4}\n  b: {url: b.mp4, pairs: {sample: 30/m, upper: 70.5}}\n"
+    )
+    a, b = camera_plans(configuration, Secrets({}))
+    assert (a.source.sample_hz, a.lower, a.upper, a.changes) == (4.0, 12.0, None, {"delta": 40.0})
+    assert (b.source.sample_hz, b.lower, b.upper, b.changes) == (0.5, 12.0, 70.5, {"delta": 40.0})
+    assert a.settings_sha256(trained()) != b.settings_sha256(trained())
+
+
+def test_a_small_stream_reaches_the_plan_and_shows_nowhere() -> None:
+    text = "version: 1\ncameras:\n  a: {{url: '{}', screening: '{}'}}\n  b: {{url: b.mp4}}\n"
+    whole = text.format("rtsp://h/1", "rtsp://me:${env:PASSWORD}@h/2")
+    a, b = camera_plans(parse_configuration(whole), Secrets({"PASSWORD": "s3cr3t"}))
+    assert (a.screening, b.screening) == ("rtsp://me:s3cr3t@h/2", None)
+    assert "s3cr3t" not in repr(a)
+    for url, screening in (("a.mp4", "rtsp://h/2"), ("rtsp://h/1", "small.mp4")):
+        assert "screening" in problems(text.format(url, screening))[0]
+
+
+def test_what_is_not_set_by_hand_is_as_the_captioner_was_trained() -> None:
+    configuration = parse_configuration(
+        "version: 1\ncameras:\n  a: {url: a.mp4}\n"
+        "  b: {url: b.mp4, clusters: {size: [120, 160], delta: 25, light_correlation: 1}}\n"
+    )
+    a, b = camera_plans(configuration, Secrets({}))
+    captioner = trained(size=[288, 384], delta=38.0, eps=3.0)
+    assert a.change_options(captioner) == ChangeOptions(size=(288, 384), delta=38.0, eps=3.0)
+    assert b.change_options(captioner) == ChangeOptions(
+        size=(120, 160), delta=25.0, eps=3.0, light_correlation=None
+    )
+    assert a.settings_sha256(captioner) == a.settings_sha256(trained(size=[288, 384], delta=38.0, eps=3.0))
+    assert a.settings_sha256(captioner) != a.settings_sha256(trained(size=[288, 384], delta=38.0, eps=4.0))
+
+
+def test_what_does_not_fit_the_captioner_names_the_camera() -> None:
+    text = "version: 1\ncameras:\n  a: {url: a.mp4, clusters: {max_shift: 32}}\n"
+    [plan] = camera_plans(parse_configuration(text), Secrets({}))
+    with pytest.raises(ConfigurationError, match=r"a: clusters: with captioner trained: size .* max_shift"):
+        plan.change_options(trained(size=[64, 64]))
+    with pytest.raises(ConfigurationError, match="unknown change options tempo: update narrated"):
+        plan.change_options(trained(tempo=3))
+
+
+ZONES = """\
+version: 1
+cameras:
+  a:
+    url: a.mp4
+    zones:
+      - name: at the entrance
+        polygon: [[0.1, 0.1], [0.5, 0.1], [0.5, 0.5]]
+      - {name: in the lot, polygon: [[0, 0], [1, 0], [1, 1], [0, 1]]}
+  b: {url: b.mp4}
+"""
+
+
+def test_zones_reach_whoever_words_the_sentences() -> None:
+    a, b = camera_plans(parse_configuration(ZONES), Secrets({}))
+    assert a.describe.zones == (
+        Zone("at the entrance", ((0.1, 0.1), (0.5, 0.1), (0.5, 0.5))),
+        Zone("in the lot", ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))),
+    )
+    assert b.describe.zones == ()
+    assert a.settings_sha256(trained()) != b.settings_sha256(trained())
+
+
+@pytest.mark.parametrize(
+    ("zone", "key", "told"),
+    [
+        ("{name: entrance, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is no sentence"),
+        ("{name: the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is no sentence"),
+        ("{name: in the lot., polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "without full stop"),
+        ("{name: '', polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "a few plain words"),
+        (f"{{name: in {'the lot ' * 5}, polygon: [[0, 0], [1, 0], [1, 1]]}}", "name", "40 letters"),
+        ("{name: in the missing lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "read as car disappeared"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 0]]}", "polygon", "at least three corners"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1, 0], [0, 1]]}", "polygon", "cross or touch"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1, 2]]}", "polygon.2.1", "less than or equal to 1"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1, '1']]}", "polygon.2.1", "valid number"),
+        ("{name: in the lot, polygon: [[0, 0], [1, 1], [1]]}", "polygon", "[[x, y], [x, y], [x, y], ...]"),
+        ("{name: in the lot, polygon: [0, 0, 1, 1, 1, 0]}", "polygon", "[[x, y], [x, y], [x, y], ...]"),
+        ("{name: in the lot}", "polygon", "missing"),
+        ("{nam: in the lot, name: in the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "nam", 'mean "name"'),
+    ],
+)
+def test_a_zone_that_cannot_be_used(zone: str, key: str, told: str) -> None:
+    found = problems(f"version: 1\ncameras:\n  a:\n    url: a.mp4\n    zones:\n      - {zone}\n")
+    assert len(found) == 1, found
+    assert found[0].startswith(f"n.yaml:6: cameras.a.zones.0.{key}: "), found
+    assert told in found[0]
+
+
+def test_check_config_shows_the_zones(narrated: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "n.yaml"
+    file.write_text(ZONES)
+    done = narrated("check-config", "-c", file)
+    assert done.code == 0, done.err
+    assert 'a: zones "at the entrance", "in the lot"' in done.out.splitlines()
+    again = narrated("check-config", "-c", file, "--print-effective")
+    assert parse_configuration(again.out).cameras == load_configuration(file).cameras
+
+
+def test_the_captioners_that_can_be_named_are_those_that_ship() -> None:
+    assert get_args(CaptionerName) == tuple(SHIPPED)
+    assert DEFAULT in SHIPPED
+
+
+@pytest.mark.parametrize("text", ["captioner: ddla", "captioner: {model: ddla}"])
+def test_a_captioner_by_its_name(text: str) -> None:
+    configuration = parse_configuration(f"{SMALL}{text}\n")
+    assert configuration.captioner.model == "ddla"
+    assert chosen_checkpoint(configuration.captioner) == SHIPPED["ddla"]
+
+
+def test_the_command_line_chooses_the_captioner_before_the_configuration() -> None:
+    own, other = Path("own.safetensors"), Path("other.safetensors")
+    settings = CaptionerSettings(checkpoint=own)
+    assert chosen_checkpoint() == SHIPPED[DEFAULT]
+    assert chosen_checkpoint(settings) == own
+    assert chosen_checkpoint(settings, "ddla") == SHIPPED["ddla"]
+    assert chosen_checkpoint(settings, None, other) == other
+    with pytest.raises(CaptionerChoiceError, match="not both"):
+        chosen_checkpoint(settings, "ddla", other)
+
+
+def test_editors_know_the_short_name_of_a_captioner() -> None:
+    schema = configuration_schema()
+    assert schema["properties"]["captioner"]["anyOf"][0]["enum"] == list(SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        (SMALL + "    pairs: {sampel: 2/s}", 4, "broken YAML"),
+        (
+            "version: 1\ncameras:\n  door:\n    url: x\n    pairs:\n      sampel: 2/s\n",
+            6,
+            'did you mean "sample"?',
+        ),
+        ("version: 1\ncameras:\n  door:\n    url: x\n    mask: {}\n", 5, "unknown key"),
+        ("version: 1\ndefaults:\n  rtsp: {stall_timeout: 5}\ncameras:\n  a: {url: x}\n", 3, "5s, 500ms"),
+        ("version: 1\ndefaults:\n  pairs: {sample: 2}\ncameras:\n  a: {url: x}\n", 3, "2/s or 30/m"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {lower: low}\n", 5, "auto, or a number"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {upper: 300}\n", 5, "0..255"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {lower: 0}\n", 5, "0..255"),
+        ("version: 1\ncameras:\n  a:\n    url: x\n    pairs: {settle: 0s}\n", 5, "greater than 0"),
+        ("version: 2\ncameras:\n  a: {url: x}\n", 1, "version"),
+        ("version: 1\ncameras:\n  a: {}\n", 3, "url: this key is missing"),
+        ("version: 1\ncameras:\n  a: {url: ''}\n", 3, "rtsp:// address"),
+        ("version: 1\ncameras:\n  'front door': {url: x}\n", 3, "cannot be used"),
+        ("version: 1\ncameras:\n  '../etc': {url: x}\n", 3, "cannot be used"),
+        ("version: 1\ncameras:\n  a: {url: x}\n  a: {url: y}\n", 4, "twice"),
+        ("version: 1\ncameras:\n  7: {url: x}\n", 3, "quotes"),
+        ("version: 1\ncameras: {}\n", 2, "at least 1"),
+        ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: {device: tpu}\n", 4, "device"),
+        ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: poet\n", 4, "ddla"),
+        ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: {model: ddla, checkpoint: x}\n", 4, "not both"),
+        ("version: 1\ndefaults: {clusters: {size: 224}}\ncameras:\n  a: {url: x}\n", 2, "[height, width]"),
+        (
+            "version: 1\ndefaults: {clusters: {size: [9, 224]}}\ncameras:\n  a: {url: x}\n",
+            2,
+            "or equal to 32",
+        ),
+        ("version: 1\ncameras:\n  a: {url: x}\nredis: {maxlen: '5'}\n", 4, "integer"),
+        ("version: 1\ncameras: &a\n  a: *a\n", None, "contains itself"),
+    ],
+)
+def test_an_error_says_where_and_what(text: str, line: int | None, told: str) -> None:
+    found = problems(text)
+    assert len(found) == 1, found
+    assert found[0].startswith("n.yaml:" if line is None else f"n.yaml:{line}: "), found
+    assert told in found[0]
+
+
+def test_a_mistake_in_the_defaults_is_told_once() -> None:
+    text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
+    assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
+
+
+def test_a_misspelt_section_is_missed_and_named() -> None:
+    found = problems("version: 1\ncamras:\n  door: {url: x}\n")
+    assert found == [
+        "n.yaml:1: cameras: this key is missing",
+        'n.yaml:2: camras: unknown key; did you mean "cameras"?',
+    ]
+
+
+def test_errors_never_show_credentials() -> None:
+    text = "version: 1\ncameras:\n  a: {url: 'rtsp://me:hunter2@h/', url2: 'rtsp://me:hunter2@h/'}\n"
+    assert "hunter2" not in "\n".join(problems(text))
+
+
+@pytest.mark.parametrize("text", ["", "- a", "a: [", "a: !!python/object:os.system {}"])
+def test_what_is_no_configuration(text: str) -> None:
+    assert problems(text)[0].startswith("n.yaml")
+
+
+def keys_of(model: type[BaseModel], values: dict[str, Any], where: str = "") -> set[str]:
+    """Keys of the model, nested ones too, that the values lack."""
+    missing = set()
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if name not in values:
+            missing.add(f"{where}{name}")
+        elif isinstance(inner, type) and issubclass(inner, BaseModel):
+            missing |= keys_of(inner, values[name], f"{where}{name}.")
+    return missing
+
+
+def test_the_example_loads_and_shows_every_key_with_its_default() -> None:
+    configuration = load_configuration(EXAMPLE)
+    values = yaml.safe_load(EXAMPLE.read_text())
+    assert keys_of(Configuration, values) == set()
+    assert configuration.defaults == parse_configuration(SMALL).defaults
+    assert configuration.captioner == parse_configuration(SMALL).captioner
+    assert set(configuration.cameras) == {"front_door", "archive"}
+
+
+def test_effective_configuration_reads_back(narrated: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "n.yaml"
+    file.write_text(
+        "version: 1\nstate: /tmp/s\ndefaults: {rtsp: {open_timeout: 1500ms}, pairs: {sample: 7/m}}\n"
+        "redis: {url: 'redis://:topsecret@localhost'}\n"
+        "cameras:\n  a: {url: 'rtsp://me:hunter2@10.0.0.5/s'}\n  b: {url: 'rtsp://${env:CAM_B}@10.0.0.6/s'}\n"
+    )
+    missing = narrated("check-config", "-c", file)
+    assert missing.code == 78
+    assert "CAM_B" in missing.err
+
+
+@pytest.mark.parametrize("form", ["--print-effective", "--json"])
+def test_secrets_are_redacted(
+    narrated: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("CAM_B", "user:s3cret")
+    file = tmp_path / "n.yaml"
+    file.write_text(
+        "version: 1\nstate: /tmp/s\ndefaults: {rtsp: {open_timeout: 1500ms}, pairs: {sample: 7/m}}\n"
+        "redis: {url: 'redis://:topsecret@localhost'}\n"
+        "cameras:\n  a: {url: 'rtsp://me:hunter2@10.0.0.5/s'}\n  b: {url: 'rtsp://${env:CAM_B}@10.0.0.6/s'}\n"
+    )
+    done = narrated("check-config", "-c", file, form)
+    assert done.code == 0, done.err
+    assert not [secret for secret in ("hunter2", "topsecret", "s3cret") if secret in done.out + done.err]
+    assert "${env:CAM_B}@10.0.0.6" in done.out
+    values = yaml.safe_load(done.out) if form == "--print-effective" else json.loads(done.out)
+    again = parse_configuration(yaml.safe_dump(values))
+    first = load_configuration(file)
+    assert again.defaults == first.defaults
+    assert again.cameras["b"] == first.cameras["b"]
+
+
+def test_bad_configurations_exit_with_78(narrated: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "n.yaml"
+    file.write_text("version: 1\ncameras:\n  a: {ulr: x}\n")
+    for verb in ("check-config", "run"):
+        done = narrated(verb, "-c", file)
+        assert done.code == 78
+        assert 'did you mean "url"?' in done.err
+        assert "Traceback" not in done.err
+    assert narrated("check-config", "-c", tmp_path / "absent.yaml").code == 78
+
+
+def test_every_option_of_clusters_and_pairs_has_a_key_or_a_reason() -> None:
+    """A new option of the pipeline must not stay out of the configuration unnoticed."""
+    fixed = {"blur"}  # no worth was found in changing it
+    named = set(type(parse_configuration(SMALL).defaults.clusters).model_fields)
+    assert {field.name for field in fields(ChangeOptions)} - fixed == named

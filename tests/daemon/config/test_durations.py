@@ -1,0 +1,69 @@
+"""Durations, rates and moments, there and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.config.durations import (
+    format_duration,
+    format_offset,
+    format_rate,
+    parse_duration,
+    parse_moment,
+    parse_rate,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5s", 5), ("500ms", 0.5), ("2m", 120), ("2min", 120), ("1.5h", 5400), ("1d", 86400), ("0s", 0)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["5", 5, 0.5, "-5s", "5 s", "s", "5S", "", None, "nan s", "1e3s"])
+def test_no_durations(text: object) -> None:
+    with pytest.raises(ValueError, match="unit"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["2", 2, "2/day", "0/s", "-1/s", "two/s"])
+def test_no_rates(text: object) -> None:
+    with pytest.raises(ValueError, match="2/s"):
+        parse_rate(text)
+
+
+@given(st.integers(0, 10**9))
+def test_durations_are_read_back(milliseconds: int) -> None:
+    assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000)
+
+
+@given(st.integers(1, 10**4), st.sampled_from(["s", "m", "h"]))
+def test_rates_are_read_back(times: int, unit: str) -> None:
+    assert parse_rate(format_rate(parse_rate(f"{times}/{unit}"))) == pytest.approx(
+        parse_rate(f"{times}/{unit}")
+    )
+
+
+def test_moments() -> None:
+    assert parse_moment("90s") == timedelta(seconds=90)
+    assert parse_moment("01:30") == timedelta(seconds=90)
+    assert parse_moment("1:00:00.5") == timedelta(hours=1, milliseconds=500)
+    assert parse_moment("2026-05-01T12:00:00+02:00") == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    assert parse_moment("2026-05-01 12:00") == datetime(2026, 5, 1, 12, tzinfo=UTC)
+    with pytest.raises(ValueError, match="is no time"):
+        parse_moment("noon")
+
+
+def test_offsets() -> None:
+    assert [format_offset(s) for s in (0, 83.9, 3600 * 30, -2)] == [
+        "00:00:00",
+        "00:01:23",
+        "30:00:00",
+        "-00:00:02",
+    ]

@@ -1,0 +1,109 @@
+"""SIGHUP under load: cameras come and go while the narrator is busy with them; nothing is lost or ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from daemon_here import operated, running, until
+
+from daemon.service import daemon as module
+from daemon.service.daemon import Daemon
+from daemon.service.embedded_redis import EmbeddedServer
+from daemon.threads.retention import Retention
+from pipeline.journal import Journal, read_journal, verify
+from pipeline.publisher import subscribe
+
+TIMES = 50
+NAMES = ("busy", "open")
+
+
+def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
+    configure: Callable[..., Path],
+    busy_clip: Path,
+    tmp_path: Path,
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One camera leaves while its pairs are told, one while a record of it is held open for a merge."""
+    monkeypatch.setattr(module, "_TURN_S", 0.005)
+    pairs = "pairs: {lower: 20, upper: 250, max_wait: 1s}, evidence: {keep: none}"
+    busy = (
+        f"  busy: {{url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}}}\n"
+        f"  open: {{url: {busy_clip}, {pairs}, narrate: {{merge: 1h, cooldown: 0s, max_per_hour: null}}}}\n"
+    )
+    away = configure(redis=server.url).read_text()
+    config = configure(busy, redis=server.url)
+    whole = config.read_text()
+
+    def reload(daemon: Daemon, text: str) -> None:
+        taken = daemon.metrics.reloads["taken"]
+        config.write_text(text)
+        daemon.signals.reload.set()
+        until(daemon, lambda: daemon.metrics.reloads["taken"] > taken)
+
+    def proposes(daemon: Daemon) -> None:
+        before = {name: daemon.queue.accounts.of(name).proposed for name in NAMES}
+        until(daemon, lambda: all(daemon.queue.accounts.of(name).proposed > before[name] for name in NAMES))
+
+    def operate(daemon: Daemon) -> None:
+        for k in range(TIMES):
+            proposes(daemon)
+            reload(daemon, away)
+            if k % 2:  # else it is back before it has quite gone
+                until(daemon, lambda: set(daemon.journals) == {"away"})
+            if k < TIMES - 1:
+                reload(daemon, whole)
+                watched = daemon.cameras.watched
+                until(
+                    daemon, lambda watched=watched: not any(each.leaving for each in watched.copy().values())
+                )
+
+    with running(config) as daemon:
+        operated(daemon, lambda: operate(daemon))
+    accounts = daemon.queue.accounts.by_camera()
+    for name in NAMES:
+        account = accounts[name]
+        assert account.balanced
+        assert (account.waiting, account.dropped.total()) == (0, 0)
+        journalled = [*read_journal(tmp_path / "state" / "journal" / f"{name}.jsonl")]
+        assert len(journalled) == account.published["alone"] >= TIMES / 2
+        stream = subscribe(server.url, [name], "0")
+        assert [next(stream).id for _ in journalled] == [record.id for record in journalled]
+        stream.close()
+    assert verify([tmp_path / "state" / "journal"]).ok
+
+
+@pytest.mark.logs_errors
+def test_a_refused_reload_leaves_no_journal_open(configure: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "journal"
+    with running(configure()) as daemon:
+        configure("  first: {url: 'rtsp://127.0.0.1:9/s'}\n  second: {url: 'rtsp://127.0.0.1:9/s'}\n")
+        with Journal(folder, "second"):
+            module.reload(daemon)
+        assert daemon.metrics.reloads == {"taken": 0, "refused": 1}
+        assert set(daemon.journals) == {"away"}
+        Journal(folder, "first").close()  # nobody has locked it
+        module.reload(daemon)
+        assert daemon.metrics.reloads == {"taken": 1, "refused": 1}
+        assert set(daemon.journals) == {"away", "first", "second"}
+
+
+def test_a_bug_in_any_loop_ends_the_daemon(
+    configure: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Retention) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Retention, "look", broken)
+    with running(configure()) as daemon:
+        with pytest.raises(ZeroDivisionError, match="a bug"):
+            module.main_loop(daemon)
+        each = (
+            daemon.narrating,
+            daemon.publishing,
+            daemon.retention,
+            daemon.signing,
+        )
+        assert daemon.loops == [one.loop for one in each]

@@ -1,0 +1,241 @@
+"""Replay: the same footage gives the same narrations, and what cannot be read is told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import verify
+from pipeline.publisher import stream_key
+from pipeline.record import read_record
+
+Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
+
+
+def test_tells_when_something_comes_and_goes(narrated: Run, clip: Path, checkpoint: Path) -> None:
+    done = narrated("replay", clip, "--captioner-file", checkpoint)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert [line.split("  ")[1:] for line in lines] == [
+        ["A box has appeared.", "[room]"],
+        ["The box is gone.", "[room]"],
+    ]
+    assert "00:00:08" <= lines[0][:8] <= "00:00:11"
+    assert "00:00:16" <= lines[1][:8] <= "00:00:19"
+    assert "2 narrations" in done.err
+
+
+def test_jobs_do_not_change_a_byte(
+    narrated: Run, clip: Path, other_clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    outs = []
+    for jobs in (1, 2):
+        done = narrated(
+            *("replay", clip, other_clip, "--jobs", jobs, "--json", "--out", tmp_path / f"{jobs}"),
+            *("--captioner-file", checkpoint),
+        )
+        assert done.code == 0, done.err
+        outs.append((done.out, (tmp_path / f"{jobs}" / "narrations.jsonl").read_bytes()))
+    assert outs[0] == outs[1]
+    records = [read_record(line) for line in outs[0][0].splitlines()]
+    assert [r.camera for r in records] == ["room", "room", "yard", "yard"]
+    assert len({r.id for r in records}) == 4
+
+
+def test_out_holds_valid_records_subtitles_and_a_page(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["replay", clip, "--out", out, "--captioner-file", checkpoint]
+    assert narrated(*arguments, "--start", "2026-05-01T12:00:00Z").code == 0
+    assert verify([out / "narrations.jsonl", out / "journal"]).ok
+    records = [read_record(line) for line in (out / "narrations.jsonl").read_bytes().splitlines()]
+    assert records[0].after.time.startswith("2026-05-01T12:00:0")
+    subtitles = (out / "narrations.vtt").read_text()
+    assert subtitles.startswith("WEBVTT")
+    assert "00:00:0" in subtitles
+    assert "A box has appeared." in subtitles
+    assert "A box has appeared." in (out / "report.html").read_text()
+    assert not list(out.glob(".*"))
+
+    refused = narrated(*arguments)
+    assert refused.code == 1
+    assert "--force" in refused.err
+    assert narrated(*arguments, "--force").code == 0
+    assert len((out / "narrations.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_from_and_to(narrated: Run, clip: Path, checkpoint: Path) -> None:
+    late = narrated("replay", clip, "--from", "12s", "--captioner-file", checkpoint)
+    assert [line.split("  ")[1] for line in late.out.splitlines()] == ["The box is gone."]
+    early = narrated("replay", clip, "--to", "00:00:14", "--captioner-file", checkpoint)
+    assert [line.split("  ")[1] for line in early.out.splitlines()] == ["A box has appeared."]
+    nothing = narrated("replay", clip, "--to", "2s", "--json", "--captioner-file", checkpoint)
+    assert json.loads(nothing.out) == {"narrations": 0, "complete": True}
+    for span in (("5s", "2s"), ("5s", "5s"), ("2026-05-01T12:00:00Z", "2026-05-01T11:00:00Z")):
+        backwards = narrated(
+            "replay", clip, "--from", span[0], "--to", span[1], "--captioner-file", checkpoint
+        )
+        assert backwards.code == 2
+        assert "--to must be later" in backwards.err
+    wrong = narrated("replay", clip, "--from", "soon", "--captioner-file", checkpoint)
+    assert wrong.code == 2
+    assert "90s" in wrong.err
+
+
+def test_footage_of_a_configured_camera_has_its_settings(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    deaf = "{lower: 254, upper: 255}"
+    config.write_text(f"version: 1\ncameras: {{deaf: {{url: x, pairs: {deaf}}}, room: {{url: y}}}}\n")
+    arguments = ["replay", clip, "-c", config, "--captioner-file", checkpoint, "--camera"]
+    assert narrated(*arguments, "room").out.count("box") == 2
+    assert narrated(*arguments, "other").out.count("box") == 2
+    assert narrated(*arguments, "deaf").out == ""
+
+
+def test_damaged_input_is_told_and_the_rest_narrated(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty.mp4"
+    empty.touch()
+    missing = tmp_path / "missing.mp4"
+    done = narrated("replay", empty, missing, clip, "--captioner-file", checkpoint)
+    assert done.code == 3
+    assert len(done.out.splitlines()) == 2
+    assert sum("empty" in line for line in done.err.splitlines()) == 1
+    assert sum("missing.mp4" in line for line in done.err.splitlines()) == 1
+    assert "Traceback" not in done.err
+
+
+def test_published_narrations_equal_the_journal(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    import redis
+
+    arguments = ["replay", clip, "--camera", "lobby", "--redis", server.url, "--captioner-file", checkpoint]
+    for turn in ("first", "again"):  # the second finds everything there and adds nothing
+        assert narrated(*arguments, "--out", tmp_path / turn).code == 0
+    client = redis.Redis.from_url(server.url)
+    entries = client.xrange(stream_key("lobby"))
+    client.close()
+    lines = (tmp_path / "again" / "narrations.jsonl").read_bytes().splitlines()
+    assert [fields[b"json"] for _, fields in entries] == lines
+    tail = ["tail", "--redis", server.url, "--from-start", "--camera", "lobby", "--count", 2]
+    tailed = narrated(*tail, "--json")
+    assert tailed.out.encode().splitlines() == lines
+    assert "A box has appeared.  [lobby]" in narrated(*tail).out
+
+
+@pytest.mark.logs_errors
+def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
+    narrated: Run, clip: Path, checkpoint: Path, server: EmbeddedServer
+) -> None:
+    arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
+    assert narrated(*arguments).code == 0
+    done = narrated(*arguments, "--lower", 19)
+    assert done.code == 3
+    assert len(done.out.splitlines()) == 2
+    assert "not everything is published" in done.err
+    assert "Traceback" not in done.err
+
+
+INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits "ignored"
+from daemon.cli import main
+sys.exit(main())
+"""
+
+
+def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    many = tmp_path / "many"
+    many.mkdir()
+    for i in range(300):  # seconds of work are left after the first line, however slow this process is
+        (many / f"clip{i:03}.mp4").symlink_to(clip)
+    replay = ["replay", many, "--camera", "yard", "--out", out, "--captioner-file", checkpoint]
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *replay],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "narrated: interrupted, so incomplete: yard after 00:" in err
+    assert "interrupted, so incomplete: yard after 00:" in (out / "report.html").read_text()
+    assert verify([out / "narrations.jsonl", out / "journal"]).ok
+    assert 1 <= len((out / "narrations.jsonl").read_bytes().splitlines()) < 600
+
+
+@pytest.mark.parametrize("place", ["nothing/*.mp4", "."])
+def test_no_footage(narrated: Run, checkpoint: Path, place: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = narrated("replay", place, "--captioner-file", checkpoint)
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+
+
+def test_json_lines_are_records(narrated: Run, clip: Path, checkpoint: Path) -> None:
+    done = narrated("replay", clip, "--json", "--captioner-file", checkpoint)
+    texts = [json.loads(line)["text"] for line in done.out.splitlines()]
+    assert texts == ["A box has appeared.", "The box is gone."]
+
+
+def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
+    clip: Path, checkpoint: Path
+) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "daemon.cli", "replay", clip, "--captioner-file", checkpoint],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal's other end has been closed
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    out, _ = process.communicate(timeout=300)
+    assert len(out.splitlines()) == 2
+    assert "\x1b" not in out
+    assert b"A box has appeared" not in shown
+    assert b"told" in shown
+
+
+def test_replay_tells_everything_unless_limits_are_asked_for(
+    narrated: Run, busy_clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ncameras: {room: {url: x, narrate: {cooldown: 1m}}}\n")
+    arguments = ["replay", busy_clip, "-c", config, "--camera", "room", "--captioner-file", checkpoint]
+    arguments += ["--json", "--no-evidence"]
+    every = [read_record(line) for line in narrated(*arguments).out.splitlines()]
+    assert [record.suppressed for record in every] == [0] * 6
+    done = narrated(*arguments, "--limits", "--out", tmp_path / "out")
+    limited = [read_record(line) for line in done.out.splitlines()]
+    assert [record.id for record in limited] == [every[k].id for k in (0, 1, 4, 5)]
+    assert [record.suppressed for record in limited] == [0, 0, 2, 0]
+    assert limited[0].config_sha256 != every[0].config_sha256
+    assert "told shortly before: 2 sentences." in (tmp_path / "out" / "report.html").read_text()
+    assert narrated(*arguments, "--limits").out == done.out

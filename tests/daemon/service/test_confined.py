@@ -1,0 +1,157 @@
+"""The daemon under its unit's own restrictions, built without systemd (`tests/systemd/confined.py`)."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core.caching import _CacheLocator
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import read_journal
+from pipeline.publisher import subscribe
+
+ROOT = Path(__file__).parents[3]
+UNIT, CONFINED = ROOT / "systemd" / "narrated.service", ROOT / "tests" / "systemd" / "confined.py"
+NAMESPACES = (
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--ipc",
+    "--uts",
+    "--propagation",
+    "private",
+)
+PROBE = """
+import os, socket
+from pathlib import Path
+def refused(what):
+    try:
+        what()
+    except OSError as error:
+        return error.strerror
+    return "done"
+lines = Path("/proc/self/status").read_text().splitlines()
+status = dict(line.split(":\\t", 1) for line in lines if ":\\t" in line)
+print(os.getuid(), status["Seccomp"], status["NoNewPrivs"], int(status["CapBnd"], 16), os.listdir("/home"))
+for what in (
+    lambda: open("/usr/planted", "w"),
+    lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW),
+    lambda: os.sched_setaffinity(0, {0}),
+    lambda: os.setpriority(os.PRIO_PROCESS, 0, 5),
+    lambda: os.listdir("/root/.ssh"),
+):
+    print(refused(what))
+import numba, torch, av
+print(numba.njit(lambda x: x * 2)(21), float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()))
+print(sum(1 for _ in av.open(CLIP).decode(video=0)))
+"""
+
+
+def no_namespaces() -> str:
+    """Why this machine cannot build the restrictions; empty where it can."""
+    if os.getuid() != 0:
+        return "needs root"
+    if not (
+        shutil.which("unshare") and shutil.which("systemd-analyze") and ctypes.util.find_library("seccomp")
+    ):
+        return "needs unshare, systemd-analyze and libseccomp (Debian: util-linux, systemd)"
+    tried = subprocess.run(
+        [*NAMESPACES, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False
+    )
+    return "may not mount in a namespace of its own" if tried.returncode else ""
+
+
+def take_kernels(cache: Path) -> None:
+    """Kernels that this tree has compiled already; compiling all of them takes half a minute."""
+    for index in (ROOT / "pipeline").rglob("__pycache__/*.nbi"):
+        source = index.parents[1]
+        folder = cache / Path(_CacheLocator.get_suitable_cache_subpath(str(source / "kernel.py")))
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in index.parent.glob(f"{index.stem}*.nb?"):
+            shutil.copy(file, folder)
+    for path in [cache, *cache.rglob("*")]:
+        os.chown(path, 65534, 65534)
+
+
+@pytest.fixture
+def confined(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts a command under the restrictions; what it may see besides stands first."""
+    if reason := no_namespaces():
+        pytest.skip(reason)
+    state, cache = tmp_path / "state", tmp_path / "cache"
+    state.mkdir()
+    cache.mkdir()
+
+    def start(seen: list[Path], *command: object) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "NUMBA_CACHE_DIR": f"{cache}/numba",
+            "HOME": str(cache),
+            "STATE_DIRECTORY": str(state),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        whole = [
+            *NAMESPACES,
+            sys.executable,
+            CONFINED,
+            UNIT,
+            state,
+            cache,
+            *seen,
+            "--",
+            sys.executable,
+            *command,
+        ]
+        return subprocess.Popen(
+            list(map(str, whole)), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    return start
+
+
+def test_the_restrictions_hold_and_numba_torch_and_pyav_work_under_them(
+    confined: Callable[..., Any], clip: Path
+) -> None:
+    out, err = confined([clip], "-c", f"CLIP = {str(clip)!r}\n{PROBE}").communicate(timeout=500)
+    assert out.splitlines() == [
+        "65534 2 1 0 []",
+        "Read-only file system",
+        "Operation not permitted",
+        "Operation not permitted",
+        "Operation not permitted",
+        "No such file or directory",
+        "42 262144.0",
+        "120",
+    ], err
+
+
+def test_the_daemon_runs_under_them(
+    confined: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    config, socket = tmp_path / "narrated.yaml", Path(server.url.removeprefix("unix://").partition("?")[0])
+    config.write_text(
+        f"version: 1\nredis: {{url: '{server.url}'}}\ncaptioner: {{checkpoint: {checkpoint}, device: cpu}}\n"
+        f"cameras:\n  confined: {{url: {clip}}}\n"
+    )
+    take_kernels(tmp_path / "cache" / "numba")
+    socket.chmod(0o777)  # as for the group redis of the unit's user
+    process = confined([config, clip, checkpoint, socket], "-m", "daemon.cli", "run", "-c", config)
+    _, err = process.communicate(timeout=500)
+    assert process.returncode == 0, err
+    told = list(read_journal(tmp_path / "state" / "journal" / "confined.jsonl"))
+    assert len(told) == 2
+    assert (tmp_path / "state" / "journal").stat().st_uid == 65534
+    published = subscribe(server.url, ["confined"], "0")
+    assert [next(published), next(published)] == told
+    published.close()

@@ -1,0 +1,155 @@
+"""`narrated run` as systemd runs it: a process of its own, signals, a notify socket, a real server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import subscribe
+
+
+def ended(process: subprocess.Popen[str], limit_s: float = 300) -> str:
+    """Waits for the end of the process; what it wrote to stderr."""
+    return process.communicate(timeout=limit_s)[1]
+
+
+def test_files_are_watched_to_their_end(
+    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    process = start(f"  hall: {{url: {clip}}}\n  gate: {{url: {other_clip}}}\n", server.url)
+    err = ended(process)
+    assert process.returncode == 0, err
+    assert verify([tmp_path / "state" / "journal"]).ok
+    for camera in ("hall", "gate"):
+        journalled = list(read_journal(tmp_path / "state" / "journal" / f"{camera}.jsonl"))
+        assert len(journalled) == 2
+        published = subscribe(server.url, [camera], "0")
+        assert [next(published), next(published)] == journalled
+        published.close()
+
+
+def test_same_ids_as_a_replay(
+    start: Callable[..., Any], narrated: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    process = start(f"  room: {{url: {clip}}}\n")
+    err = ended(process)
+    assert process.returncode == 0, err
+    replayed = narrated("replay", clip, "--out", tmp_path / "out", "--captioner-file", checkpoint)
+    assert replayed.code == 0
+    live, again = (
+        [(r.id, r.text) for r in read_journal(path)]
+        for path in (tmp_path / "state" / "journal" / "room.jsonl", tmp_path / "out" / "narrations.jsonl")
+    )
+    assert live == again
+    assert len(live) == 2
+
+
+def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_seconds(
+    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any, server: EmbeddedServer
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    cameras = f"  away: {{url: 'rtsp://me:hunter2@127.0.0.1:{port}/s'}}\n  porch: {{url: {clip}}}\n"
+    process = start(cameras, server.url, notify)
+    notify.wait_for("READY=1")
+    notify.wait_for("WATCHDOG=1")
+    published = subscribe(server.url, ["porch"], "0")
+    assert next(published).text == "A box has appeared."
+    published.close()
+    notify.heard.clear()
+    notify.wait_for("WATCHDOG=1")  # a camera that is away is no daemon that hangs
+    crowding = max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))  # the promise is of a calm machine
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    err = ended(process)
+    assert time.monotonic() - began < 5 * crowding
+    assert process.returncode == 0, err
+    notify.wait_for("STOPPING=1")
+    assert "refused" in err
+    assert "hunter2" not in err
+    assert verify([tmp_path / "state" / "journal" / "porch.jsonl"]).ok
+
+
+def test_what_was_not_published_is_at_the_next_start(
+    start: Callable[..., Any], clip: Path, tmp_path: Path, server: EmbeddedServer, notify: Any
+) -> None:
+    process = start(f"  shed: {{url: {clip}}}\n", f"unix://{tmp_path}/absent.sock", notify)
+    journal = tmp_path / "state" / "journal" / "shed.jsonl"
+    notify.wait_for("READY=1")
+    until = time.monotonic() + 300
+    while len(journal.read_bytes().splitlines()) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    err = ended(process)
+    assert "the journal keeps it for the next start" in err
+
+    still = clip.with_suffix(".png")
+    if not still.exists():
+        import cv2
+        import numpy as np
+
+        cv2.imwrite(str(still), np.full((240, 320, 3), 90, np.uint8))
+    process = start(f"  shed: {{url: {still}}}\n", server.url)
+    err = ended(process)
+    assert process.returncode == 0, err
+    published = subscribe(server.url, ["shed"], "0")
+    assert [next(published).seq, next(published).seq] == [1, 2]
+    published.close()
+
+
+def test_damaged_footage_is_told_and_exits_with_three(
+    start: Callable[..., Any], clip: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty.mp4"
+    empty.touch()
+    process = start(f"  broken: {{url: {empty}}}\n  fine: {{url: {clip}}}\n")
+    err = ended(process)
+    assert process.returncode == 3, err
+    assert "broken: " in err
+    assert "0 bytes" in err
+    assert len(list(read_journal(tmp_path / "state" / "journal" / "fine.jsonl"))) == 2
+
+
+def test_a_second_daemon_on_the_same_journal_is_refused(
+    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any
+) -> None:
+    start(f"  a: {{url: {clip}}}\n  live: {{url: 'rtsp://127.0.0.1:9/s'}}\n", None, notify)
+    notify.wait_for("READY=1")
+    second = start(f"  a: {{url: {clip}}}\n")
+    err = ended(second)
+    assert second.returncode == 1
+    assert "written by another process" in err
+    assert "Traceback" not in err
+
+
+def test_a_real_camera_is_narrated(
+    start: Callable[..., Any], tmp_path: Path, notify: Any, free_port: int, rtsp_server: Callable[..., Any]
+) -> None:
+    """A ball that never stops: a pair is proposed after the longest wait, again and again."""
+    rtsp_server(free_port)
+    pairs = "{lower: 20, upper: 250, max_wait: 1s}"
+    process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', pairs: {pairs}}}\n", None, notify)
+    notify.wait_for("READY=1")
+    journal = tmp_path / "state" / "journal" / "ball.jsonl"
+    until = time.monotonic() + 300
+    while not journal.read_bytes().splitlines():
+        assert time.monotonic() < until, "nothing narrated"
+        assert process.poll() is None, ended(process)
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    err = ended(process)
+    assert process.returncode == 0, err
+    first = next(read_journal(journal))
+    assert first.clock in {"rtcp", "receive"}
+    assert first.latency_ms is not None
+    assert verify([journal]).ok

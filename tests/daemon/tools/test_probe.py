@@ -1,0 +1,127 @@
+"""`narrated probe` and `narrated snapshot`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from daemon.config.settings import Camera
+from daemon.tools.snapshot import ZONE, overlaid
+
+
+@pytest.fixture
+def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
+    """URL of a real RTSP server that asks for a password."""
+    rtsp_server(free_port, "user", "secret")
+    return f"rtsp://user:secret@127.0.0.1:{free_port}/stream"
+
+
+def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., Any]) -> None:
+    done = narrated("probe", camera, "--seconds", "4", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["width"], found["height"]) == (320, 240)
+    assert found["codec"].startswith("h264")
+    assert found["keyframe_s"] == pytest.approx(0.5, abs=0.2)
+    assert found["packets"] > 0
+    assert "secret" not in done.out
+    wrong = narrated("probe", camera.replace("secret", "other"))
+    assert wrong.code == 1
+    assert "(401)" in wrong.err
+    assert narrated("probe", "film.mp4").code == 2
+
+
+def test_probe_tells_of_the_sub_stream_as_well(
+    camera: str, narrated: Callable[..., Any], tmp_path: Path
+) -> None:
+    config = tmp_path / "narrated.yaml"
+    small, lost = camera.replace("/stream", "/small"), camera.replace("/stream", "/nowhere")
+    config.write_text(
+        f"version: 1\ncameras:\n  yard: {{url: '{camera}', screening: '{small}'}}\n"
+        f"  gate: {{url: '{camera}', screening: '{lost}'}}\n"
+    )
+    done = narrated("probe", "yard", "-c", config, "--seconds", "1", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["width"], found["screening"]["width"]) == (320, 160)
+    assert found["screening"].keys() == found.keys() - {"screening"}
+    assert found["screening"]["hz"] == pytest.approx(30, rel=0.5)
+    done = narrated("probe", "gate", "-c", config, "--seconds", "0.5", "--json")
+    assert done.code == 3
+    assert json.loads(done.out)["width"] == 320
+    assert "(404)" in json.loads(done.out)["screening"]["error"]
+    assert "sub-stream: rtsp://***@" in done.err
+    assert "secret" not in done.out + done.err
+
+
+@pytest.fixture
+def config(clip: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "narrated.yaml"
+    path.write_text(
+        f"version: 1\ncameras:\n  room:\n    url: {clip}\n"
+        "    privacy: {window: [[0, 0], [0.5, 0], [0.5, 0.5], [0, 0.5]]}\n"
+        "    masks: {tree: [[0.6, 0.6], [0.9, 0.6], [0.9, 0.9]]}\n"
+        "    zones: [{name: at the door, polygon: [[0.1, 0.6], [0.4, 0.6], [0.4, 0.9]]}]\n"
+    )
+    return path
+
+
+def test_a_snapshot_is_black_where_nobody_may_look(
+    config: Path, narrated: Callable[..., Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "room.png"
+    done = narrated("snapshot", "room", "-c", config, "--out", out)
+    assert (done.code, done.err.strip()) == (0, f"wrote {out}, 320 x 240 pixels")
+    image = cv2.imread(str(out))
+    assert image is not None
+    assert image.shape == (240, 320, 3)
+    assert not image[:120, :160].any()
+    assert image[130:, 170:].all()
+
+
+def test_an_overlay_marks_the_areas(config: Path, narrated: Callable[..., Any], tmp_path: Path) -> None:
+    plain, marked = tmp_path / "plain.png", tmp_path / "marked.png"
+    assert narrated("snapshot", "room", "-c", config, "--out", plain).code == 0
+    assert narrated("snapshot", "room", "-c", config, "--overlay", "--out", marked).code == 0
+    differs = np.any(cv2.imread(str(plain)) != cv2.imread(str(marked)), axis=2)  # type: ignore[operator]
+    for x, y in (
+        (0.25, 0.6),
+        (0.75, 0.6),
+        (0.5, 0.25),
+    ):  # an edge of each area
+        row, column = round(y * 240), round(x * 320)
+        assert differs[row - 3 : row + 4, column - 3 : column + 4].any()
+    assert narrated("snapshot", "hall", "-c", config).code == 2
+
+
+def test_a_camera_that_is_away_gives_no_snapshot(
+    narrated: Callable[..., Any], tmp_path: Path, free_port: int
+) -> None:
+    config = tmp_path / "narrated.yaml"
+    config.write_text(f"version: 1\ncameras: {{gate: {{url: 'rtsp://127.0.0.1:{free_port}/s'}}}}\n")
+    done = narrated("snapshot", "gate", "-c", config, "--out", tmp_path / "gate.png")
+    assert done.code == 1
+    assert "refused" in done.err
+    assert not (tmp_path / "gate.png").exists()
+
+
+@pytest.mark.parametrize("shape", [(240, 320), (60, 200)])
+@pytest.mark.parametrize("corner", [(0.0, 0.0), (0.97, 0.0), (0.97, 0.97), (0.0, 0.97)])
+def test_a_label_stays_inside_the_picture(shape: tuple[int, int], corner: tuple[float, float]) -> None:
+    """An area in a corner is labelled with as many pixels of ground as one in the middle."""
+
+    def ground(x: float, y: float) -> int:
+        polygon = [[x, y], [x + 0.03, y], [x + 0.03, y + 0.03]]
+        named = Camera.model_validate(
+            {"url": "a.mp4", "zones": [{"name": "at the gate", "polygon": polygon}]}, strict=False
+        )
+        drawn = overlaid(np.zeros((*shape, 3), np.uint8), named)
+        return int((drawn == ZONE).all(axis=2).sum())
+
+    assert ground(*corner) >= 0.9 * ground(0.3, 0.45)

@@ -1,0 +1,159 @@
+"""Deciding: who appeared, who is gone, who has moved, and how likely."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.families import OBJECTS
+from models.grounded.decisions import LEAST, STAYED, Judged, decided, named, riders
+from models.grounded.linker import LOOKS, Ends
+from models.language.facts import Box, Fact
+
+HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
+MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
+
+
+def judged(*ends: tuple[str, Box, float]) -> Judged:
+    """Ends by name, box and how likely they are real."""
+    label = torch.zeros(len(ends), len(OBJECTS))
+    for row, (name, _, _) in enumerate(ends):
+        label[row, OBJECTS.index(name)] = 0.9
+    box = torch.tensor([box for _, box, _ in ends]).view(-1, 4)
+    n = len(ends)
+    seen = Ends(box, torch.full((n,), 0.9), label, torch.zeros(n, 192), torch.zeros(n, LOOKS))
+    return Judged(seen, torch.tensor([real for _, _, real in ends]))
+
+
+def told(facts: list[Fact]) -> dict[str, float]:
+    return {fact.type: fact.confidence for fact in facts}
+
+
+def test_a_link_to_a_ghost_takes_nothing_from_an_arrival() -> None:
+    came = judged(("car", ELSEWHERE, 0.9))
+    for ghost in (0.0, 0.05):
+        facts = decided(judged(("car", HERE, ghost)), came, torch.ones(1, 1), 0)
+        assert facts[0].type == "appeared"
+        assert facts[0].confidence == pytest.approx(0.9 * (1 - ghost / 2))
+        assert "moved" not in told(facts)
+
+
+def test_a_move_is_as_sure_as_its_weaker_end() -> None:
+    for was, is_now in ((0.95, 0.6), (0.6, 0.95)):
+        [moved, *_] = decided(
+            judged(("car", HERE, was)), judged(("car", ELSEWHERE, is_now)), torch.tensor([[0.9]]), 3
+        )
+        assert (moved.type, moved.pair) == ("moved", 3)
+        assert moved.confidence == pytest.approx(0.6 * (1 + 0.9) / 2)
+        assert moved.before == pytest.approx(HERE)
+        assert moved.after == pytest.approx(ELSEWHERE)
+
+
+def test_two_strangers_are_gone_and_come() -> None:
+    facts = decided(judged(("car", HERE, 0.9)), judged(("car", ELSEWHERE, 0.8)), torch.zeros(1, 1), 0)
+    assert told(facts) == {"disappeared": pytest.approx(0.9), "appeared": pytest.approx(0.8)}
+    assert [fact.confidence for fact in facts] == sorted((f.confidence for f in facts), reverse=True)
+
+
+def test_what_stays_at_its_place_has_not_moved() -> None:
+    x, y, w, h = HERE
+    near = (x + 0.1 * w, y, w, h)
+    facts = decided(judged(("car", HERE, 0.9)), judged(("car", near, 0.9)), torch.ones(1, 1), 0)
+    assert "moved" not in told(facts)
+
+
+def test_a_short_step_is_a_move_though_one_of_its_family_stands_there_on_both_sides() -> None:
+    """The judge calls neither end a change; the link and the detector know better."""
+    x, y, w, h = HERE
+    for step, types in ((STAYED - 0.02, set()), (STAYED + 0.02, {"moved"})):
+        near = (x + step * w, y, w, h)
+        was, now = judged(("car", HERE, 0.02)), judged(("car", near, 0.02))
+        assert set(told(decided(was, now, torch.full((1, 1), 0.95), 0))) == types
+
+
+def test_what_is_where_it_was_has_neither_come_nor_gone() -> None:
+    x, y, w, h = HERE
+    near = judged(("car", (x + 0.05 * w, y, w, h), 0.9))
+    assert decided(judged(("car", HERE, 0.9)), near, torch.full((1, 1), 0.99), 0) == []
+
+
+def test_nothing_on_either_side() -> None:
+    nobody, somebody = judged(), judged(("person", HERE, 0.7))
+    assert decided(nobody, nobody, torch.zeros(0, 0), 0) == []
+    assert told(decided(nobody, somebody, torch.zeros(0, 1), 0)) == {"appeared": pytest.approx(0.7)}
+    assert told(decided(somebody, nobody, torch.zeros(1, 0), 0)) == {"disappeared": pytest.approx(0.7)}
+
+
+def drawn(count: int, random: torch.Generator) -> Judged:
+    low = torch.rand(count, 2, generator=random) * 0.8
+    box = torch.cat([low, torch.rand(count, 2, generator=random) * 0.2 + 0.01], dim=1)
+    label = torch.rand(count, len(OBJECTS), generator=random) ** 4
+    n = count
+    seen = Ends(box, torch.ones(n), label, torch.zeros(n, 192), torch.zeros(n, LOOKS))
+    return Judged(seen, torch.rand(n, generator=random))
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999))
+@settings(max_examples=200, deadline=None)
+def test_exchanging_before_and_after_exchanges_appeared_and_disappeared(s: int, t: int, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    before, after = drawn(s, random), drawn(t, random)
+    one = torch.rand(s, t, generator=random) ** 2
+    one = one / torch.maximum(one.sum(1, keepdim=True), one.sum(0, keepdim=True)).clamp(min=1)
+    straight, backwards = decided(before, after, one, 0), decided(after, before, one.T, 0)
+    assert len(straight) == len(backwards)
+    left = [(f.type, f.object, f.before, f.after, pytest.approx(f.confidence, abs=1e-5)) for f in backwards]
+    for fact in straight:
+        wanted = (MIRRORED[fact.type], fact.object, fact.after, fact.before, fact.confidence)
+        assert wanted in left
+        left.remove(wanted)
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999))
+@settings(max_examples=100, deadline=None)
+def test_no_end_is_told_twice(s: int, t: int, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    facts = decided(drawn(s, random), drawn(t, random), torch.rand(s, t, generator=random), 0)
+    for boxes in ([f.before for f in facts if f.before], [f.after for f in facts if f.after]):
+        assert len(set(boxes)) == len(boxes)
+    assert all(LEAST <= fact.confidence <= 1 for fact in facts)
+
+
+def label(**scores: float) -> torch.Tensor:
+    made = torch.zeros(len(OBJECTS))
+    for name, score in scores.items():
+        made[OBJECTS.index(name)] = score
+    return made
+
+
+def test_a_vehicle_is_called_what_it_looks_like() -> None:
+    assert named(label(car=0.8, truck=0.1)) == "car"
+    assert named(label(bus=0.8, car=0.1)) == "bus"
+    assert named(label(truck=0.8, bus=0.2)) == "truck"
+    assert named(label(car=0.5, truck=0.5)) == "van", "who knows no van takes it for both"
+    assert named(label(person=0.6, car=0.5)) == "person"
+    assert named(label(bag=0.2)) == "bag"
+
+
+def test_who_rides_is_told_with_what_is_ridden() -> None:
+    person = Fact(0, "appeared", "person", 1, None, (0.42, 0.3, 0.06, 0.28), 0.6)
+    bicycle = Fact(0, "appeared", "bicycle", 1, None, (0.4, 0.45, 0.1, 0.15), 0.8)
+    [one] = riders([bicycle, person])
+    assert (one.object, one.type, one.confidence) == ("cyclist", "appeared", 0.8)
+    assert one.after == pytest.approx((0.4, 0.3, 0.1, 0.3))
+    [one] = riders([replace(bicycle, object="motorcycle"), person])
+    assert one.object == "motorcyclist"
+    beside = replace(person, after=(0.7, 0.3, 0.06, 0.28))
+    assert riders([bicycle, beside]) == [bicycle, beside]
+    gone = replace(person, type="disappeared", before=person.after, after=None)
+    assert riders([bicycle, gone]) == [bicycle, gone], "one came, the other went"
+
+
+def test_two_on_one_bicycle_are_not_one() -> None:
+    bicycle = Fact(0, "appeared", "bicycle", 1, None, (0.4, 0.45, 0.1, 0.15), 0.8)
+    people = [Fact(0, "appeared", "person", 1, None, (x, 0.3, 0.06, 0.28), 0.6) for x in (0.41, 0.43)]
+    assert sorted(f.object for f in riders([bicycle, *people])) == ["cyclist", "person"]

@@ -1,0 +1,152 @@
+"""The linker: symmetric, exclusive, exact where it says so, and able to learn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import fields
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models.families import OBJECTS
+from models.grounded.linker import FEATURES, LOOKS, Ends, Linker, assigned, links, looks
+
+NOT_KNOWN = math.nan
+
+
+def some_ends(count: int, seed: int, *leading: int) -> Ends:
+    chance = torch.Generator().manual_seed(seed)
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.rand(*leading, count, *shape, generator=chance)
+
+    box = torch.cat([numbers(2) * 0.8, numbers(2) * 0.2 + 0.01], dim=-1)
+    return Ends(box, numbers(), numbers(len(OBJECTS)), numbers(FEATURES) - 0.5, numbers(LOOKS))
+
+
+def a_linker(seed: int = 0) -> Linker:
+    torch.manual_seed(seed)
+    return Linker().eval()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 99), st.sampled_from([0.5, 90.0, 1e6, NOT_KNOWN]))
+def test_a_pair_read_backwards_has_the_same_links(s: int, t: int, seed: int, gap_s: float) -> None:
+    before, after, gap = some_ends(s, seed), some_ends(t, seed + 100), torch.tensor(gap_s)
+    with torch.inference_mode():
+        forth = links(a_linker()(before, after, gap))
+        back = links(a_linker()(after, before, gap))
+    assert torch.allclose(forth.one, back.one.T, atol=1e-5)
+    assert torch.allclose(forth.gone, back.come, atol=1e-4)
+    assert torch.allclose(forth.come, back.gone, atol=1e-4)
+    turned = sorted((i, j) for j, i in assigned(back.one.T.contiguous().T))
+    assert assigned(forth.one) == turned
+
+
+def test_stacked_pictures_get_what_single_ones_get() -> None:
+    before, after = some_ends(5, 1, 3), some_ends(4, 2, 3)
+    gap = torch.tensor([1.0, NOT_KNOWN, 7200.0])
+    linker = a_linker()
+    with torch.inference_mode():
+        stacked = linker(before, after, gap)
+        for b in range(3):
+            one, two = (Ends(*(getattr(e, f.name)[b] for f in fields(Ends))) for e in (before, after))
+            assert torch.allclose(linker(one, two, gap[b]), stacked[b], atol=1e-5)
+
+
+def test_the_gap_and_its_absence_are_inputs() -> None:
+    before, after = some_ends(4, 1), some_ends(4, 2)
+    with torch.inference_mode():
+        answers = [a_linker()(before, after, torch.tensor(g)) for g in (1.0, 7200.0, NOT_KNOWN)]
+    for one, two in itertools.combinations(answers, 2):
+        assert not torch.allclose(one, two, atol=1e-4)
+    assert all(bool(answer.isfinite().all()) for answer in answers)
+
+
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_probabilities_are_those_of_all_ways_to_link(spread: float) -> None:
+    torch.manual_seed(3)
+    for _ in range(10):
+        logits = torch.randn(4, 3) * spread - 1
+        one, total = torch.zeros(4, 3), 0.0
+        for chosen in itertools.product(range(-1, 3), repeat=4):
+            taken = [j for j in chosen if j >= 0]
+            if len(set(taken)) == len(taken):
+                pairs = [(i, j) for i, j in enumerate(chosen) if j >= 0]
+                weight = math.exp(sum(float(logits[i, j]) for i, j in pairs))
+                total += weight
+                for i, j in pairs:
+                    one[i, j] += weight
+        found = links(logits)
+        assert float((found.one - one / total).abs().max()) < 0.05, "belief propagation is nearly exact"
+        assert torch.allclose(found.gone + found.one.sum(1), torch.ones(4), atol=0.02)
+
+
+def test_a_rival_takes_from_a_link() -> None:
+    alone = links(torch.tensor([[2.0]]))
+    rivals = links(torch.tensor([[2.0, 2.0]]))
+    assert float(alone.one[0, 0]) == pytest.approx(1 / (1 + math.exp(-2)), abs=1e-4)
+    assert float(rivals.one[0, 0]) < 0.5 < float(alone.one[0, 0])
+    assert float(links(torch.full((1, 1), -4.0)).gone[0]) > 0.97
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 999))
+def test_the_assignment_is_the_best_there_is(s: int, t: int, seed: int) -> None:
+    one = torch.rand(s, t, generator=torch.Generator().manual_seed(seed))
+    found = assigned(one, least=0.3)
+    assert len({i for i, _ in found}) == len({j for _, j in found}) == len(found)
+    assert all(float(one[i, j]) >= 0.3 for i, j in found)
+    best = 0.0
+    for chosen in itertools.product(range(-1, t), repeat=s):
+        taken = [j for j in chosen if j >= 0]
+        values = [float(one[i, j]) for i, j in enumerate(chosen) if j >= 0]
+        if len(set(taken)) == len(taken) and all(v >= 0.3 for v in values):
+            best = max(best, sum(values))
+    assert sum(float(one[i, j]) for i, j in found) == pytest.approx(best, abs=1e-5)
+
+
+def test_looks_tell_colours_and_halves_apart() -> None:
+    picture = torch.full((3, 100, 300), 90, dtype=torch.uint8)
+    picture[0, :50, :100] = 220  # red above
+    picture[2, 50:, :100] = 220  # blue below
+    picture[2, :, 100:200] = 220
+    box = torch.tensor([[0.0, 0, 1 / 3, 1], [1 / 3, 0, 1 / 3, 1], [2 / 3, 0, 1 / 3, 1], [0.9, 0.9, 0.5, 0.5]])
+    found = looks(picture, box)
+    assert found.shape == (4, LOOKS)
+    assert torch.allclose(found.square().sum(1), torch.full((4,), 4.0), atol=1e-4)
+    above, below = found[:, : LOOKS // 2], found[:, LOOKS // 2 :]
+    assert float(above[0] @ above[1]) < 1.3
+    assert float(below[0] @ below[1]) > 1.9
+    assert len(looks(picture, torch.zeros(0, 4))) == 0
+
+
+def test_it_learns_that_looks_matter_and_the_gap_does() -> None:
+    """Alike ends that moved are one after a second, and others after an hour."""
+    torch.manual_seed(0)
+    linker = Linker()
+    learner = torch.optim.Adam(linker.parameters(), lr=0.01)
+    target = torch.eye(4)
+    for step in range(150):
+        before = some_ends(4, step)
+        moved = torch.cat([(before.box[:, :2] + 0.1) % 0.8, before.box[:, 2:]], dim=1)
+        after = Ends(moved, before.score, before.label, before.feature, before.looks)
+        soon = linker(before, after, torch.tensor(1.0))
+        late = linker(before, after, torch.tensor(3600.0))
+        lost = torch.nn.functional.binary_cross_entropy_with_logits
+        loss = lost(soon, target) + lost(late, torch.zeros(4, 4))
+        learner.zero_grad()
+        loss.backward()
+        learner.step()
+    before = some_ends(4, 1000)
+    moved = torch.cat([(before.box[:, :2] + 0.1) % 0.8, before.box[:, 2:]], dim=1)
+    after = Ends(moved, before.score, before.label, before.feature, before.looks)
+    with torch.inference_mode():
+        soon = assigned(links(linker(before, after, torch.tensor(1.0))).one)
+        late = assigned(links(linker(before, after, torch.tensor(3600.0))).one)
+    assert soon == [(i, i) for i in range(4)]
+    assert late == []

@@ -1,0 +1,102 @@
+"""Looking: at which size, in tiles as well, and each thing once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rectangles import COLOURS, GREY, RectangleDetector
+
+from models.detections import Detections
+from models.families import CLASSES, OBJECTS
+from models.grounded.sight import PIXELS, canvas, nearer, seen
+
+WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
+
+
+def some(*things: tuple[str, float, tuple[float, float, float, float]]) -> Detections:
+    """Detections by name, score and box."""
+    label = torch.zeros(len(things), len(OBJECTS))
+    for row, (name, score, _) in enumerate(things):
+        label[row, OBJECTS.index(name)] = score
+    boxes = torch.tensor([box for _, _, box in things]).view(-1, 4)
+    return Detections(boxes, torch.tensor([s for _, s, _ in things]), label, torch.zeros(len(things), 192))
+
+
+def test_a_canvas_has_about_the_frames_shape() -> None:
+    assert canvas(1080, 1920) == (352, 640)
+    assert canvas(576, 768) == (416, 544)
+    assert canvas(480, 480) == (480, 480)
+
+
+@given(st.integers(16, 4000), st.integers(16, 4000))
+def test_a_canvas_has_sides_that_the_detector_takes(height: int, width: int) -> None:
+    high, wide = canvas(height, width)
+    assert high % 32 == wide % 32 == 0
+    assert min(high, wide) >= 32
+    if 0.25 <= height / width <= 4:
+        assert high * wide == pytest.approx(PIXELS, rel=0.12)
+        assert high / wide == pytest.approx(height / width, rel=0.2)
+
+
+def picture(height: int, width: int, name: str, x: int, y: int) -> torch.Tensor:
+    made = torch.full((3, height, width), GREY, dtype=torch.uint8)
+    made[:, y : y + 24, x : x + 40] = torch.tensor(COLOURS[name], dtype=torch.uint8).view(3, 1, 1)
+    return made
+
+
+def test_pictures_of_several_sizes_keep_their_order() -> None:
+    detector = RectangleDetector(len(CLASSES))
+    pictures = [
+        picture(96, 160, "car", 20, 30),
+        picture(128, 128, "person", 60, 70),
+        picture(96, 160, "bottle", 100, 50),
+    ]
+    together = seen(detector, pictures)
+    assert [each.name(0) for each in together] == ["car", "person", "bottle"]
+    assert together[0].box[0].tolist() == pytest.approx([20 / 160, 30 / 96, 40 / 160, 24 / 96], abs=1e-4)
+    for each, alone in zip(together, pictures, strict=True):
+        [single] = seen(detector, [alone])
+        for name in ("box", "score", "label", "feature"):
+            torch.testing.assert_close(getattr(each, name), getattr(single, name))
+    assert seen(detector, []) == []
+
+
+def test_what_a_tile_shows_lies_where_the_tile_is() -> None:
+    joined = nearer(some(), [(some(("person", 0.8, (0.2, 0.4, 0.4, 0.2))), WINDOW)])
+    assert joined.box.tolist() == [pytest.approx([0.55, 0.45, 0.1, 0.1])]
+    assert joined.score.tolist() == [pytest.approx(0.8)]
+
+
+def test_what_a_tile_cuts_is_dropped_but_not_what_the_frame_cuts() -> None:
+    cut = some(
+        ("person", 0.8, (0.0, 0.4, 0.3, 0.2)),
+        ("person", 0.7, (0.7, 0.1, 0.3, 0.2)),
+        ("person", 0.6, (0.4, 0.9, 0.1, 0.1)),
+        ("person", 0.5, (0.4, 0.4, 0.2, 0.2)),
+    )
+    assert nearer(some(), [(cut, WINDOW)]).score.tolist() == pytest.approx([0.5])
+    corner = torch.tensor([0.0, 0.0, 0.25, 0.5])
+    assert nearer(some(), [(cut, corner)]).score.tolist() == pytest.approx([0.8, 0.5])
+
+
+def test_one_thing_that_several_show_is_seen_once() -> None:
+    whole = some(("person", 0.3, (0.55, 0.45, 0.1, 0.1)), ("car", 0.4, (0.1, 0.1, 0.2, 0.2)))
+    tile = some(("person", 0.8, (0.22, 0.4, 0.4, 0.2)), ("car", 0.6, (0.22, 0.42, 0.38, 0.2)))
+    joined = nearer(whole, [(tile, WINDOW)])
+    assert [joined.name(k) for k in range(3)] == ["person", "car", "car"]
+    assert joined.score.tolist() == pytest.approx([0.8, 0.6, 0.4]), "families do not drive each other out"
+
+
+def test_a_part_that_another_pass_shows_goes_and_a_neighbour_stays() -> None:
+    whole = some(("person", 0.9, (0.52, 0.3, 0.16, 0.4)))
+    tile = some(("person", 0.5, (0.2, 0.3, 0.3, 0.3)))
+    assert nearer(whole, [(tile, WINDOW)]).score.tolist() == pytest.approx([0.9])
+    two = some(("person", 0.9, (0.52, 0.3, 0.16, 0.4)), ("person", 0.5, (0.55, 0.4, 0.08, 0.1)))
+    assert len(nearer(two, [])) == 2, "within one pass a small one before a large one is another"
+
+
+def test_nothing_and_no_tiles() -> None:
+    assert len(nearer(some(), [])) == 0
+    assert len(nearer(some(), [(some(), WINDOW)])) == 0

@@ -1,0 +1,157 @@
+import pytest
+
+from models.language.wording import Wording, read
+
+CLAIMS = """
+appeared    car       A car has appeared on the left.
+appeared    person    Two people have walked into the scene.
+appeared    person    There is a person now in the parking lot.
+appeared    van       There is now a white van at the bus stop.
+appeared    person    Next to the truck a man has appeared.
+appeared    car       There is a red car that is not in the left image.
+appeared    person    There is a person walking in the after image.
+appeared    person    A new person is on the left side.
+appeared    truck     There is a red truck on the road in the right photo.
+disappeared person    The person on the left has disappeared.
+disappeared person    The man has left.
+disappeared car       The car has left the parking lot.
+disappeared person    One person has left the table at the left.
+disappeared car       The car on the left is gone.
+disappeared car       The left car has disappeared.
+disappeared truck     A truck has driven out of view.
+disappeared van       The van is no longer there.
+disappeared bicycle   The bicycle is missing from the bike rack.
+disappeared car       The car in the left image is not in the right image.
+disappeared person    No people are left.
+disappeared person    people are missing in front of the blue truck
+disappeared umbrella  There was an umbrella.
+moved       car       On the left the car has moved.
+moved       person    The man moved left.
+moved       person    The man has moved left the most.
+moved       bus       The bus has gone to the right.
+moved       person    The person has moved closer.
+moved       car       A group of cars has moved to the left.
+moved       person    The pedestrian is in a different position.
+more        person    There are more people near the red car.
+fewer       person    There are fewer people on the sidewalk.
+fewer       vehicle   There is less traffic.
+replaced    bottle    The bottle has been replaced by a box.
+replaced    person    A different person is now near the bench.
+none        unknown   Nothing has changed.
+none        unknown   There are no differences.
+none        unknown   I see no difference between the two images.
+none        unknown   The images are the same.
+unknown     person    A man is walking.
+unknown     unknown   The traffic light is green.
+unknown     person    It is not the same person.
+unknown     motorcycle A motorcycle.
+unknown     unknown   W12 w13.
+"""
+
+
+@pytest.mark.parametrize("line", CLAIMS.strip().splitlines())
+def test_claims_of_a_sentence(line: str) -> None:
+    kind, thing, sentence = line.split(maxsplit=2)
+    told = read(sentence)
+    assert (told.type, told.object) == (kind, thing)
+
+
+def test_a_sentence_without_words_claims_nothing() -> None:
+    assert read("...") == Wording("none", "unknown")
+
+
+def test_capitals_and_full_stops_do_not_matter() -> None:
+    assert read("THE CAR HAS MOVED") == read("the car has moved.")
+
+
+DETAILS = """
+2 left          -      Two cars have appeared on the left.
+2 left          red    The two red cars on the left are gone.
+1 middle        grey   The silver van in the centre has moved.
+0 -             -      Several people have appeared.
+0 -             -      A group of people has left the room.
+0 right         -      There are more people on the right.
+1 right         -      There is one more person on the right.
+1 top,left      white  A white car has appeared at the top left.
+1 top,middle    -      A person has appeared at the top in the middle.
+1 far,right     -      The bus in the background on the right is gone.
+1 near          -      A man is now in the foreground.
+1 -             -      The man has left.
+1 left          -      The man moved left.
+1 -             -      A car has appeared right now.
+3 bottom        -      3 bicycles are missing at the bottom.
+1 -             -      A bus has appeared at the car park.
+2 -             -      A couple of cars are gone.
+1 left          blue   The blue car to the left of the red car is gone.
+0 -             -      There is less traffic.
+1 -             -      Something has appeared.
+"""
+
+
+@pytest.mark.parametrize("line", DETAILS.strip().splitlines())
+def test_how_many_where_and_in_which_colour(line: str) -> None:
+    count, places, colour, sentence = line.split(maxsplit=3)
+    told = read(sentence)
+    assert told.count == int(count)
+    assert told.places == (frozenset() if places == "-" else frozenset(places.split(",")))
+    assert told.colour == (None if colour == "-" else colour)
+
+
+HOW = """
+came in    left   -      -          A person has come in from the left.
+came in    left   -      3 minutes  A person has walked in from the left and has stood there for 3 minutes.
+came in    -      -      -          A van has driven in near the gate.
+parked     far    -      -          A car has come in from the background and parked in the middle.
+stopped    -      -      an hour    A person has stopped on the left and has been there for an hour.
+left       -      right  -          Two people have left to the right.
+left       -      near   -          The car on the left has driven off towards the camera.
+left       -      -      a day      The car that stood on the left for a day has driven away.
+taken away -      -      -          The bag on the left has been taken away.
+put down   -      -      -          A bag has been put down in the foreground.
+crossed    left   right  -          The person has crossed from the left to the right.
+closer     -      -      -          The bus on the left has come closer.
+further    -      -      -          The bus on the left has moved further away.
+parked     -      right  -          The car in the lot has driven to the right and parked there.
+-          -      -      -          The car to the left of the tree has gone.
+-          -      -      -          The car on the left has moved.
+"""
+
+
+@pytest.mark.parametrize("line", HOW.strip().splitlines())
+def test_how_from_where_to_where_and_for_how_long(line: str) -> None:
+    fields = [line[:11], line[11:18], line[18:25], line[25:36]]
+    manner, origin, target, waited = ("" if field.strip() == "-" else field.strip() for field in fields)
+    told = read(line[36:])
+    assert (told.manner, told.origin, told.target, told.waited) == (manner, origin, target, waited)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "places"),
+    [
+        ("A person has come in from the left.", set()),
+        ("A person has come in from the left and is now in the middle.", {"middle"}),
+        ("Two people on the left have left to the right.", {"left"}),
+        ("The car has moved from the left to the right.", {"left", "right"}),
+    ],
+)
+def test_a_way_in_or_out_is_no_place(sentence: str, places: set[str]) -> None:
+    assert read(sentence).places == places
+
+
+@pytest.mark.parametrize(
+    ("sentence", "clothes"),
+    [
+        ("A person in dark clothes has come in.", "dark"),
+        ("The two people in red on the left have left.", "red"),
+        ("A person in a red car has come in.", None),
+        ("A person has come in.", None),
+    ],
+)
+def test_what_people_wear_is_no_colour_of_theirs(sentence: str, clothes: str | None) -> None:
+    told = read(sentence)
+    assert (told.clothes, told.colour) == (clothes, None)
+
+
+def test_coming_in_is_not_standing_in_front() -> None:
+    assert read("A person has come in near the gate.").type == "appeared"
+    assert read("The man has walked in front of the car.").type == "moved"

@@ -1,0 +1,154 @@
+"""Whatever a power cut leaves, at whichever step: what was promised is there, and nobody cries tampering."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from forgetful_disk import ForgetfulDisk, Killed, Tree
+from narrations import narration
+
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
+from pipeline.journal.signatures import Signatures, SigningKey
+from pipeline.record import Evidence
+
+ONE_EACH = SegmentLimits(bytes=1)
+KEY = SigningKey("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+
+
+@dataclass(slots=True)
+class Promises:
+    """What was promised after how many steps: the number of the last record on disk, and of the last signed.
+
+    Until `kept` steps nothing is deleted.
+    """
+
+    disk: ForgetfulDisk
+    records: dict[int, int] = field(default_factory=dict)
+    signed: dict[int, int] = field(default_factory=dict)
+    kept: int = 0
+
+    def hold(self, tree: Tree, count: int, place: Path) -> None:
+        """Start again on what is left after so many steps."""
+        lay(tree, place)
+        with Journal(place / "journal", "yard", limits=ONE_EACH) as journal:
+            told = [record.seq for record in journal]
+            first = 1 if count <= self.kept else told[0]
+            assert told == list(range(first, journal.end.seq + 1)), self._when(count)
+            assert journal.end.seq >= _latest(self.records, count), self._when(count)
+            signatures = Signatures(journal.folder, "yard", KEY)
+            if signed := _latest(self.signed, count):
+                found = verify([place], VerifyOptions(keys=[KEY.public]))
+                assert max((s.seq for s in found.signed.values()), default=0) >= signed, self._when(count)
+            journal.append(narration(1000))
+            signatures.add(journal.end)
+        found = verify([place], VerifyOptions(keys=[KEY.public]))
+        assert not found.problems, self._when(count)
+
+    def _when(self, count: int) -> str:
+        return f"after {', '.join(str(step) for step in self.disk.steps[max(0, count - 6) : count])}"
+
+
+def _latest(promised: dict[int, int], count: int) -> int:
+    return max((value for step, value in promised.items() if step <= count), default=0)
+
+
+def lay(tree: Tree, place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for name, content in sorted(tree.items()):
+        if content is None:
+            (place / name).mkdir()
+        else:
+            (place / name).write_bytes(content)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ForgetfulDisk:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # noted all the same; the real disk need not wait
+    (tmp_path / "disk").mkdir()
+    return ForgetfulDisk(tmp_path / "disk")
+
+
+def a_life(disk: ForgetfulDisk) -> Promises:
+    """Three records with a picture each, in segments of one; published, signed, and the oldest deleted."""
+    promises = Promises(disk)
+    pictures = EvidenceStore(disk.root / "evidence")
+    with disk.noting(), Journal(disk.root / "journal", "yard", limits=ONE_EACH) as journal:
+        signatures = Signatures(journal.folder, "yard", KEY)
+        for number in range(1, 4):
+            reference = pictures.put(b"picture %d" % number, "webp")
+            journal.append(narration(number), evidence=Evidence(before=reference))
+            promises.records[len(disk.steps)] = number
+            *_, (_, position) = journal.pending()
+            journal.acknowledge(position)
+            if number != 2:
+                signatures.add(journal.end)
+                promises.signed[len(disk.steps)] = number
+        promises.kept = len(disk.steps)
+        assert journal.delete_oldest()
+    return promises
+
+
+def another_life(disk: ForgetfulDisk) -> None:
+    """The next process opens the journal."""
+    with disk.noting(), Journal(disk.root / "journal", "yard", limits=ONE_EACH):
+        pass
+
+
+def cuts(disk: ForgetfulDisk, first: int, last: int) -> Iterator[tuple[int, Tree]]:
+    """What may be left between two steps, each once: after the last step that may leave it."""
+    latest = {}
+    for count in range(first, last + 1):
+        for tree in disk.leftovers(count):
+            latest[frozenset(tree.items())] = count, tree
+    return iter(latest.values())
+
+
+def test_every_step_is_noted(disk: ForgetfulDisk) -> None:
+    a_life(disk)
+    files = {path: path.read_bytes() if path.is_file() else None for path in disk.root.rglob("*")}
+    there = {str(path.relative_to(disk.root)): content for path, content in files.items()}
+    lock = "journal/yard.writer"  # written in place; it only names the writer
+    assert {**disk.left(), lock: b""} == {**there, lock: b""}
+
+
+def test_a_power_cut_at_any_step_takes_nothing_that_was_promised(disk: ForgetfulDisk, tmp_path: Path) -> None:
+    promises = a_life(disk)
+    for first, last in ((0, promises.kept), (promises.kept + 1, len(disk.steps))):
+        for count, tree in cuts(disk, first, last):
+            promises.hold(tree, count, tmp_path / "left")
+
+
+def test_a_process_killed_while_it_deletes_and_then_a_power_cut(tmp_path: Path, disk: ForgetfulDisk) -> None:
+    whole = a_life(disk)
+    for killed_after in range(whole.kept + 1, len(disk.steps) + 1):
+        root = tmp_path / f"killed {killed_after}"
+        root.mkdir()
+        again = ForgetfulDisk(root)
+        again.killed_after = killed_after
+        with pytest.raises(Killed):
+            a_life(again)
+        again.killed_after = None
+        another_life(again)
+        for count, tree in cuts(again, killed_after, len(again.steps)):
+            replace(whole, disk=again).hold(tree, count, tmp_path / "left")
+
+
+def test_what_a_crash_tore_off_is_never_lost(disk: ForgetfulDisk) -> None:
+    a_life(disk)
+    with disk.noting(), (disk.root / "journal" / "yard.jsonl").open("ab") as file:
+        file.write(b"half a li")
+        file.flush()
+        os.fsync(file.fileno())
+    since = len(disk.steps)
+    another_life(disk)
+    assert len(disk.steps) > since
+    for _, tree in cuts(disk, since, len(disk.steps)):
+        torn = [tree.get(f"journal/yard.{suffix}") or b"" for suffix in ("jsonl", "torn")]
+        assert b"half a li" in b"".join(torn)

@@ -1,0 +1,99 @@
+"""Keys and signatures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.journal.signatures import (
+    Signature,
+    Signatures,
+    SigningError,
+    SigningKey,
+    new_key,
+    public_key,
+    read_signatures,
+)
+from pipeline.record import ChainEnd
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+END = ChainEnd(7, "a" * 64)
+
+
+def test_the_key_of_rfc_8032_has_its_public_key() -> None:
+    """Section 7.1, test 1."""
+    key = SigningKey("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+    assert key.public == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+
+
+def test_a_signature_is_of_all_that_it_says() -> None:
+    made = SigningKey(new_key()).sign("yard", END, NOW)
+    assert made.holds()
+    other = SigningKey(new_key()).public
+    for changed in (
+        replace(made, camera="lot"),
+        replace(made, seq=8),
+        replace(made, hash="b" * 64),
+        replace(made, time="2024-05-01T00:00:01.000000Z"),
+        replace(made, key=other),
+        replace(made, signature="0" * 128),
+        replace(made, signature="no"),
+        replace(made, key="none"),
+    ):
+        assert not changed.holds()
+
+
+@pytest.mark.parametrize("text", ["", "secret-not-hex", "1" * 63, "1" * 65])
+def test_what_is_no_key_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(SigningError, match="narrated keys") as raised:
+        SigningKey(text)
+    assert not text or text not in str(raised.value)
+    with pytest.raises(SigningError, match="no public key"):
+        public_key(text)
+
+
+def test_keys_differ_and_may_stand_on_a_line() -> None:
+    first, second = new_key(), new_key()
+    assert first != second
+    assert SigningKey(f"{first}\n").public == SigningKey(first).public
+    assert public_key(f" {SigningKey(first).public}\n") == SigningKey(first).public
+
+
+def test_only_what_is_new_is_signed_over_runs_too(tmp_path: Path) -> None:
+    key = SigningKey(new_key())
+    first = Signatures(tmp_path, "yard", key)
+    assert not first.add(ChainEnd())
+    assert first.add(END)
+    again = Signatures(tmp_path, "yard", key)
+    assert not again.add(END)
+    assert again.add(ChainEnd(8, "b" * 64))
+    assert Signatures(tmp_path, "yard", SigningKey(new_key())).add(ChainEnd(8, "b" * 64))  # a new key
+    read = list(read_signatures(again.path.read_bytes()))
+    assert [(line, s.seq, s.holds()) for line, s in read] == [(1, 7, True), (2, 8, True), (3, 8, True)]
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="absent"):
+        Signatures(tmp_path / "absent", "yard", SigningKey(new_key())).add(END)
+
+
+@given(st.binary(max_size=300))
+def test_anything_may_stand_in_the_file(content: bytes) -> None:
+    assert all(isinstance(each, str) for _, each in read_signatures(content))
+
+
+@given(st.dictionaries(st.sampled_from(["schema", *Signature.__slots__]), st.integers() | st.text()))
+def test_members_of_other_kinds_are_refused(members: dict[str, object]) -> None:
+    import rfc8785
+
+    try:
+        line = rfc8785.dumps({**members, "schema": "narrated-signature/1"})
+    except rfc8785.CanonicalizationError:
+        return
+    ((_, read),) = read_signatures(line + b"\n")
+    assert isinstance(read, str) or not read.holds()

@@ -1,0 +1,400 @@
+"""Verification: segments, pictures, signatures, several processes; and comparing two journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import rfc8785
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.captioner import Sentence
+from pipeline.changes import SceneEvent
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import JournalError, VerifyOptions, compare, pieces, verify
+from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
+from pipeline.record import ChainEnd, Evidence, Record, build_record
+from pipeline.sources import Clock
+
+KEY = SigningKey("1" * 64)
+FRESH = ChainEnd()
+
+
+def narration(second: float = 0.0, camera: str = "yard", **changed: object) -> Narration:
+    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
+    made = Narration(
+        id=f"{camera}-{second:g}",
+        camera=camera,
+        before=FrameStamp(after - timedelta(seconds=1), 0, f"{int(second):064x}"),
+        after=FrameStamp(after, 1, f"{int(second) + 1:064x}"),
+        clock=Clock.FILE,
+        event=SceneEvent.NONE,
+        sentences=(Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),),
+        l2=12.3,
+        model=ModelStamp("ddla", "c" * 64),
+        settings_sha256="d" * 64,
+    )
+    return replace(made, **changed)
+
+
+def chain(narrations: Iterable[Narration], end: ChainEnd = FRESH, **kept: Evidence | float) -> list[Record]:
+    records = []
+    for each in narrations:
+        records.append(build_record(each, end, **kept))
+        end = ChainEnd.of(records[-1])
+    return records
+
+
+def write(path: Path, records: Sequence[Record]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(record.line() + b"\n" for record in records))
+    return path
+
+
+def segmented(folder: Path, records: Sequence[Record], *firsts: int) -> None:
+    """The records in files that begin with those numbers; the last one is the current."""
+    for begin, stop in zip(firsts, [*firsts[1:], None], strict=True):
+        name = f"yard.{begin:012d}.jsonl" if stop else "yard.jsonl"
+        write(folder / name, [r for r in records if begin <= r.seq < (stop or 10**9)])
+
+
+def started(folder: Path, record: Record) -> None:
+    (folder / "yard.start").write_bytes(rfc8785.dumps({"hash": record.hash, "seq": record.seq}) + b"\n")
+
+
+def reasons(folder: Path, **options: object) -> list[str]:
+    return [str(problem) for problem in verify([folder], VerifyOptions(**options)).problems]
+
+
+@pytest.mark.parametrize("time_s", [5, 4])
+def test_a_stream_id_that_does_not_rise_is_found(tmp_path: Path, time_s: int) -> None:
+    (first,) = chain([narration(5)])
+    path = write(tmp_path / "yard.jsonl", [first, *chain([narration(time_s)], ChainEnd(1, first.hash))])
+    assert reasons(tmp_path) == [f"{path}:2: seq 2 of yard: its stream id does not rise"]
+
+
+class TestSegments:
+    def test_are_followed_as_one_chain_whichever_is_named(self, tmp_path: Path) -> None:
+        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
+        for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
+            found = verify([named])
+            assert (found.ok, found.files, found.lines) == (True, 3, 9)
+            assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
+
+    def test_tell_how_many_bytes_are_checked(self, tmp_path: Path) -> None:
+        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
+        told: list[tuple[int, int]] = []
+        assert verify([tmp_path], VerifyOptions(progress=lambda *each: told.append(each))).ok
+        sizes = [path.stat().st_size for path in sorted(tmp_path.glob("*.jsonl"))]
+        assert told == [(sum(sizes[: n + 1]), sum(sizes)) for n in range(3)]
+
+    def test_a_new_empty_segment_and_one_that_is_not_begun(self, tmp_path: Path) -> None:
+        segmented(tmp_path, chain(map(narration, range(5))), 1, 4, 6)
+        assert verify([tmp_path]).lines == 5
+        (tmp_path / "yard.jsonl").unlink()
+        assert verify([tmp_path]).lines == 5
+
+    def test_a_missing_one_is_found(self, tmp_path: Path) -> None:
+        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
+        (tmp_path / "yard.000000000004.jsonl").unlink()
+        (reason,) = reasons(tmp_path)
+        assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reason
+
+    def test_the_bad_line_is_counted_within_its_file(self, tmp_path: Path) -> None:
+        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
+        path = tmp_path / "yard.000000000004.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(lines[0] + lines[1].replace(b"car", b"cat"))
+        found = verify([tmp_path])
+        assert (found.problems[0].path, found.problems[0].line, found.lines) == (path, 2, 4)
+
+    def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path) -> None:
+        records = chain(map(narration, range(9)))
+        segmented(tmp_path, records, 1, 4, 6)
+        (tmp_path / "yard.000000000001.jsonl").unlink()
+        assert "seq 4 of yard where 1 is due" in reasons(tmp_path)[0]
+        started(tmp_path, records[2])
+        assert verify([tmp_path]).lines == 6
+        started(tmp_path, replace_hash(records[2]))
+        assert "prev is not the hash" in reasons(tmp_path)[0]
+        started(tmp_path, records[1])
+        assert "seq 4 of yard where 3 is due" in reasons(tmp_path)[0]
+
+    def test_a_deletion_that_was_interrupted(self, tmp_path: Path) -> None:
+        records = chain(map(narration, range(9)))
+        segmented(tmp_path, records, 1, 4, 6)
+        started(tmp_path, records[4])
+        assert verify([tmp_path]).ok
+        (tmp_path / "yard.000000000001.jsonl").unlink()
+        assert verify([tmp_path]).ok
+        started(tmp_path, replace_hash(records[4]))
+        assert "record 5 has another hash" in reasons(tmp_path)[0]
+
+
+def replace_hash(record: Record) -> Record:
+    return record.model_copy(update={"hash": "0" * 64})
+
+
+class TestEvidence:
+    @pytest.fixture
+    def journal(self, tmp_path: Path) -> Path:
+        store = EvidenceStore(tmp_path / "evidence", fsync=False)
+        end, records = ChainEnd(), []
+        for second in range(3):
+            evidence = Evidence(
+                before=store.put(b"%d" % second, "jpg"),
+                after=store.put(b"%d" % (second + 1), "jpg"),
+                overlay=store.put(b"both %d" % second, "webp"),
+            )
+            records += chain([narration(second)], end, evidence=evidence)
+            end = ChainEnd.of(records[-1])
+        return write(tmp_path / "journal" / "yard.jsonl", records).parent
+
+    def picture(self, journal: Path, content: bytes) -> Path:
+        (path,) = [p for p in (journal.parent / "evidence").glob("*/*") if p.read_bytes() == content]
+        return path
+
+    def test_whole(self, journal: Path) -> None:
+        found = verify([journal])
+        assert (found.ok, found.pictures) == (True, 7)
+        assert verify([journal.parent]).pictures == 7
+
+    def test_a_changed_byte_names_the_line(self, journal: Path) -> None:
+        self.picture(journal, b"both 1").write_bytes(b"both 2")
+        (problem,) = verify([journal]).problems
+        assert problem.line == 2
+        assert "overlay" in problem.reason
+        assert "was changed" in problem.reason
+        assert reasons(journal, evidence=False) == []
+
+    def test_a_missing_picture_names_the_line(self, journal: Path) -> None:
+        self.picture(journal, b"3").unlink()
+        (problem,) = verify([journal]).problems
+        assert problem.line == 3
+        assert "is missing" in problem.reason
+
+    def test_the_folder_may_be_elsewhere(self, journal: Path, tmp_path: Path) -> None:
+        (tmp_path / "evidence").rename(tmp_path / "moved")
+        assert "beside the journal" in reasons(journal)[0]
+        assert verify([journal], VerifyOptions(evidence_folder=tmp_path / "moved")).ok
+
+
+class TestSignatures:
+    @pytest.fixture
+    def records(self, tmp_path: Path) -> list[Record]:
+        """Nine in three segments, signed at 3, 5 and 8."""
+        records = chain(map(narration, range(9)))
+        segmented(tmp_path, records, 1, 4, 6)
+        signatures = Signatures(tmp_path, "yard", KEY)
+        for seq in (3, 5, 8):
+            assert signatures.add(ChainEnd.of(records[seq - 1]))
+            assert not signatures.add(ChainEnd.of(records[seq - 1]))
+        return records
+
+    def test_hold(self, tmp_path: Path, records: list[Record]) -> None:
+        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
+        assert found.ok
+        (signed,) = found.signed.values()
+        assert (signed.seq, signed.keys) == (8, (KEY.public,))
+
+    def test_show_what_the_chain_alone_cannot(self, tmp_path: Path, records: list[Record]) -> None:
+        segmented(tmp_path, records[:7], 1, 4, 6)
+        (reason,) = reasons(tmp_path)
+        assert "yard.signatures:3" in reason
+        assert "ends with 7: lines were cut off its end" in reason
+
+        forged = chain([*map(narration, range(3)), *(narration(s, l2=1.0) for s in range(3, 9))])
+        segmented(tmp_path, forged, 1, 4, 6)
+        (reason,) = reasons(tmp_path)
+        assert "yard.signatures:2: record 5 is not the one that was signed" in reason
+
+    def test_of_a_stranger_do_not_count(self, tmp_path: Path, records: list[Record]) -> None:
+        stranger = SigningKey(new_key())
+        assert "none of those that were given" in reasons(tmp_path, keys=[stranger.public])[0]
+        assert reasons(tmp_path, keys=[stranger.public, KEY.public]) == []
+        (tmp_path / "yard.signatures").unlink()
+        assert reasons(tmp_path) == []
+        assert "no signature" in reasons(tmp_path, keys=[KEY.public])[0]
+
+    def test_stay_when_retention_deletes(self, tmp_path: Path, records: list[Record]) -> None:
+        (tmp_path / "yard.000000000001.jsonl").unlink()
+        started(tmp_path, records[2])
+        assert reasons(tmp_path, keys=[KEY.public]) == []
+        (tmp_path / "yard.000000000004.jsonl").unlink()
+        started(tmp_path, records[4])
+        assert reasons(tmp_path, keys=[KEY.public]) == []
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
+        (tmp_path / "yard.jsonl").touch()
+        assert "record 8 was signed" in reasons(tmp_path)[0]
+
+    def test_a_torn_one_is_cut_off_and_signing_goes_on(self, tmp_path: Path, records: list[Record]) -> None:
+        path = tmp_path / "yard.signatures"
+        path.write_bytes(path.read_bytes() + b'{"camera":"ya')
+        assert reasons(tmp_path) == []
+        assert Signatures(tmp_path, "yard", KEY).add(ChainEnd.of(records[8]))
+        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
+        assert found.ok
+        assert {signed.seq for signed in found.signed.values()} == {9}
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+    @given(data=st.data())
+    def test_any_changed_byte_is_found(self, tmp_path: Path, records: list[Record], data) -> None:
+        path = tmp_path / "yard.signatures"
+        content = path.read_bytes()
+        changed = bytearray(content)
+        place = data.draw(st.integers(0, len(content) - 2))  # without the last line's end it is a torn one
+        changed[place] ^= data.draw(st.sampled_from([1, 32, 128]))
+        path.write_bytes(bytes(changed))
+        found = reasons(tmp_path, keys=[KEY.public])
+        path.write_bytes(content)
+        assert found
+        assert "yard.signatures" in found[0]
+
+
+class TestPieces:
+    """A file in several pieces, and several processes, give what one gives."""
+
+    @pytest.fixture
+    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pieces, "BYTES", 1500)
+
+    def test_all_lines_are_read_once(self, tmp_path: Path, small: None) -> None:
+        yard, lot = chain(map(narration, range(20))), chain(narration(s, "lot") for s in range(20))
+        merged = [record for both in zip(yard, lot, strict=True) for record in both]
+        found = verify([write(tmp_path / "merged.jsonl", merged)])
+        assert (found.ok, found.lines) == (True, 40)
+        assert {end.seq for end in found.ends.values()} == {20}
+
+    @pytest.mark.parametrize("bad", [1, 2, 3, 11, 20])
+    def test_the_first_bad_line(self, tmp_path: Path, small: None, bad: int) -> None:
+        path = write(tmp_path / "yard.jsonl", chain(map(narration, range(20))))
+        lines = path.read_bytes().splitlines(keepends=True)
+        changed = lines.copy()
+        changed[bad - 1 :] = [line.replace(b"car", b"cat") for line in lines[bad - 1 :]]
+        path.write_bytes(b"".join(changed))
+        (problem,) = verify([path]).problems
+        assert problem.line == bad
+        missing = lines[: bad - 1] + lines[bad:]
+        path.write_bytes(b"".join(missing))
+        lines_missing = [problem.line for problem in verify([path]).problems]
+        assert lines_missing == ([bad] if bad < 20 else [])
+
+    def test_processes_share_the_work(self, tmp_path: Path) -> None:
+        for camera in ("lot", "yard"):
+            records = chain(narration(second, camera) for second in range(5))
+            write(tmp_path / f"{camera}.jsonl", records)
+        assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
+        path = tmp_path / "yard.jsonl"
+        path.write_bytes(path.read_bytes().replace(b"yard-3", b"yard-4"))
+        assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
+        assert reasons(tmp_path, processes=2) == [
+            f"{path}:4: the hash does not match: the line was changed, or is no record"
+        ]
+
+
+class TestOutputFolders:
+    @pytest.fixture
+    def told(self, tmp_path: Path) -> Path:
+        records = chain(map(narration, range(3)))
+        for name in ("narrations.jsonl", "journal/yard.jsonl"):
+            write(tmp_path / "told" / name, records)
+        return tmp_path / "told"
+
+    def test_both_files_are_checked(self, told: Path) -> None:
+        found = verify([told])
+        assert (found.ok, found.files, found.lines) == (True, 2, 6)
+        for name in ("narrations.jsonl", "journal/yard.jsonl"):
+            path = told / name
+            whole = path.read_bytes()
+            path.write_bytes(whole.replace(b"A car", b"A dog", 1))
+            assert reasons(told) == [
+                f"{path}:1: the hash does not match: the line was changed, or is no record"
+            ]
+            path.write_bytes(whole)
+
+    @pytest.mark.parametrize("name", ["narrations.jsonl", "journal/yard.jsonl"])
+    @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 9), ()])
+    def test_the_two_must_tell_the_same(self, told: Path, name: str, seconds: tuple[int, ...]) -> None:
+        write(told / name, chain(map(narration, seconds)))
+        (reason,) = reasons(told)
+        assert "narrations.jsonl: its records of yard are not those of journal/yard.jsonl" in reason
+
+    def test_a_journal_that_is_gone_is_missed(self, told: Path) -> None:
+        write(told / "journal" / "lot.jsonl", chain([narration(camera="lot")]))
+        assert "its records of lot are not those of journal/lot.jsonl" in reasons(told)[0]
+        (told / "journal" / "lot.jsonl").write_bytes(b"")
+        (told / "journal" / "yard.jsonl").unlink()
+        assert "its records of yard are not those of" in reasons(told)[0]
+
+
+class TestComparing:
+    def both(self, tmp_path: Path, live: Sequence[Record], replayed: Sequence[Record]) -> tuple[Path, Path]:
+        write(tmp_path / "live" / "yard.jsonl", live)
+        write(tmp_path / "told" / "journal" / "yard.jsonl", replayed)
+        return tmp_path / "live", tmp_path / "told"
+
+    def test_how_long_it_took_does_not_count(self, tmp_path: Path) -> None:
+        live = chain(map(narration, range(5)), latency_ms={"batch": 12.3})
+        comparison = compare(*self.both(tmp_path, live, chain(map(narration, range(5)))))
+        assert (comparison.same, comparison.differences) == ({"yard": 5}, ())
+
+    def test_what_differs_is_named(self, tmp_path: Path) -> None:
+        other = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
+        replayed = chain([narration(0), narration(1, sentences=(other,)), narration(3), narration(7)])
+        comparison = compare(*self.both(tmp_path, chain(map(narration, range(4))), replayed))
+        assert comparison.same == {"yard": 2}
+        named = {difference.id: difference.reason for difference in comparison.differences}
+        assert sorted(named) == ["yard-1", "yard-2", "yard-7"]
+        assert "text is 'A car has appeared.'" in named["yard-1"]
+        assert "A dog" in named["yard-1"]
+        assert "only in" in named["yard-2"]
+        assert "live" in named["yard-2"]
+        assert "told" in named["yard-7"]
+
+    def test_a_recording_has_another_clock_than_the_stream(self, tmp_path: Path) -> None:
+        live = [narration(s, clock=Clock.RTCP) for s in range(3)]
+        later = [replace(n, id=f"{n.id}-again", clock=Clock.FILE, after=at(n.after), before=at(n.before))
+                 for n in live]  # fmt: skip
+        comparison = compare(*self.both(tmp_path, chain(live), chain(later)))
+        assert (comparison.same, comparison.differences) == ({"yard": 3}, ())
+        later[1] = replace(later[1], settings_sha256="e" * 64)
+        (difference,) = compare(*self.both(tmp_path, chain(live), chain(later))).differences
+        assert "config_sha256" in difference.reason
+
+    def test_other_limits_are_told_once(self, tmp_path: Path) -> None:
+        limited = [replace(narration(s), settings_sha256="e" * 64) for s in range(3)]
+        comparison = compare(*self.both(tmp_path, chain(map(narration, range(3))), chain(limited)))
+        assert comparison.same == {"yard": 3}
+        (difference,) = comparison.differences
+        assert "--limits" in difference.reason
+        assert "3 records" in difference.reason
+
+    def test_pictures_count_where_both_have_them(self, tmp_path: Path) -> None:
+        one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
+        plain = chain([narration()])
+        with_one, with_two = chain([narration()], evidence=one), chain([narration()], evidence=two)
+        assert not compare(*self.both(tmp_path, with_one, plain)).differences
+        (difference,) = compare(*self.both(tmp_path, with_one, with_two)).differences
+        assert "evidence" in difference.reason
+
+    def test_cameras_that_only_one_knows(self, tmp_path: Path) -> None:
+        live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
+        write(live / "lot.jsonl", chain([narration(camera="lot")]))
+        assert compare(live, told).skipped == ("lot",)
+        with pytest.raises(JournalError, match="no camera in common"):
+            compare(live / "lot.jsonl", told)
+        with pytest.raises(JournalError, match="cannot read"):
+            compare(tmp_path / "absent.jsonl", told)
+        (told / "journal" / "yard.jsonl").write_bytes(b"{}\n")
+        with pytest.raises(JournalError, match=r"yard\.jsonl:1"):
+            compare(live, told)
+
+
+def at(stamp: FrameStamp) -> FrameStamp:
+    return replace(stamp, time=stamp.time + timedelta(days=3), pts=stamp.pts + 9)

@@ -1,0 +1,263 @@
+"""How vehicles and people look: painted ones, and the vehicles of the benchmark that have a label."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from models.captioner import Sentence
+from models.language.wording import COLOURS
+from pipeline.changes import ChangeOptions, difference_mask
+from pipeline.narration.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
+
+ROAD = 118
+PAINTS = {
+    "white": (238, 238, 238),
+    "black": (28, 28, 30),
+    "grey": (150, 150, 152),
+    "red": (190, 30, 40),
+    "blue": (40, 70, 160),
+    "green": (30, 120, 50),
+    "yellow": (225, 205, 40),
+    "orange": (235, 120, 20),
+    "brown": (115, 75, 45),
+}
+BOX = (0.3, 0.3, 0.4, 0.4)
+
+
+def street(paint: tuple[int, int, int] | None, second: tuple[int, int, int] | None = None) -> Any:
+    """A road, 240 by 320; a car with glass, tyres and shadow stands in `BOX`."""
+    rng = np.random.default_rng(0)
+    image = np.full((240, 320, 3), ROAD, np.float64)
+    image[:60] = (150, 158, 165)  # houses
+    image[200:] = 200  # a kerb in the sun
+    if paint is not None:
+        image[72:150, 96:224] = paint
+        if second is not None:
+            image[72:150, 160:224] = second
+        image[86:104, 116:204] = 45  # glass
+        image[150:168, 90:230] = 40  # tyres and shadow
+    return np.clip(image + rng.normal(0, 3, image.shape), 0, 255).astype(np.uint8)
+
+
+def name(after: Any, before: Any = None, box: tuple[float, float, float, float] = BOX) -> str | None:
+    mask = difference_mask(street(None) if before is None else before, after, ChangeOptions())
+    return colour_name(after, box, mask, scene_cast(after, mask))
+
+
+def test_every_colour_that_is_told_has_a_paint_here() -> None:
+    assert set(PAINTS) == set(COLOURS)
+
+
+@pytest.mark.parametrize(("told", "paint"), PAINTS.items())
+def test_paint_is_named_whatever_glass_tyres_and_shadow(told: str, paint: tuple[int, int, int]) -> None:
+    mask = np.zeros((120, 160), bool)
+    mask[36:84, 48:112] = True
+    after = street(paint)
+    assert colour_name(after, BOX, mask, scene_cast(after, mask)) == told
+
+
+def whole() -> Any:
+    """The mask of a pair in which the whole box has changed, and a little around it."""
+    mask = np.zeros((24, 32), bool)
+    mask[6:18, 8:24] = True
+    return mask
+
+
+def test_the_scenes_cast_is_taken_off() -> None:
+    evening = np.array([0.97, 0.99, 1.02])
+    assert -4.5 < scene_cast(np.clip(street(None) * evening, 0, 255).astype(np.uint8), whole()).b < -2
+    for told, paint in PAINTS.items():
+        after = np.clip(street(paint) * evening, 0, 255).astype(np.uint8)
+        assert colour_name(after, BOX, whole(), scene_cast(after, whole())) == told
+
+
+def test_what_changed_is_no_part_of_the_scene() -> None:
+    """The cast is that of the road, whatever large thing stands on it."""
+    casts = [scene_cast(street(paint), whole()) for paint in (None, *PAINTS.values())]
+    for cast in casts:
+        assert abs(cast.middle - casts[0].middle) < 1
+        assert abs(cast.b - casts[0].b) < 1
+
+
+def test_no_colour_is_told_under_sodium_lamps() -> None:
+    after = np.clip(street(PAINTS["white"]) * np.array([1.0, 0.75, 0.4]), 0, 255).astype(np.uint8)
+    assert colour_name(after, BOX, whole(), scene_cast(after, whole())) is None
+
+
+@pytest.mark.parametrize(
+    ("paint", "second"),
+    [("red", "blue"), ("white", "black"), ("yellow", "green")],
+)
+def test_two_colours_are_none(paint: str, second: str) -> None:
+    assert name(street(PAINTS[paint], PAINTS[second])) is None
+
+
+@pytest.mark.parametrize("paint", [(110, 40, 120), (70, 150, 160), (196, 186, 160)])
+def test_between_two_colours_none_is_told(paint: tuple[int, int, int]) -> None:
+    assert name(street(paint)) is None
+
+
+def test_only_what_changed_counts() -> None:
+    """A red wall beside a black car is not the car's colour."""
+    wall = street(None)
+    wall[72:168, 90:230] = PAINTS["red"]
+    after = wall.copy()
+    after[76:166, 100:220] = PAINTS["black"]
+    assert name(after, wall) == "black"
+    assert name(wall, wall) is None
+
+
+def test_what_is_too_small_has_no_colour() -> None:
+    after = street(PAINTS["red"])
+    assert name(after) == "red"
+    assert name(after, box=(0.4, 0.4, 0.03, 0.03)) is None
+    assert name(after, box=(0.4, 0.4, 0.0, 0.0)) is None
+    assert name(after, box=(1.2, 0.4, 0.3, 0.3)) is None
+
+
+TALL = (0.4, 0.2, 0.15, 0.6)
+
+
+def pavement(chest: tuple[int, int, int] | None, legs: tuple[int, int, int] = (30, 30, 34)) -> Any:
+    """A road, 240 by 320; a person stands in `TALL`, 48 by 144 pixels."""
+    image = street(None)
+    if chest is not None:
+        image[48:68, 146:158] = (200, 160, 140)  # head
+        image[68:122, 138:166] = chest
+        image[122:186, 140:164] = legs
+    return image
+
+
+def worn(image: Any, box: tuple[float, float, float, float] = TALL) -> str | None:
+    mask = np.zeros((24, 32), bool)
+    mask[4:20, 12:18] = True
+    return clothes_name(image, box, mask, scene_cast(image, mask))
+
+
+@pytest.mark.parametrize(
+    ("chest", "legs", "told"),
+    [
+        ((25, 25, 28), (40, 40, 45), "dark"),
+        ((230, 228, 225), (200, 195, 190), "light"),
+        ((190, 30, 40), (30, 30, 34), "red"),
+        ((190, 30, 40), (220, 220, 220), "red"),
+        ((230, 228, 225), (30, 30, 34), None),
+        ((25, 25, 28), (210, 205, 200), None),
+        ((130, 130, 130), (130, 130, 130), None),
+    ],
+)
+def test_clothes_are_named_where_they_are_sure(chest: Any, legs: Any, told: str | None) -> None:
+    assert worn(pavement(chest, legs)) == told
+
+
+def test_of_whom_one_sees_a_part_nothing_is_told() -> None:
+    dark = pavement((25, 25, 28))
+    assert worn(dark) == "dark"
+    assert worn(dark, (0.4, 0.2, 0.15, 0.8)) is None, "cut by the frame's edge"
+    assert worn(dark, (0.3, 0.2, 0.5, 0.6)) is None, "sitting, or two"
+    assert worn(dark, (0.46, 0.3, 0.02, 0.1)) is None, "too small"
+    night = np.clip(dark * np.array([1.0, 0.75, 0.4]), 0, 255).astype(np.uint8)
+    assert worn(night) is None
+
+
+def test_looks_are_those_of_vehicles_and_people() -> None:
+    image, mask = street(PAINTS["red"]), whole()
+    cast = scene_cast(image, mask)
+    assert look_name(image, "van", BOX, mask, cast) == "red"
+    assert look_name(image, "person", BOX, mask, cast) is None
+    assert look_name(image, "bag", BOX, mask, cast) is None
+
+
+def test_sentences_say_what_somebody_wears() -> None:
+    mask = np.zeros((24, 32), bool)
+    mask[4:20, 12:18] = True
+    came = Sentence(
+        "A person has come in from the left.", "appeared", "person", TALL, 1.0, 1.0, 1, None, TALL
+    )
+    said = with_colours([came], pavement(None), pavement((190, 30, 40)), mask)[0].text
+    assert said == "A person in red has come in from the left."
+
+
+def told(text: str, before: bool, after: bool, count: int = 1, thing: str = "car") -> Sentence:
+    sides = [BOX if there else None for there in (before, after)]
+    return Sentence(text, "moved", thing, BOX, 1.0, 1.0, count, sides[0], sides[1])
+
+
+def test_sentences_say_the_colour_that_both_sides_agree_on() -> None:
+    red, blue, empty = street(PAINTS["red"]), street(PAINTS["blue"]), street(None)
+
+    def said(before: Any, after: Any, sentence: Sentence) -> str:
+        return with_colours([sentence], before, after, whole())[0].text
+
+    assert said(empty, red, told("A car has appeared.", False, True)) == "A red car has appeared."
+    assert said(blue, empty, told("The car is gone.", True, False)) == "The blue car is gone."
+    assert said(red, red, told("The car has moved.", True, True)) == "The red car has moved."
+    assert said(red, blue, told("The car has moved.", True, True)) == "The car has moved."
+    assert said(empty, red, told("Two cars have appeared.", False, True, 2)) == "Two cars have appeared."
+    assert said(empty, red, told("A car has appeared.", False, False)) == "A car has appeared."
+    assert said(empty, red, told("A man is here.", False, True, thing="person")) == "A man is here."
+    assert with_colours([], red, blue, whole()) == []
+
+
+def scorer_of(bench: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("narration_score", bench / "score.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def frames_of(clip: Path, wanted: set[int]) -> dict[int, Any]:
+    found = {}
+    with av.open(str(clip)) as container:
+        for number, frame in enumerate(container.decode(video=0)):
+            if number in wanted:
+                found[number] = frame.to_ndarray(format="rgb24")
+            if number >= max(wanted):
+                break
+    return found
+
+
+@pytest.mark.footage
+def test_nine_names_of_ten_are_right_on_real_vehicles(bench: Path, clips: Path) -> None:
+    same_colour = scorer_of(bench).same_colour
+    options = ChangeOptions(size=(288, 384), max_shift=8, delta=38, eps=3, min_samples=10, min_area=0.001)
+    pairs = [json.loads(line) for line in (bench / "visible" / "pairs.jsonl").read_text().splitlines()]
+    sides = [
+        (pair, side, change)
+        for pair in pairs
+        if not any("transform" in pair[s] for s in ("before", "after"))
+        for change in pair["changes"]
+        for side in ("before", "after")
+        if change["object"] in ("car", "van", "bus", "truck")
+        and change.get("colour")
+        and change[f"box_{side}"]
+    ]
+    wanted: dict[str, set[int]] = {}
+    for pair, *_ in sides:
+        for side in ("before", "after"):
+            wanted.setdefault(pair[side]["clip"], set()).add(pair[side]["frame"])
+    paths = {path.name: path for path in clips.rglob("*") if path.name in wanted}
+    frames = {clip: frames_of(paths[clip], numbers) for clip, numbers in wanted.items()}
+    right = []
+    for pair, side, change in sides:
+        before, after = (frames[pair[s]["clip"]][pair[s]["frame"]] for s in ("before", "after"))
+        if before.shape != after.shape:
+            continue
+        mask = difference_mask(before, after, options)
+        image = before if side == "before" else after
+        told = colour_name(image, tuple(change[f"box_{side}"]), mask, scene_cast(image, mask))
+        right.append(None if told is None else same_colour(told, change["colour"]))
+    named = [verdict for verdict in right if verdict is not None]
+    assert len(right) > 150
+    assert sum(named) / len(named) >= 0.93
+    assert sum(named) / len(right) >= 0.42

@@ -1,0 +1,203 @@
+"""One narration per change, in order, with ids that depend on footage, settings and model alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+import torch
+
+from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.encoders.encoder import ENCODERS
+from models.language.vocabulary import Vocabulary
+from models.papers.ddla import DDLA
+from pipeline.changes import Change, SceneEvent, find_changes
+from pipeline.changes.difference import resized
+from pipeline.narration.batch import aligned
+from pipeline.narration.narration import EVENT_SENTENCES, narrate
+from pipeline.pairs import FramePair
+from pipeline.sources import Clock, Frame, Image
+
+ALL = DescribeOptions(min_salience=0.0)
+
+
+@dataclasses.dataclass(slots=True)
+class Still:
+    image: Image
+
+    def rgb(self) -> Image:
+        return self.image
+
+
+@pytest.fixture(scope="module")
+def captioner() -> Captioner:
+    torch.manual_seed(3)
+    said = ["a car has appeared on the left", "the person in the middle is gone"]
+    ddla = DDLA(Vocabulary.build(said, min_count=1), ENCODERS["efficientnet_lite0"]())
+    ddla.sha256 = "ab" * 32
+    return ddla.eval()
+
+
+def _frame(image: Image, second: float, camera: str = "yard") -> Frame:
+    time = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(seconds=second)
+    return Frame(camera, time, Clock.FILE, int(second * 1000), image[..., 1].copy(), Still(image))
+
+
+def _pair(*boxes: tuple[int, int], camera: str = "yard", beyond_upper: bool = False) -> FramePair:
+    """A textured yard, in which white boxes stand at the given places afterwards."""
+    texture = np.random.default_rng(7).integers(60, 110, (30, 40, 3), np.uint8)
+    before = np.kron(texture, np.ones((8, 8, 1), np.uint8))
+    after = before.copy()
+    for x, y in boxes:
+        after[y : y + 50, x : x + 30] = (250, 240, 200)
+    return FramePair(_frame(before, 0, camera), _frame(after, 1, camera), 5.0, beyond_upper)
+
+
+def _changes(*pairs: FramePair) -> list[Change]:
+    return find_changes(pairs)
+
+
+def test_one_narration_per_change_and_a_batch_equals_its_singles(captioner: Captioner) -> None:
+    changes = _changes(_pair((30, 40)), _pair(camera="lot"), _pair((30, 40), (250, 150), camera="gate"))
+    together = narrate(changes, captioner, ALL)
+    assert [n.camera for n in together] == ["yard", "lot", "gate"]
+    assert together[1].sentences == ()
+    assert together[0].sentences
+    for change, narration in zip(changes, together, strict=True):
+        (alone,) = narrate([change], captioner, ALL)
+        assert alone.text == narration.text
+        assert alone.id == narration.id
+        for a, b in zip(alone.sentences, narration.sentences, strict=True):
+            assert a.box == b.box
+            assert a.confidence == pytest.approx(b.confidence, abs=1e-4)
+
+
+def test_boxes_lie_where_the_change_is(captioner: Captioner) -> None:
+    (narration,) = narrate(_changes(_pair((240, 100))), captioner, ALL)
+    (sentence,) = narration.sentences
+    assert sentence.box is not None
+    x, y, width, height = sentence.box
+    assert (x, y, width, height) == pytest.approx((240 / 320, 100 / 240, 30 / 320, 50 / 240), abs=0.02)
+
+
+@pytest.mark.parametrize("event", [SceneEvent.LIGHT, SceneEvent.VIEW, SceneEvent.OBSTRUCTED])
+def test_a_scene_event_is_told_in_its_own_words(captioner: Captioner, event: SceneEvent) -> None:
+    change = dataclasses.replace(_changes(_pair())[0], event=event)
+    (narration,) = narrate([change], captioner)
+    assert narration.event is event
+    assert narration.text == EVENT_SENTENCES[event]
+
+
+def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:
+    first, again = (narrate(_changes(_pair((30, 40))), captioner, ALL, "s1")[0] for _ in range(2))
+    assert first == again
+    assert first.id.startswith("yard-20240501T120001.000Z-")
+    other_settings = narrate(_changes(_pair((30, 40))), captioner, ALL, "s2")[0]
+    other_pixels = narrate(_changes(_pair((30, 48))), captioner, ALL, "s1")[0]
+    other_camera = narrate(_changes(_pair((30, 40), camera="lot")), captioner, ALL, "s1")[0]
+    assert len({first.id, other_settings.id, other_pixels.id, other_camera.id}) == 4
+
+
+def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) -> None:
+    still = _pair((30, 40))
+    shaken = np.roll(still.before.image, (3, 4), axis=(0, 1))
+    pair = FramePair(_frame(shaken, 0), still.after, 5.0)
+    (change,) = _changes(pair)
+    assert change.shift != (0, 0)
+    size, mask = (224, 224), change.clusters[0].mask
+    both = aligned(shaken, still.after.image, change.shift, (mask.shape[0], mask.shape[1]), size)
+    images = (both[0], resized(still.before.image, size), resized(shaken, size))
+    moved, meant, unmoved = (image.astype(int) for image in images)
+    inner = (slice(10, -10), slice(10, -10))
+    assert np.abs(moved - meant)[inner].mean() < 0.7 * np.abs(unmoved - meant)[inner].mean()
+
+
+class Says:
+    """Tells what the test wants, with the confidence it wants: what narration makes of it is tested."""
+
+    name, sha256, sees_views, image_size = "says", "cd" * 32, False, (224, 224)
+
+    def __init__(self, *sentences: Sentence, min_confidence: float = 0.5) -> None:
+        self.sentences, self.min_confidence, self.asked = sentences, min_confidence, list[DescribeOptions]()
+
+    def describe(self, pairs: PairBatch, options: DescribeOptions) -> list[list[Sentence]]:
+        self.asked.append(options)
+        return [list(self.sentences[: options.sentences]) for _ in pairs.valid]
+
+
+CAR = Sentence("A car has appeared.", "appeared", "car", (0.1, 0.2, 0.1, 0.2), 0.9, 0.8)
+
+
+def sure(confidence: float, **changed: object) -> Sentence:
+    return dataclasses.replace(CAR, confidence=confidence, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("confidences", "told", "why"),
+    [
+        ((0.8, 0.6), 2, ""),
+        ((0.8, 0.4), 1, "unsure"),
+        ((0.8, 0.1), 1, ""),
+        ((0.4,), 0, "unsure"),
+        ((0.1,), 0, "nothing of an object"),
+        ((), 0, "nothing of an object"),
+    ],
+)
+def test_what_is_held_back_has_a_reason(confidences: tuple[float, ...], told: int, why: str) -> None:
+    [narration] = narrate(_changes(_pair((30, 40))), Says(*map(sure, confidences)))  # type: ignore[arg-type]
+    assert (len(narration.sentences), narration.abstained) == (told, why)
+    assert narration.event is SceneEvent.NONE
+
+
+def test_the_options_threshold_goes_before_the_captioners() -> None:
+    changes, captioner = _changes(_pair((30, 40))), Says(sure(0.8), sure(0.6), sure(0.3))
+    for least, told in ((None, 2), (0.7, 1), (0.2, 3), (0.95, 0)):
+        [narration] = narrate(changes, captioner, DescribeOptions(min_confidence=least))  # type: ignore[arg-type]
+        assert len(narration.sentences) == told
+    assert {options.min_confidence for options in captioner.asked} == {0.0}, "it is asked for all it can say"
+    [narration] = narrate(changes, captioner, DescribeOptions(max_sentences=1))  # type: ignore[arg-type]
+    assert len(narration.sentences) == 1
+    [narration] = narrate(changes, captioner, DescribeOptions(sentences=3))  # type: ignore[arg-type]
+    assert (len(narration.sentences), narration.abstained) == (3, "")
+
+
+def test_beside_a_change_of_light_only_what_is_sure_is_told() -> None:
+    light = dataclasses.replace(_changes(_pair((30, 40)))[0], event=SceneEvent.LIGHT)
+    for captioner, event, text in (
+        (Says(sure(0.8)), SceneEvent.NONE, "A car has appeared."),
+        (Says(sure(0.4)), SceneEvent.LIGHT, "The light has changed."),
+        (Says(), SceneEvent.LIGHT, "The light has changed."),
+        (
+            Says(sure(0.8), min_confidence=0.0),
+            SceneEvent.LIGHT,
+            "The light has changed.",
+        ),
+    ):
+        [narration] = narrate([light], captioner)  # type: ignore[arg-type]
+        assert (narration.event, narration.text, narration.abstained) == (event, text, "")
+    empty = dataclasses.replace(light, clusters=(), salience=light.salience[:0])
+    silent = Says(sure(0.8))
+    [narration] = narrate([empty], silent)  # type: ignore[arg-type]
+    assert (narration.text, silent.asked) == ("The light has changed.", [])
+    view = dataclasses.replace(light, event=SceneEvent.VIEW)
+    [narration] = narrate([view], silent)  # type: ignore[arg-type]
+    assert (narration.text, silent.asked) == ("The camera now shows another view.", [])
+
+
+def test_outlines_and_colours_come_with_the_sides() -> None:
+    pair = _pair((240, 100))
+    painted = pair.after.image.copy()
+    painted[100:150, 240:270] = (200, 25, 30)
+    [change] = _changes(dataclasses.replace(pair, after=_frame(painted, 1)))
+    [cluster] = change.clusters
+    came = sure(0.8, box=cluster.box, after=cluster.box)
+    [plain] = narrate([change], Says(sure(0.8, box=cluster.box)))  # type: ignore[arg-type]
+    assert plain.sentences[0].outline_after == ()
+    [drawn] = narrate([change], Says(came))  # type: ignore[arg-type]
+    assert len(drawn.sentences[0].outline_after) >= 3
+    assert drawn.sentences[0].outline_before == ()
+    assert drawn.text == "A red car has appeared."
+    [bare] = narrate([change], Says(came), DescribeOptions(colours=False))  # type: ignore[arg-type]
+    assert bare.text == "A car has appeared."

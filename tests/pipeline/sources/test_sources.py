@@ -1,0 +1,165 @@
+"""The contract of every source, and what opening refuses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from pipeline.sources import Clock, SourceError, SourceOptions, SourceReport, open_source, redacted
+from pipeline.sources.times import natural_key, stamp_in_name, virat_name
+
+
+@pytest.fixture(params=["video", "glob", "stills", "rtsp"])
+def opened(request, tmp_path, make_clip):
+    """A source of each kind that gives six frames or more."""
+    if request.param == "video":
+        url = str(make_clip("yard.mp4"))
+    elif request.param == "glob":
+        url = str(make_clip("yard/a1.mp4").parent / "*.mp4")
+        make_clip("yard/a2.mp4")
+    elif request.param == "stills":
+        url = str(tmp_path / "yard")
+        Path(url).mkdir()
+        for index in range(8):
+            cv2.imwrite(f"{url}/{index}.png", np.full((48, 64, 3), index * 20, np.uint8))
+    else:
+        url = request.getfixturevalue("rtsp_server")().url()
+    with open_source(url, SourceOptions(sample_hz=5), camera="yard") as source:
+        yield source
+
+
+def test_every_source_gives_frames_in_time_order_and_ends_at_close(opened):
+    frames = []
+    closed_at = None
+    for frame in opened:
+        frames.append(frame)
+        if len(frames) == 5:
+            threading.Thread(target=opened.close).start()
+            closed_at = time.monotonic()
+        if closed_at and time.monotonic() - closed_at > 3:
+            pytest.fail("the source goes on after close")
+        if closed_at:
+            time.sleep(0.05)
+    assert closed_at is not None
+    assert time.monotonic() - closed_at < 3
+    times = [frame.time for frame in frames]
+    assert times == sorted(set(times))
+    assert {frame.camera for frame in frames} == {"yard"} == {opened.camera}
+    assert all(t.tzinfo is UTC for t in times)
+    clocks = {Clock.RECEIVE, Clock.RTCP} if opened.live else {Clock.FILE}
+    assert {frame.clock for frame in frames} <= clocks
+    assert all(frame.luma.shape == (360, 480) and frame.luma.dtype == np.uint8 for frame in frames)
+    assert all(frame.image.ndim == 3 and frame.image is frame.image for frame in frames)
+    report = opened.report
+    assert report.sampled == len(frames)
+    assert report.decoded >= report.sampled
+    assert not report.damaged
+    assert (opened.duration_s is None) == opened.live
+    assert list(opened) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.mp4", None, "no such file"),
+        ("missing-*.mp4", None, "matches no file"),
+        ("empty.mp4", b"", "0 bytes"),
+        ("noise.mp4", bytes(range(256)) * 64, "cannot be read as video"),
+        ("readme.txt", b"not a video at all\n" * 50, "video"),
+        ("empty.jpg", b"", "0 bytes"),
+        ("noise.jpg", b"no picture", "damaged or no image"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SourceError, match=message):
+        open_source(str(path))
+
+
+@pytest.mark.parametrize("url", ["http://u:geheim@host/x.mp4", "rtsp://u:geheim@:554", "rtsp://[u:geheim@x"])
+def test_urls_that_cannot_be_used_are_refused_without_their_secret(url):
+    with pytest.raises(SourceError) as refused:
+        open_source(url)
+    assert "geheim" not in str(refused.value)
+
+
+def test_an_empty_folder_and_a_mixed_glob_are_refused(tmp_path, make_clip):
+    make_clip("mixed/a.mp4", range(3))
+    with pytest.raises(SourceError, match="glob such as"):
+        open_source(str(tmp_path / "mixed"))
+    cv2.imwrite(str(tmp_path / "mixed/a.png"), np.zeros((8, 8, 3), np.uint8))
+    with pytest.raises(SourceError, match="both still images and videos"):
+        open_source(str(tmp_path / "mixed/*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("rtsp://admin:s3cr3t@10.0.0.5/a", "rtsp://***@10.0.0.5/a"),
+        ("failed: 'rtsp://admin:p@ss/w?rd@cam:554/a' gone", "failed: 'rtsp://***@cam:554/a' gone"),
+        ("rtsp://cam:554/a", "rtsp://cam:554/a"),
+        ("http://cam/x?user=me&password=s3cr3t&ch=1", "http://cam/x?user=***&password=***&ch=1"),
+    ],
+)
+def test_credentials_are_redacted(text, clean):
+    assert redacted(text) == clean
+    assert redacted(redacted(text)) == clean
+
+
+def test_the_name_of_a_camera_never_holds_its_password():
+    with open_source("rtsp://admin:p/w@10.0.0.5:554/Streaming/101?token=abc") as source:
+        assert source.camera == "10.0.0.5_554_Streaming_101"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sample_hz": 0},
+        {"analysis_width": 1},
+        {"start": datetime(2026, 1, 1)},  # noqa: DTZ001 - the point of the test
+        {"rtsp_transport": "carrier pigeon"},
+        {"stall_timeout_s": 0},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        SourceOptions(**options)
+
+
+def test_a_report_without_damage_is_not_damaged():
+    assert not SourceReport(decoded=5, sampled=5, reconnections=1).damaged
+    assert SourceReport(corrupt=1).damaged
+    assert SourceReport(errors=("gone",)).damaged
+
+
+def test_virat_names_tell_scene_sequence_and_offset():
+    name = virat_name(Path("VIRAT_S_040103_08_001475_001512.mp4"))
+    assert name is not None
+    assert (name.scene, name.sequence, name.segment) == ("VIRAT_S_0401", 3, 8)
+    assert (name.start_s, name.end_s) == (1475, 1512)
+    assert virat_name(Path("VIRAT_S_040103.mp4")) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["cam_20170721T141005.jpg", "2017-07-21_14-10-05.png", "x20170721141005.mp4"]
+)
+def test_stamps_in_names(name):
+    assert stamp_in_name(Path(name)) == datetime(2017, 7, 21, 14, 10, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["frame_0001.jpg", "20171341T999999.jpg", "625_201707211410.mp4"])
+def test_names_without_a_time(name):
+    assert stamp_in_name(Path(name)) is None
+
+
+def test_natural_order():
+    names = ["b1", "a10", "a9", "A2"]
+    assert sorted(map(Path, names), key=natural_key) == [Path(n) for n in ("A2", "a9", "a10", "b1")]

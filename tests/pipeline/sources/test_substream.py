@@ -1,0 +1,243 @@
+"""The small stream is screened; the large one is held until something moves, then decoded, no frame wrong."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+
+import av
+import numpy as np
+import pytest
+
+from pipeline.sources import CameraState, SourceError, SourceOptions, open_source, substream
+from pipeline.sources.decode import SoundFrames, video_stream
+from pipeline.sources.idle import KEYFRAME_GAP_S
+from pipeline.sources.picture import View
+from pipeline.sources.substream import HELD_BYTES, Screen, ScreenedGate, ScreenedSource
+from pipeline.sources.tally import Tally
+from pipeline.sources.video import VideoSource
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+VIEW = View(SourceOptions(analysis_width=96))
+GOP, FRAMES = 12, 120
+CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
+NEVER, ALWAYS = -math.inf, math.inf
+EVERYWHERE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
+QUICK = SourceOptions(sample_hz=15, open_timeout_s=3.0, stall_timeout_s=2.0)
+
+
+class Told:
+    """What a gate asks its screen, set by the test."""
+
+    def __init__(self):
+        self.sees, self.moved_s = True, NEVER
+
+
+@pytest.fixture(scope="module", params=CODECS, ids=str)
+def clip(request, tmp_path_factory):
+    """A file and its true frames: faint noise makes each frame another, but none shows movement."""
+    codec, b_frames = request.param
+    path = tmp_path_factory.mktemp("screening") / "clip.mkv"
+    rows, columns = np.mgrid[0:64, 0:96]
+    ground = np.stack([columns, rows, (rows // 16 + columns // 16) % 2 * 60 + 60], -1).astype(np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.codec_context.gop_size = GOP
+        stream.bit_rate = 2_000_000
+        parameters = {"bf": str(b_frames), "preset": "ultrafast", "x265-params": "log-level=none:pools=1"}
+        stream.options = {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(GOP)}
+        noise = np.random.default_rng(1)
+        for _ in range(FRAMES):
+            squares = noise.integers(0, 10, (8, 12, 1), np.uint8)
+            picture = ground + squares.repeat(8, axis=0).repeat(8, axis=1)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+    with av.open(str(path)) as container:
+        truth = {f.pts: f.to_ndarray(format="gray") for f in container.decode(video=0)}
+    return path, truth
+
+
+def screened(clip, gate, at):
+    """Numbers of the frames that are handed out, each compared with the truth.
+
+    `at` is called before each packet, with its index and itself.
+    """
+    path, truth = clip
+    number = {stamp: index for index, stamp in enumerate(sorted(truth))}
+    assert len({frame.tobytes() for frame in truth.values()}) == FRAMES
+    given, tally = [], Tally()
+    with closing(av.open(str(path))) as container:
+        sound = SoundFrames(tally)
+        for index, packet in enumerate(container.demux(video_stream(container, 1))):
+            if not packet.size:
+                break
+            at(index, packet)
+            for due, _ in gate.due(packet, NOW):
+                for frame in gate.decode(due, sound):
+                    assert np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts])
+                    gate.look(VIEW.of_frame(frame)[0])
+                    given.append(number[frame.pts])
+    assert given == sorted(set(given))
+    assert tally.corrupt == 0
+    return given
+
+
+@pytest.mark.parametrize(("lag_s", "fresh_s"), [(0.0, math.inf), (math.inf, math.inf), (0.0, 0.0)])
+@pytest.mark.parametrize("moved", [47, 48, 53])
+def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
+    clip, monkeypatch, lag_s, fresh_s, moved
+):
+    monkeypatch.setattr(substream, "LAG_S", lag_s)
+    monkeypatch.setattr(substream, "FRESH_S", fresh_s)
+    gate = ScreenedGate(told := Told(), still_s=0.0, first_s=0.0)
+    idle, keyframe = {}, 0
+    stamps = sorted(clip[1])
+
+    def at(index, packet):
+        nonlocal keyframe
+        idle[index] = gate.idle
+        if packet.is_keyframe and index <= moved:
+            keyframe = stamps.index(packet.pts)
+        if index == moved:
+            told.moved_s = ALWAYS
+        elif index == 90:
+            told.moved_s = NEVER
+
+    given = screened(clip, gate, at)
+    assert idle[moved]
+    assert not idle[moved + 1]
+    assert idle[FRAMES - 1]  # quiet again
+    first = next(n for n in given if n > 2 * GOP and n + 1 in given)
+    assert first <= keyframe + 1  # where it was given already, the next one
+    held_back = 4  # frames that a decoder keeps for reordering
+    assert set(range(first, 90 - held_back)) <= set(given)
+    quiet = [n for n in given if 2 * GOP < n < first]
+    assert len(quiet) <= 3  # keyframes
+    if math.isinf(fresh_s) and lag_s == 0:
+        assert quiet == []
+
+
+def test_what_cannot_be_held_is_decoded(clip, monkeypatch):
+    for name, value in (("HELD_BYTES", 500), ("KEYFRAME_GAP_S", 0.0)):
+        gate = ScreenedGate(told := Told(), still_s=0.0, first_s=0.0)
+
+        def at(index, _, name=name, value=value, gate=gate):
+            if gate.idle and index > 50:
+                monkeypatch.setattr(substream, name, value)
+
+        given = screened(clip, gate, at)
+        assert told.moved_s == NEVER
+        assert len([n for n in given if n >= 60]) > 50
+        monkeypatch.setattr(substream, name, {"HELD_BYTES": HELD_BYTES}.get(name, KEYFRAME_GAP_S))
+
+
+@pytest.mark.parametrize("keyframes", [False, True])
+def test_without_the_small_stream_the_large_one_is_screened(clip, keyframes):
+    gate = ScreenedGate(told := Told(), keyframes=keyframes, still_s=0.0, first_s=0.0)
+    modes = []
+
+    def at(index, _):
+        told.sees = not 60 <= index < 100
+        modes.append(gate.idle)
+
+    given = screened(clip, gate, at)
+    away = [n for n in given if 62 <= n < 96]
+    assert len(away) <= 3 if keyframes else len(away) == 34
+    assert all(modes[62:99]) if keyframes else not any(modes[62:99])
+    assert modes[50]
+    assert modes[-1]
+
+
+def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_without(
+    rtsp_server, rtsp_relay, watch, clean, caplog, monkeypatch
+):
+    caplog.set_level(logging.INFO)
+    server = rtsp_server()
+    small = rtsp_relay(server)
+    address = small.url("small").replace("://", "://me:s3cr3t@")
+    everything = clean(server.url("still"))
+    blind = Screen.of(server.url("small"), SourceOptions(privacy=(EVERYWHERE,)), "blind")
+    gate = ScreenedGate(Screen.of(address, QUICK, "yard"), still_s=0.7, first_s=0.0)
+    source = ScreenedSource(server.url("still"), QUICK, "yard", gate)
+    camera = watch(source)
+    blind.start()
+    camera.until(lambda: gate.idle and blind.sees)
+    decoded, nothing = source.report.decoded, blind.moved_s
+    seen = blind.report.sampled
+    camera.until(lambda: blind.report.sampled >= seen + 2)  # 1 s: 30 packets of the large stream
+    assert source.report.decoded - decoded <= 2
+    assert source.state is CameraState.STREAMING
+    assert source.report.substream.state is CameraState.STREAMING
+    assert source.report.substream.sampled >= seen
+    server.tell("move")
+    camera.until(lambda: not gate.idle)
+    assert {frame.image.shape for frame in camera.more(10)} == {(240, 320, 3)}
+    server.tell("rest")
+    camera.until(lambda: gate.idle)
+    small.__exit__()
+    monkeypatch.setattr(substream, "LATE_S", 1.0)
+    camera.until(lambda: not gate.idle)
+    camera.more(5)
+    camera.until(lambda: source.report.substream.state is CameraState.BACKING_OFF)
+    assert caplog.text.count("; the main stream is screened meanwhile") == 1
+    assert "yard: sub-stream: " in caplog.text
+    assert not {"s3cr3t", "me:"} & set(caplog.text.split())
+    assert blind.moved_s == nothing  # all of it is a privacy area
+    blind.close()
+    source.close()
+    camera.thread.join(5)
+    camera.until(lambda: everything.holds(camera.frames))
+    assert [frame.time for frame in camera.frames] == sorted({frame.time for frame in camera.frames})
+    assert source.report.errors == ()
+    assert "s3cr3t" not in caplog.text
+
+
+def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(make_clip, monkeypatch):
+    seconds = 100.0
+    monkeypatch.setattr(substream, "monotonic", lambda: seconds)
+    screen = Screen(lambda: open_source(str(make_clip()), QUICK, "yard: sub-stream"))
+    assert not screen.sees
+    screen.start()
+    screen._thread.join(60)
+    seconds = 102.9
+    assert screen.sees
+    seconds = 103.1
+    assert not screen.sees
+    screen.close()
+
+
+def test_a_second_stream_is_a_cameras(make_clip):
+    with pytest.raises(SourceError, match="screening is for cameras"):
+        open_source(str(make_clip()), screening="rtsp://127.0.0.1/small")
+    with pytest.raises(SourceError, match=r"rtsp://\*\*\*@/small: names no host") as caught:
+        open_source("rtsp://127.0.0.1/a", screening="rtsp://me:s3cr3t@/small")
+    assert "s3cr3t" not in str(caught.value)
+
+
+class Broken(VideoSource):
+    """A source with an error of ours, which no camera can bring about."""
+
+    def __iter__(self):
+        raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small")
+
+
+def test_a_small_stream_whose_reading_fails_is_opened_again(make_clip, monkeypatch, caplog):
+    monkeypatch.setattr(substream, "AGAIN_S", 0.05)
+    kinds = iter([Broken, VideoSource])
+    clip = make_clip()
+    screen = Screen(lambda: next(kinds)([clip], SourceOptions(), "yard"))
+    screen.start()
+    end = time.monotonic() + 10
+    while not screen.report.sampled:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert screen.sees
+    assert screen.moved_s > NEVER
+    assert caplog.text.count("the main stream is screened meanwhile; next try in") == 1
+    assert "s3cr3t" not in caplog.text
+    screen.close()

@@ -1,0 +1,224 @@
+"""Pairs on disk: random as the paper's, or the very pairs of live and replay; all or nothing."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+from pipeline.distance import l2_rgb
+from pipeline.pairs import FramePair, candidate_pairs
+from pipeline.sources import Clock, Frame, open_source
+from pipeline.thresholds import PairThresholds, calibrate
+from train.footage.extraction import ExtractOptions, extract, random_pairs
+from train.samples import SampleError
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+BAND = PairThresholds(20.0, 60.0)
+WIDE, HIGH = 192, 108
+
+
+class Still:
+    def __init__(self, rgb: np.ndarray) -> None:
+        self._rgb = rgb
+
+    def rgb(self) -> np.ndarray:
+        return self._rgb
+
+
+def street(person: int | None = None) -> np.ndarray:
+    rgb = np.repeat(np.tile(np.linspace(60, 150, WIDE), (HIGH, 1))[..., None], 3, axis=2)
+    if person is not None:
+        rgb[60:90, person : person + 14] = (240, 220, 190)
+    return rgb.astype(np.uint8)
+
+
+def frames(count: int = 40, *, still: bool = False) -> Iterator[Frame]:
+    for k in range(count):
+        rgb = street(None if still or k % 8 < 4 else 3 * k % 150)
+        luma = np.ascontiguousarray(rgb.mean(axis=2).astype(np.uint8)[::2, ::2])
+        yield Frame("yard", START + timedelta(seconds=k / 2), Clock.FILE, k, luma, Still(rgb))
+
+
+@pytest.fixture
+def footage(tmp_path: Path) -> Path:
+    """Twenty seconds: somebody comes at 4 s, goes at 9 s, another crosses at 14 s."""
+    path = tmp_path / "front door.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1", rate=10)
+        stream.width, stream.height, stream.pix_fmt = WIDE, HIGH, "yuv420p"
+        for k in range(200):
+            person = 80 if 40 <= k < 90 else 10 * (k - 138) if 140 <= k < 155 else None
+            picture = av.VideoFrame.from_ndarray(street(person), format="rgb24")
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    return path
+
+
+def stamps(pairs: list[FramePair]) -> list[tuple[int, int]]:
+    return [(p.before.pts, p.after.pts) for p in pairs]
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+
+
+def test_random_pairs_lie_in_the_band_and_are_distinct() -> None:
+    pairs = list(random_pairs(frames(), 30, BAND, seed=3))
+    assert len(pairs) == len(set(stamps(pairs))) == 30
+    for pair in pairs:
+        l2, blocks = l2_rgb(pair.before.image, pair.after.image, 32)
+        assert pair.l2 == pytest.approx(l2)
+        assert l2 <= BAND.upper
+        assert blocks.max() > BAND.lower
+        assert pair.before.time < pair.after.time
+
+
+def test_the_seed_decides() -> None:
+    first = stamps(list(random_pairs(frames(), 10, BAND, seed=3)))
+    assert first == stamps(list(random_pairs(frames(), 10, BAND, seed=3)))
+    assert first != stamps(list(random_pairs(frames(), 10, BAND, seed=4)))
+
+
+def test_draws_are_spread_over_footage_longer_than_the_pool() -> None:
+    pairs = list(random_pairs(frames(400), 20, BAND, seed=1, pool=16))
+    drawn = {f.pts for p in pairs for f in (p.before, p.after)}
+    assert len(drawn) <= 16
+    assert min(drawn) < 100
+    assert max(drawn) > 300
+
+
+def test_too_quiet_footage_is_given_up_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert list(random_pairs(frames(still=True), 5, BAND, seed=1)) == []
+    assert "yard: 0 of 5 random pairs lie between the thresholds" in caplog.text
+    assert "after 100 draws from 40 frames" in caplog.text
+    assert list(random_pairs([], 1, BAND, seed=1)) == []
+
+
+def test_a_pair_beyond_upper_is_not_drawn() -> None:
+    assert list(random_pairs(frames(), 5, PairThresholds(20.0, 1.0), seed=1)) == []
+
+
+@pytest.mark.parametrize(("count", "pool"), [(-1, 10), (3, 1)])
+def test_impossible_draws_are_refused(count: int, pool: int) -> None:
+    with pytest.raises(ValueError, match="cannot draw"):
+        next(random_pairs(frames(), count, BAND, 0, pool=pool))
+
+
+def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = extract([footage], out, 6, ExtractOptions(seed=5))
+    assert (done.pairs, done.problems) == (6, ())
+    records = lines(out)
+    assert [r["id"] for r in records] == [f"front_door-{k:06d}" for k in range(6)]
+    with open_source(str(footage)) as source:
+        images = {f.pts: f.image for f in source}
+    for record in records:
+        assert (record["before"], record["after"]) == (f"{record['id']}.png", f"{record['id']}_2.png")
+        assert str(record["before_time"]) < str(record["after_time"])
+        assert record["source"] == str(footage)
+        for side in ("before", "after"):
+            written = cv2.imread(str(out / str(record[side])))
+            assert np.array_equal(written[..., ::-1], images[record[f"{side}_pts"]])
+    assert len(list(out.iterdir())) == 13
+
+
+def test_the_same_seed_writes_the_same_files(footage: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        extract([footage], tmp_path / name, 3, ExtractOptions(seed=5))
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def through_a_queue(path: Path, thresholds: PairThresholds) -> list[FramePair]:
+    """As live does it: one thread reads and finds, a bounded queue brings the pairs to another."""
+    waiting: queue.Queue[FramePair | None] = queue.Queue(2)
+
+    def camera() -> None:
+        with open_source(str(path)) as source:
+            for pair in candidate_pairs(source, thresholds):
+                waiting.put(pair, timeout=30)
+        waiting.put(None, timeout=30)
+
+    thread = threading.Thread(target=camera)
+    thread.start()
+    pairs = list(iter(lambda: waiting.get(timeout=30), None))
+    thread.join(30)
+    return pairs
+
+
+def assert_all_find_the_same(path: Path, out: Path, least: int) -> None:
+    with open_source(str(path)) as source:
+        thresholds = calibrate(source).thresholds
+    with open_source(str(path)) as source:
+        replayed = list(candidate_pairs(source, thresholds))
+    live = through_a_queue(path, thresholds)
+    done = extract([path], out, 1000, ExtractOptions(mode="candidate"))
+    extracted = [(r["before_pts"], r["after_pts"]) for r in lines(out)]
+    assert stamps(live) == stamps(replayed) == extracted
+    assert done.pairs == len(replayed) >= least
+    assert [r["l2"] for r in lines(out)] == [round(p.l2, 3) for p in live]
+
+
+def test_live_replay_and_extraction_find_the_same_pairs(footage: Path, tmp_path: Path) -> None:
+    assert_all_find_the_same(footage, tmp_path / "out", least=3)
+
+
+@pytest.mark.footage
+def test_live_replay_and_extraction_find_the_same_pairs_in_real_footage(clips: Path, tmp_path: Path) -> None:
+    assert_all_find_the_same(clips / "intel_bottle-detection.mp4", tmp_path / "out", least=8)
+
+
+def test_unreadable_videos_are_told_and_the_others_written(footage: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video")
+    done = extract([broken, footage], tmp_path / "out", 2)
+    assert done.pairs == 2
+    assert len(done.problems) == 1
+    assert "broken.mp4" in done.problems[0]
+    assert all((tmp_path / "out" / str(r["after"])).is_file() for r in lines(tmp_path / "out"))
+
+
+def test_a_video_with_too_few_pairs_is_told(footage: Path, tmp_path: Path) -> None:
+    done = extract([footage], tmp_path / "out", 50, ExtractOptions(mode="candidate"))
+    assert done.problems == (f"front door.mkv: {done.pairs} of 50 pairs",)
+
+
+def test_a_run_that_breaks_off_leaves_nothing(
+    footage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+
+    def full_disk(path: Path, image: np.ndarray) -> None:
+        if len(written) == 3:
+            raise SampleError(f"{path} cannot be written; is the disk full or the folder read-only?")
+        written.append(path)
+        path.write_bytes(image.tobytes())
+
+    monkeypatch.setattr("train.footage.extraction.write_image", full_disk)
+    with pytest.raises(SampleError, match="disk full"):
+        extract([footage], tmp_path / "out", 6)
+    assert len(written) == 3
+    assert list(tmp_path.iterdir()) == [footage]
+
+
+def test_an_existing_folder_is_not_touched(footage: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SampleError, match="exists already"):
+        extract([footage], tmp_path / "out", 2)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_nothing_to_extract_is_refused(footage: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing to extract"):
+        extract([], tmp_path / "out", 2)
+    with pytest.raises(ValueError, match="nothing to extract"):
+        extract([footage], tmp_path / "out", 0)

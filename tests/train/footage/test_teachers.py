@@ -1,0 +1,191 @@
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from train.footage.cameras import sampled
+from train.footage.teachers import (
+    Spotted,
+    TeacherError,
+    TeacherFile,
+    Teachers,
+    opened,
+    teacher_file,
+    teachers,
+)
+from train.footage.votes import merged
+
+OPENVINO = importlib.util.find_spec("openvino") is not None
+SEEN = ("person", "vehicle", "bike")
+
+
+@pytest.fixture(scope="module")
+def networks(clips: Path) -> Path:
+    folder = clips.parent / "models"
+    if not folder.is_dir():
+        pytest.skip("no teachers beside the checkout (../shared/data/models)")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def street(clips: Path) -> np.ndarray:
+    """A junction with cars and people, of a training camera."""
+    path = clips.parent / "cameras" / "train" / "indonesia_junction_cctv" / "cctv.mp4"
+    if not path.is_file():
+        pytest.skip("no training camera beside the checkout (../shared/data/cameras)")
+    return next(image for number, _, image in sampled(path) if number > 100)
+
+
+class Fixed:
+    """A network that sees the same wherever it looks."""
+
+    def __init__(self, *sights: Spotted) -> None:
+        self.sights, self.sizes = list(sights), list[tuple[int, ...]]()
+
+    def __call__(self, image: np.ndarray) -> list[Spotted]:
+        self.sizes.append(image.shape)
+        return self.sights
+
+
+def test_frames_wide_enough_are_looked_at_in_tiles() -> None:
+    net = Fixed(Spotted("car", 0.9, 0.4, 0.4, 0.6, 0.7))
+    asked = Teachers({"net": net})
+    assert [view for view, _ in asked(np.zeros((300, 599, 3), np.uint8))] == ["full"]
+    found = asked(np.zeros((400, 600, 3), np.uint8))
+    assert [view for view, _ in found] == ["full", "tile", "tile", "tile", "tile"]
+    assert net.sizes[2:] == [(240, 360, 3)] * 4
+    assert found[0][1].box == pytest.approx((0.4, 0.4, 0.2, 0.3))
+    assert found[-1][1].box == pytest.approx((0.4 + 0.6 * 0.4, 0.4 + 0.6 * 0.4, 0.6 * 0.2, 0.6 * 0.3))
+    assert len(asked(np.zeros((30, 50, 3), np.uint8), tiled=True)) == 5
+
+
+def test_what_a_tile_cuts_is_left_to_the_others() -> None:
+    inner = Teachers({"net": Fixed(Spotted("car", 0.9, 0.5, 0.3, 1.0, 0.6))})
+    found = inner(np.zeros((400, 600, 3), np.uint8))
+    assert [raw.box[0] for _, raw in found] == pytest.approx([0.5, 0.7, 0.7]), (
+        "at the frame's own edge it ends"
+    )
+    beyond = Teachers({"net": Fixed(Spotted("car", 0.9, -0.1, -0.2, 1.3, 1.1))})
+    assert beyond(np.zeros((30, 50, 3), np.uint8))[0][1].box == (0, 0, 1, 1)
+
+
+def test_teachers_as_the_user_names_them(tmp_path: Path) -> None:
+    assert teacher_file("a/net.onnx") == TeacherFile(Path("a/net.onnx"))
+    assert teacher_file("a/net.xml:vehicle,person, bike") == TeacherFile(
+        Path("a/net.xml"), ("vehicle", "person", "bike")
+    )
+    assert teacher_file("net.xml:,person").classes == ("", "person")
+    assert teacher_file("c:/models/net.xml").path == Path("c:/models/net.xml")
+    odd = tmp_path / "net:1.onnx"
+    odd.write_bytes(b"")
+    assert teacher_file(str(odd)).path == odd
+    with pytest.raises(TeacherError, match="class 'horse' is unknown; there is person, vehicle"):
+        teacher_file("net.xml:horse")
+
+
+def test_two_of_one_name_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import train.footage.teachers
+
+    monkeypatch.setattr(train.footage.teachers, "opened", lambda _file, threads: Fixed())
+    files = [TeacherFile(Path("a/net.onnx")), TeacherFile(Path("b/net.xml"))]
+    with pytest.raises(TeacherError, match="two teachers are named net"):
+        teachers(files)
+    with pytest.raises(TeacherError, match="--teacher"):
+        teachers([])
+
+
+def test_missing_and_broken_files(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the teacher needs the extra 'train'")
+    path = tmp_path / "net.onnx"
+    with pytest.raises(TeacherError, match="no detector at"):
+        opened(TeacherFile(path))
+    with pytest.raises(TeacherError, match="no detector at"):
+        _ = TeacherFile(path).sha256
+    path.write_bytes(b"not a network")
+    with pytest.raises(TeacherError, match="is not an ONNX network"):
+        opened(TeacherFile(path))
+
+
+def test_missing_extras_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package, name, extra in (
+        ("onnxruntime", "net.onnx", "train"),
+        ("openvino", "vehicle-detection-0202.xml", "openvino"),
+    ):
+        (tmp_path / name).write_bytes(b"")
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(TeacherError, match=rf"pip install 'narrated\[{extra}\]'"):
+            opened(TeacherFile(tmp_path / name))
+
+
+def test_classes_that_nobody_knows(tmp_path: Path) -> None:
+    (tmp_path / "mine.xml").write_bytes(b"")
+    with pytest.raises(TeacherError, match=r"--teacher mine.xml:vehicle,person,bike"):
+        opened(TeacherFile(tmp_path / "mine.xml"))
+
+
+@pytest.mark.footage
+def test_onnx_networks_see_a_street(networks: Path, street: np.ndarray) -> None:
+    pytest.importorskip("onnxruntime", reason="the teacher needs the extra 'train'")
+    yolox = networks.parent / "weights" / "yolox_nano_416_coco.onnx"
+    picodet = networks / "picodet-s-onnx" / "picodet_s_416_coco.onnx"
+    found = teachers([TeacherFile(yolox), TeacherFile(picodet)])(street, tiled=False)
+    for name in (yolox.stem, picodet.stem):
+        own = [raw for _, raw in found if raw.detector == name]
+        assert sum(raw.score > 0.5 and raw.label in ("car", "truck", "motorcycle") for raw in own) >= 2
+        assert all(min(raw.box) >= 0 for raw in own)
+        assert all(raw.box[0] + raw.box[2] <= 1.0001 and raw.box[1] + raw.box[3] <= 1.0001 for raw in own)
+    votes = merged([raw for _, raw in found])
+    assert sum(vote.sure and vote.detectors == 2 for vote in votes) >= 2, "they agree where things are"
+
+
+def _identity(path: Path) -> Path:
+    """An ONNX file that is no detector."""
+    onnx = pytest.importorskip("onnx", reason="it is written with the extra 'train'")
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, 8, 8)) for name in ("x", "y")
+    )
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(path))
+    return path
+
+
+def test_an_onnx_network_that_is_no_detector(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the teacher needs the extra 'train'")
+    with pytest.raises(TeacherError, match="known are YOLOX"):
+        opened(TeacherFile(_identity(tmp_path / "net.onnx")))
+
+
+@pytest.mark.footage
+@pytest.mark.skipif(not OPENVINO, reason="the teacher needs the extra 'openvino'")
+@pytest.mark.parametrize(
+    "name",
+    ["pvb-2003-fp16", "pvb-2004-fp16", "pvb-2002-fp16", "pvb-crossroad-1016-int8", "vehicle-0202-fp16"],
+)
+def test_openvino_networks_see_a_street(networks: Path, street: np.ndarray, name: str) -> None:
+    (path,) = (networks / name).glob("*.xml")
+    found = teachers([TeacherFile(path)])(street, tiled=False)
+    assert {raw.label for _, raw in found} <= set(SEEN)
+    assert sum(raw.score > 0.5 and raw.label in ("vehicle", "bike") for _, raw in found) >= 1
+    assert all(0 <= raw.box[0] <= raw.box[0] + raw.box[2] <= 1.0001 for _, raw in found)
+    own = teacher_file(f"{path}:bike,bike,bike")
+    assert {raw.label for _, raw in teachers([own])(street, tiled=False)} == {"bike"}
+
+
+@pytest.mark.footage
+@pytest.mark.skipif(not OPENVINO, reason="the teacher needs the extra 'openvino'")
+def test_an_openvino_network_that_is_no_detector(networks: Path) -> None:
+    (path,) = (networks / "reid-0286-fp16").glob("*.xml")
+    with pytest.raises(TeacherError, match="known are SSD"):
+        opened(TeacherFile(path, ("person",)))
+
+
+def test_the_extra_is_declared() -> None:
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert any(package.startswith("openvino") for package in extras["openvino"])
+    assert {"onnx", "onnxruntime"} <= {package.split(">")[0] for package in extras["train"]}

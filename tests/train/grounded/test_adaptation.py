@@ -1,0 +1,165 @@
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from drawn_footage import Painted, clip
+
+import train.footage.labels
+import train.grounded.adaptation
+from models import SHIPPED, save
+from models.checkpoint import read_checkpoint
+from models.encoders.encoder import ENCODERS
+from models.grounded.grounded import Grounded
+from models.language.vocabulary import Vocabulary
+from train.footage.frames import LabelledFrame
+from train.footage.teachers import TeacherFile, Teachers
+from train.grounded.adaptation import AdaptOptions, Score, adapt, parted
+from train.learning.run_state import TrainError
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def painted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TeacherFile:
+    """The file of a teacher of drawn footage."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"weights")
+    monkeypatch.setattr(train.footage.labels, "teachers", lambda _files: Teachers({"net": Painted()}))
+    return TeacherFile(path)
+
+
+@pytest.fixture
+def ignorant(tmp_path: Path) -> Path:
+    """A grounded captioner that has learnt nothing yet."""
+    torch.manual_seed(1)
+    captioner = Grounded(Vocabulary(["a", "car"]), ENCODERS["none"](None))
+    captioner.record = {"command": "the first", "changes": {"eps": 3.0}}
+    save(captioner, tmp_path / "ignorant.safetensors")
+    return tmp_path / "ignorant.safetensors"
+
+
+@pytest.fixture
+def options(tmp_path: Path, painted: TeacherFile, ignorant: Path) -> AdaptOptions:
+    clip(tmp_path / "clips" / "gate.mp4", seconds=24)
+    return AdaptOptions(
+        tmp_path / "clips", (painted,), tmp_path / "mine.safetensors", ignorant, steps=2, batch=1
+    )
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """So small a training is slowed down by a second thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def scores(monkeypatch: pytest.MonkeyPatch) -> list[Score]:
+    """What is measured before and after, one after another: so few steps teach nothing."""
+    told = [Score(0.4, 0.8, 60), Score(0.5, 0.81, 60)]
+    monkeypatch.setattr(train.grounded.adaptation, "measured", lambda *_: told.pop(0))
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_is_better_is_written_and_says_how(options: AdaptOptions, scores: list[Score]) -> None:
+    adapted = adapt(options, command="the command")
+    assert (adapted.before.ap50, adapted.after.ap50) == (0.4, 0.5)
+    base, new = read_checkpoint(options.checkpoint), read_checkpoint(options.out)  # type: ignore[arg-type]
+    assert adapted.sha256 == new.sha256
+    changed = {name for name, value in new.weights.items() if not torch.equal(value, base.weights[name])}
+    assert changed
+    assert all(name.startswith("detector.") for name in changed), "words, links and judgement stay"
+    record = new.record
+    assert (record["command"], record["changes"]) == ("the command", {"eps": 3.0})
+    assert record["adapted"]["from"] == {"sha256": base.sha256, "command": "the first"}
+    (camera,) = record["adapted"]["cameras"]
+    assert (camera["name"], camera["licence"]) == ("gate", "not stated")
+    assert [len(sha) for sha in camera["files"].values()] == [64]
+    assert [t["file"] for t in record["adapted"]["teachers"]] == ["net.onnx"]
+    assert record["held out"]["after"]["ap50"] == 0.5
+
+    scores += [Score(0.4, 0.8, 60), Score(0.5, 0.81, 60)]
+    first, said = options.out.read_bytes(), list[str]()
+    adapt(options, command="the command", note=said.append)
+    assert options.out.read_bytes() == first
+    assert said == ["detector: there already, made from the same"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_is_no_better_is_not_written(
+    run: Run, options: AdaptOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured as it is: a step of next to nothing teaches a network of random weights nothing."""
+    monkeypatch.setattr(train.grounded.adaptation, "_MEASURED", 5)
+    words = ("--clips", options.clips, "--teacher", options.teachers[0].path, "--out", options.out)
+    asked = ("adapt", *words, "--checkpoint", options.checkpoint, "--steps", 1, "--rate", 1e-12)
+    code, shown, said = run(*asked)
+    assert code == 0, said
+    heading, before, adapted, gained = shown.splitlines()
+    assert heading.startswith("On the last quarter of the footage")
+    pattern = r"  (before|adapted): objects found as the teachers do, AP50 \d\.\d{3}; .* of \d+ ends .*"
+    assert re.fullmatch(pattern, before)
+    assert re.fullmatch(pattern, adapted)
+    assert gained == "  gained: AP50 +0.000, judged right +0.0%"
+    assert "nothing is written" in said.splitlines()[-1]
+    assert not options.out.exists()
+    code, shown, _ = run(*asked, "--json")
+    assert json.loads(shown)["sha256"] is None
+
+
+def test_better_is_better_eyes_and_no_worse_judgement() -> None:
+    before = Score(0.5, 0.8, 60)
+    assert Score(0.51, 0.799, 60).better_than(before)
+    assert not Score(0.5, 0.9, 60).better_than(before)
+    assert not Score(0.7, 0.78, 60).better_than(before)
+
+
+def frame(file: str, seconds: float | None, camera: str = "gate") -> LabelledFrame:
+    return LabelledFrame(camera, file, seconds, "", 4, 3, ())
+
+
+def test_the_last_part_in_time_is_held_out() -> None:
+    one = [frame("a.mp4", n / 2) for n in range(81)]
+    learn, held = parted(one, 0.25)
+    assert [f.seconds for f in held] == [30 + n / 2 for n in range(21)]
+    assert max(f.seconds or 0 for f in learn) == 27.5, "two seconds between them"
+    stills = [frame(f"{n}.jpg", None, "lot") for n in range(8)]
+    learn, held = parted([*one, *stills], 0.25)
+    assert [f.file for f in held if f.camera == "lot"] == ["6.jpg", "7.jpg"]
+    assert [f.file for f in learn if f.camera == "lot"] == [f"{n}.jpg" for n in range(6)]
+
+
+def test_footage_in_which_nothing_moves(options: AdaptOptions, tmp_path: Path) -> None:
+    clip(tmp_path / "still" / "gate.mp4", still=True)
+    with pytest.raises(TrainError, match=r"too little in .* only 0 times, and 20 are the least"):
+        adapt(replace(options, clips=tmp_path / "still"))
+
+
+def test_what_cannot_be_adapted(run: Run, tmp_path: Path) -> None:
+    clip(tmp_path / "clips" / "gate.mp4", seconds=4)
+    nowhere, out = tmp_path / "nowhere.onnx", tmp_path / "mine.safetensors"
+    known = tmp_path / "known.safetensors"
+    save(Grounded(Vocabulary(["a"]), ENCODERS["none"](None)), known)
+    options = ("adapt", "--clips", tmp_path / "clips", "--teacher", nowhere)
+    for more, says in (
+        (("--out", out, "--checkpoint", known), f"no detector at {nowhere}"),
+        (("--out", tmp_path), "is a folder"),
+        (("--out", out, "--checkpoint", SHIPPED["ddla"]), "adapting needs a grounded one"),
+        (("--out", out, "--checkpoint", nowhere), "no checkpoint at"),
+        (("--out", out, "--checkpoint", known, "--exclude", "gate*"), "no clips or stills"),
+    ):
+        code, shown, said = run(*options, *more)
+        assert (code, shown) == (1, ""), said
+        assert len(said.splitlines()) == 1
+        assert says in said
+    assert run("adapt", "--clips", tmp_path, "--out", out)[0] == 2
+    assert not out.exists()

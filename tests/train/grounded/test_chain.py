@@ -1,0 +1,200 @@
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from drawn_footage import Painted, clip
+
+import train.footage.labels
+import train.grounded.chain
+from models import load_captioner
+from models.checkpoint import read_checkpoint
+from models.grounded.grounded import Grounded
+from train.footage.labels import LabelOptions, label_frames
+from train.footage.teachers import TeacherFile, Teachers
+from train.grounded.chain import validation_cameras
+from train.grounded.stages import Stages
+from train.learning.run_state import TrainError
+
+Run = Callable[..., tuple[int, str, str]]
+CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"
+TINY = {
+    "detector_steps": 2,
+    "detector_batch": 2,
+    "memory_mb": 1,
+    "linker_steps": 3,
+    "judge_pairs": 8,
+    "judge_steps": 5,
+    "speaker_sentences": 200,
+    "speaker_epochs": 1,
+    "calibration_pairs": 6,
+}
+STAGES = ("detector", "linker", "speaker", "judge", "calibration")
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labelled frames of three drawn cameras; read only."""
+    folder = tmp_path_factory.mktemp("chain")
+    for number, name in enumerate(("gate", "lot", "yard")):
+        clip(folder / "clips" / name / "a.mp4", seconds=5, seed=number)
+    stated = [{"name": "gate", "licence": "CC BY 4.0", "repo": "a/b"}]
+    (folder / "clips" / "MANIFEST.json").write_text(json.dumps(stated))
+    (folder / "net.onnx").write_bytes(b"weights")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train.footage.labels, "teachers", lambda _files: Teachers({"net": Painted()}))
+        options = LabelOptions(folder / "clips", folder / "frames", (TeacherFile(folder / "net.onnx"),))
+        label_frames(options)
+    return folder / "frames"
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """So small a training is slowed down by a second thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The shipped configuration, but nothing is learnt for long."""
+    content = yaml.safe_load(CONFIG.read_text())
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump({**content, "learning": TINY}))
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("one_thread")
+def test_trains_a_captioner_that_says_what_it_learnt_from(
+    run: Run, frames: Path, config: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine.safetensors"
+    words = ("train", "--data", frames, "--out", out, "--config", config, "--seed", 3)
+    code, shown, told = run(*words, "--val-camera", "lot", "--json")
+    assert code == 0, told
+    assert set(json.loads(shown)) == {"validation", "calibration"}
+    captioner = load_captioner(out)
+    assert isinstance(captioner, Grounded)
+    assert len(captioner.vocabulary) > 20
+    record = read_checkpoint(out).record
+    assert record["validation_cameras"] == ["lot"]
+    assert [(c["name"], c["used"], c["licence"]) for c in record["cameras"]] == [
+        ("gate", "to learn from", "CC BY 4.0"),
+        ("lot", "to validate", "not stated"),
+        ("yard", "to learn from", "not stated"),
+    ]
+    assert record["cameras"][0]["source"] == {"repo": "a/b"}
+    assert all(len(sha) == 64 for camera in record["cameras"] for sha in camera["files"].values())
+    assert [t["file"] for t in record["teachers"]] == ["net.onnx"]
+    assert (record["seed"], record["start"]) == (3, None)
+    assert record["steps"]["linker_steps"] == 3
+    assert record["command"].endswith("--seed 3 --val-camera lot")
+    assert record["changes"]["delta"] == 38
+    assert str(tmp_path.parent) not in json.dumps(dict(record)), "nobody's paths"
+    log = (out.with_suffix(".run") / "log.txt").read_text()
+    assert all(f"{stage}: done in" in log for stage in STAGES)
+
+    first = out.read_bytes()
+    for name in ("speaker", "judge"):  # as if the power had failed: one is missing, one is cut short
+        path = out.with_suffix(".run") / f"{name}.pt"
+        path.write_bytes(path.read_bytes()[:1000]) if name == "judge" else path.unlink()
+    out.unlink()
+    code, _, told = run(*words, "--val-camera", "lot")
+    assert code == 0, told
+    assert [line.split(": ")[1] for line in told.splitlines() if "there already" in line] == [
+        "detector",
+        "linker",
+        "calibration",
+    ]
+    assert out.read_bytes() == first, "made again from the same, it is the same"
+
+
+def test_a_stage_is_made_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    made: list[Path] = []
+
+    def make(scratch: Path) -> dict[str, object]:
+        made.append(scratch)
+        (scratch / "state.pt").write_bytes(b"half")
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        assert (scratch / "state.pt").exists()
+        (scratch / "log.jsonl").write_text("{}\n")
+        return {"weights": torch.ones(2), "words": ["a"]}
+
+    stages = Stages(tmp_path / "run", said.append)
+    with pytest.raises(KeyboardInterrupt):
+        stages.made("eyes", {"steps": 3}, make)
+    first = stages.made("eyes", {"steps": 3}, make)
+    assert made[0] == made[1], "it goes on where it was"
+    again = Stages(tmp_path / "run", said.append).made("eyes", {"steps": 3}, make)
+    assert len(made) == 2
+    assert (again.key, again.result["words"]) == (first.key, ["a"])
+    assert torch.equal(again.result["weights"], torch.ones(2))
+    other = stages.made("eyes", {"steps": 4}, make)
+    assert other.key != first.key
+    assert made[2] != made[1], "of other inputs nothing is gone on with"
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["eyes.jsonl", "eyes.pt", "log.txt"]
+    assert said[-1].startswith("eyes: done in")
+
+
+def test_validation_cameras() -> None:
+    names = [f"camera{n}" for n in range(50)]
+    held = validation_cameras(names)
+    assert 4 <= len(held) <= 16
+    assert set(held) <= set(validation_cameras([*names, "another"])), "a further camera moves no other"
+    assert len(validation_cameras(["gate", "yard"])) == 1
+    assert validation_cameras(names, ["camera7"]) == ("camera7",)
+    with pytest.raises(TrainError, match="there is no camera attic; there are gate, yard"):
+        validation_cameras(["gate", "yard"], ["attic"])
+    with pytest.raises(TrainError, match="validation needs a camera"):
+        validation_cameras(["gate"])
+
+
+def test_what_cannot_be_trained(run: Run, frames: Path, config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine.safetensors"
+    words = ("train", "--out", out, "--config", config)
+    code, _, told = run(*words, "--data", frames, "--val-camera", "attic")
+    assert (code, "there is no camera attic" in told) == (1, True)
+    code, _, told = run(*words, "--data", frames, "--start", tmp_path / "none.onnx")
+    assert (code, "none.onnx cannot be read" in told) == (1, True)
+    assert run(*words, "--data", frames, "--epochs", 3)[0] == 2
+    assert run(*words, "--data", tmp_path, "--start", tmp_path / "none.onnx")[0] == 2
+    code, _, told = run("train", "--data", frames, "--out", tmp_path, "--config", config)
+    assert (code, "is a folder" in told) == (1, True)
+    config.write_text(config.read_text().replace("judge_steps", "judge_step"))
+    code, _, told = run(*words, "--data", frames)
+    assert (code, "learning.judge_step: unknown key" in told) == (78, True)
+    config.write_text(config.read_text().replace("judge_step: ", "judge_steps: -"))
+    code, _, told = run(*words, "--data", frames)
+    assert (code, "learning options must be positive" in told) == (78, True)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "frames.jsonl").write_bytes((frames / "frames.jsonl").read_bytes())
+    code, _, told = run("train", "--data", bare, "--out", out, "--config", CONFIG)
+    assert (code, "does not say what the frames of gate were made of" in told) == (1, True)
+    assert not out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("one_thread")
+def test_footage_that_has_gone(run: Run, frames: Path, config: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    (moved / "labels").mkdir(parents=True)
+    (moved / "frames.jsonl").write_bytes((frames / "frames.jsonl").read_bytes())
+    (moved / "images").symlink_to(frames / "images")
+    for path in (frames / "labels").glob("*.json"):
+        source = json.loads(path.read_text())
+        (moved / "labels" / path.name).write_text(json.dumps({**source, "footage": str(tmp_path / "gone")}))
+    words = ("train", "--data", moved, "--config", config, "--val-camera", "gate")
+    code, _, told = run(*words, "--out", tmp_path / "mine.safetensors")
+    assert code == 1
+    assert "is no longer in" in told
+    assert "compose again from where it is" in told

@@ -1,0 +1,26 @@
+"""The speaker learns the grammar from the grammar: what it says of facts that it never heard is so."""
+
+from __future__ import annotations
+
+import torch
+
+from models.grounded.speaker import END, WHILE, ZONE
+from train.grounded.speaker import SpeakingOptions, agreement, sentences_of, taught
+
+
+def test_sentences_are_the_same_for_the_same_seed() -> None:
+    assert sentences_of(200, 3) == sentences_of(200, 3)
+    assert sentences_of(200, 3) != sentences_of(200, 4)
+    claims, words = sentences_of(3000, 0)
+    assert claims[0] is None
+    assert len(claims) == len(words) == 3000
+    heard = {word for text in words for word in text.split()}
+    assert {ZONE, END, WHILE} <= heard
+
+
+def test_a_short_schooling_is_heard() -> None:
+    """A tenth of the lessons: most of what it says of new claims tells just these claims."""
+    torch.set_num_threads(1)
+    speaker, vocabulary = taught(SpeakingOptions(sentences=6000, epochs=6, batch=128))
+    assert not speaker.training
+    assert agreement(speaker, vocabulary, 500) > 0.6

@@ -1,0 +1,76 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.families import CLASSES, COCO
+from models.grounded.detector import Detector
+from train.grounded.start import StartError, plain_start, starting_detector
+
+
+@pytest.fixture(scope="module")
+def picodet(clips: Path) -> Path:
+    path = clips.parent / "models" / "picodet-s-onnx" / "picodet_s_416_coco.onnx"
+    if not path.is_file():
+        pytest.skip("no PicoDet beside the checkout (../shared/data/models)")
+    pytest.importorskip("onnx", reason="it is read with the extra 'train'")
+    return path
+
+
+@pytest.mark.footage
+def test_answers_as_the_published_network_does(picodet: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="it runs with the extra 'train'")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    theirs = runtime.InferenceSession(str(picodet), options, providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(1).integers(0, 256, (1, 3, 416, 416), np.uint8)
+    ours = starting_detector(picodet)
+    assert ours.classes == len(CLASSES)
+    with torch.inference_mode():
+        answer = ours(torch.from_numpy(image))
+    entry = ((torch.from_numpy(image) - ours.mean) / ours.deviation).float().numpy()
+    out = [each[0] for each in theirs.run(None, {theirs.get_inputs()[0].name: entry})]
+    label = answer.label[0].sigmoid().numpy()
+    assert np.abs(label[:, : len(COCO)] - np.concatenate(out[:4])).max() < 1e-3
+    assert np.abs(answer.edges[0].flatten(1).numpy() - np.concatenate(out[4:])).max() < 2e-2
+    logit = answer.label[0, :, [COCO.index("car"), COCO.index("truck"), CLASSES.index("van")]]
+    assert torch.allclose(logit[:, 2], logit[:, :2].mean(1) - 0.5, atol=1e-3)
+    assert len(plain_start(picodet)["sha256"]) == 64  # type: ignore[index]
+
+
+def test_chance_is_the_seed_s() -> None:
+    one, two, other = (starting_detector(None, seed).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not torch.equal(one["stem.0.weight"], other["stem.0.weight"])
+    assert plain_start(None) is None
+
+
+def test_what_cannot_be_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from models import SHIPPED
+
+    with pytest.raises(StartError, match="no checkpoint at"):
+        starting_detector(tmp_path / "none.safetensors")
+    with pytest.raises(StartError, match="cannot be read"):
+        plain_start(tmp_path / "none.onnx")
+    with pytest.raises(StartError, match="holds no detector"):
+        starting_detector(SHIPPED["ddla"])
+    (tmp_path / "net.onnx").write_bytes(b"no network")
+    pytest.importorskip("onnx", reason="it is read with the extra 'train'")
+    with pytest.raises(StartError, match=r"cannot be read as ONNX|is not PicoDet-S"):
+        starting_detector(tmp_path / "net.onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(StartError, match=r"pip install 'narrated\[train\]'"):
+        starting_detector(tmp_path / "net.onnx")
+
+
+@pytest.mark.footage
+def test_another_detector_s_weights_do_not_fit(clips: Path) -> None:
+    path = clips.parent / "weights" / "yolox_nano_416_coco.onnx"
+    if not path.is_file():
+        pytest.skip("no YOLOX beside the checkout")
+    pytest.importorskip("onnx", reason="it is read with the extra 'train'")
+    with pytest.raises(StartError, match="is not PicoDet-S"):
+        starting_detector(path)
+    assert isinstance(starting_detector(None), Detector)

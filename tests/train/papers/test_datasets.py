@@ -1,0 +1,266 @@
+"""Released layouts, made small by the tests, exactly as they are unpacked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from train.metrics.groups import sample_groups
+from train.papers.datasets import check, layout_of, prepare
+from train.papers.datasets.birds import COLUMNS, load_birds_to_words, load_cub, load_nabirds
+from train.papers.datasets.clevr_change import load_clevr_change
+from train.samples import SampleError, load_samples
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def image(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), np.full((8, 8, 3), 90, np.uint8))
+
+
+def clevr(folder: Path) -> Path:
+    folder.mkdir()
+    names = [f"{n:06d}" for n in range(4)]
+    for name in names:
+        image(folder / "images" / f"CLEVR_default_{name}.png")
+        image(folder / "sc_images" / f"CLEVR_semantic_{name}.png")
+        image(folder / "nsc_images" / f"CLEVR_nonsemantic_{name}.png")
+    keys = [f"CLEVR_default_{name}.png" for name in names]
+    changed = {key: [f"the cube of {key[14:20]} moved", "someone moved the cube"] for key in keys}
+    write(folder / "change_captions.json", changed)
+    write(
+        folder / "no_change_captions.json",
+        {key: ["no change was made", "the scene is the same"] for key in keys},
+    )
+    write(folder / "splits.json", {"train": [0, 2], "val": [1], "test": [3]})
+    write(folder / "type_mapping.json", {"move": ["000000.png", "000003.png"], "color": ["000001.png"]})
+    return folder
+
+
+def birds(folder: Path) -> Path:
+    rows = [
+        ("647514", "5595152", "train", 1, "Animal 1 is brown.  Animal 2 is blue."),
+        ("647514", "5595152", "train", 2, 'animal2 has a "larger" head'),
+        ("1", "2", "val", 1, "they look alike"),
+        ("3", "2", "test", 1, "animal1 is red"),
+    ]
+    folder.mkdir()
+    lines = ["\t".join(COLUMNS)]
+    for first, second, split, number, text in rows:
+        sides = [
+            (
+                f"https://www.inaturalist.org/photos/{p}",
+                f"https://static.inaturalist.org/photos/{p}/large.jpg",
+                "Parus",
+                "base",
+            )
+            for p in (first, second)
+        ]
+        lines.append("\t".join((*sides[0], *sides[1], split, str(number), text)))
+    (folder / "birds-to-words-v1.0.tsv").write_text("\n".join(lines) + "\n")
+    for name in ("647514.jpg", "5595152.jpeg", "1.png", "2.jpg", "3.jpg"):
+        image(folder / "images" / name)
+    return folder
+
+
+def cub(folder: Path) -> Path:
+    folder.mkdir()
+    names = ["001.Albatross/Albatross_0001_1.jpg", "002.Wren/Wren_0002_2.jpg"]
+    (folder / "images.txt").write_text("".join(f"{n} {name}\n" for n, name in enumerate(names, 1)))
+    for name in names:
+        image(folder / "images" / name)
+        text = (folder / "text_c10" / name).with_suffix(".txt")
+        text.parent.mkdir(parents=True)
+        text.write_text("this bird is white\n\nthe bird has a long beak\n")
+    return folder
+
+
+def nabirds(folder: Path) -> Path:
+    folder.mkdir()
+    names = {"0000139e-21dc": "0817/a.jpg", "0000d9fc-4e02": "0860/b.jpg"}
+    (folder / "images.txt").write_text("".join(f"{key} {name}\n" for key, name in names.items()))
+    (folder / "classes.txt").write_text("817 Oak Titmouse\n860 Ovenbird (Adult male)\n")
+    (folder / "image_class_labels.txt").write_text("0000139e-21dc 817\n0000d9fc-4e02 860\n")
+    for name in names.values():
+        image(folder / "images" / name)
+    return folder
+
+
+def spot(folder: Path) -> Path:
+    folder.mkdir()
+    for split in ("train", "val", "test"):
+        write(folder / f"{split}.json", [{"img_id": f"{split}1", "sentences": ["a car is gone", "7"]}])
+        for suffix in ("", "_2", "_diff"):
+            image(folder / f"{split}1{suffix}.png")
+    return folder
+
+
+SETS = {"clevr-change": clevr, "birds-to-words": birds, "cub": cub, "nabirds": nabirds, "spot-the-diff": spot}
+
+
+def write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_layouts_are_known_by_their_files(name: str, tmp_path: Path) -> None:
+    assert layout_of(SETS[name](tmp_path / "set")) == name
+
+
+def test_clevr_change(tmp_path: Path) -> None:
+    folder = clevr(tmp_path / "set")
+    train = load_clevr_change(folder, "train")
+    assert [s.id for s in train] == ["000000", "000000_n", "000002", "000002_n"]
+    assert [s.kind for s in train] == ["move", "distractor", "changed", "distractor"]
+    assert train[0].after == folder / "sc_images" / "CLEVR_semantic_000000.png"
+    assert train[1].after == folder / "nsc_images" / "CLEVR_nonsemantic_000000.png"
+    assert train[1].before == train[0].before == folder / "images" / "CLEVR_default_000000.png"
+    assert train[0].annotations == (("the cube of 000000 moved",), ("someone moved the cube",))
+    assert [sample_groups(s) for s in train] == [
+        ("changed", "move"),
+        ("distractor",),
+        ("changed",),
+        ("distractor",),
+    ]
+    (folder / "type_mapping.json").unlink()
+    assert load_clevr_change(folder, "val")[0].kind == "changed"
+
+
+def test_birds_to_words(tmp_path: Path) -> None:
+    folder = birds(tmp_path / "set")
+    (pair,) = load_birds_to_words(folder, "train")
+    assert pair.id == "647514_5595152"
+    assert pair.after == folder / "images" / "5595152.jpeg"
+    assert pair.annotations == (("Animal 1 is brown. Animal 2 is blue.",), ('animal2 has a "larger" head',))
+    assert sample_groups(pair) == ("changed",)
+
+
+def test_single_birds(tmp_path: Path) -> None:
+    first, second = load_cub(cub(tmp_path / "cub"))
+    assert first.captions == ("this bird is white", "the bird has a long beak")
+    assert (first.label, second.label) == ("001.Albatross", "002.Wren")
+    assert [i.label for i in load_nabirds(nabirds(tmp_path / "nabirds"))] == [
+        "817 Oak Titmouse",
+        "860 Ovenbird (Adult male)",
+    ]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_prepared_is_read_by_the_training_commands(name: str, tmp_path: Path, run: Run) -> None:
+    source, out = SETS[name](tmp_path / "set"), tmp_path / "ready" / "set"
+    code, _, told = run("prepare", source, "--out", out)
+    assert code == 0, told
+    if name in ("cub", "nabirds"):
+        file, key = ("captions", "captions") if name == "cub" else ("classes", "class")
+        entries = json.loads((out / f"{file}.json").read_text())
+        assert len(entries) == 2
+        assert all((out / e["image"]).is_file() and e[key] for e in entries)
+        return
+    samples = load_samples(out, "train")
+    assert len(samples) == {"clevr-change": 4, "birds-to-words": 1, "spot-the-diff": 1}[name]
+    assert len(samples[0].annotations) == (1 if name == "spot-the-diff" else 2)
+    assert run("check", out)[0] == 0
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_check_finds_what_is_missing_and_what_is_broken(name: str, tmp_path: Path) -> None:
+    folder = SETS[name](tmp_path / "set")
+    layout, findings = check(folder)
+    assert layout == name
+    assert all(f.missing == f.broken == 0 for f in findings)
+    small = [f.problem for f in findings]
+    if name == "birds-to-words":
+        assert small == ["", "", ""]
+    else:
+        assert all("this is a part of the release" in problem for problem in small)
+    paths = sorted(
+        p for p in folder.rglob("*") if p.suffix in (".png", ".jpg", ".jpeg") and "_diff" not in p.name
+    )
+    paths[0].unlink()
+    paths[1].write_bytes(b"half")
+    _, findings = check(folder)
+    assert sum(f.missing for f in findings) >= 1
+    assert sum(f.broken for f in findings) >= 1
+    problems = " ".join(f.problem for f in findings)
+    assert f"{paths[0].with_suffix('')}." in problems
+    assert str(paths[1]) in problems
+    assert sum(f.broken for f in check(folder, decode=False)[1]) == 0
+    with pytest.raises(SampleError, match=r"missing|does not exist"):
+        prepare(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_check_command(tmp_path: Path, run: Run) -> None:
+    folder = birds(tmp_path / "set")
+    code, shown, told = run("check", folder, "--json")
+    assert (code, told) == (0, "")
+    assert [p["items"] for p in json.loads(shown)["parts"]] == [1, 1, 1]
+    (folder / "images" / "3.jpg").unlink()
+    code, shown, told = run("check", folder, "--quick")
+    assert code == 3
+    assert "birds-to-words" in shown
+    assert told.count("\n") == 1
+    assert "test: 1 images are missing, the first is" in told
+    code, shown, told = run("check", tmp_path)
+    assert (code, shown) == (1, "")
+    assert "holds no set that is known" in told
+
+
+BROKEN: dict[str, tuple[str, str, str, str]] = {
+    "no splits": ("clevr-change", "splits.json", "{}", "has no list 'train'"),
+    "no JSON": ("clevr-change", "splits.json", "{", "is not valid JSON"),
+    "odd scene": ("clevr-change", "splits.json", '{"train": ["x"]}', "expected numbers of scenes"),
+    "list": ("clevr-change", "change_captions.json", "[]", "expected an object"),
+    "no caption": (
+        "clevr-change",
+        "change_captions.json",
+        "{}",
+        "has no caption of CLEVR_default_000000.png",
+    ),
+    "odd caption": ("clevr-change", "change_captions.json", '{"a": [3]}', "a must have a list of texts"),
+    "odd type": ("clevr-change", "type_mapping.json", '{"move": ["x.png"]}', "expected names such as"),
+    "columns": ("birds-to-words", "birds-to-words-v1.0.tsv", "a\tb\n", "expected the columns"),
+    "no pair": (
+        "birds-to-words",
+        "birds-to-words-v1.0.tsv",
+        "\t".join(COLUMNS) + "\n",
+        "no pair of the split",
+    ),
+    "no photo": (
+        "birds-to-words",
+        "birds-to-words-v1.0.tsv",
+        "\t".join(COLUMNS) + "\n" + "\t".join(["x"] * 8 + ["train", "1", "a"]) + "\n",
+        "line 2: 'x' is no address",
+    ),
+    "no words": ("cub", "text_c10/002.Wren/Wren_0002_2.txt", "7\n", "no caption with a word in it"),
+    "no name": ("cub", "images.txt", "1\n", "line 1: expected a key and a value"),
+    "no image": ("cub", "images.txt", "", "names no image"),
+    "no class": ("nabirds", "image_class_labels.txt", "x 817\n", "image 0000139e-21dc has no class"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_files_are_named_with_their_cure(case: str, tmp_path: Path) -> None:
+    name, file, text, said = BROKEN[case]
+    folder = SETS[name](tmp_path / "set")
+    (folder / file).write_text(text)
+    problems = [f.problem for f in check(folder)[1]]
+    assert Path(file).name in problems[0]
+    assert said in problems[0]
+
+
+def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
+    folder = clevr(tmp_path / "set")
+    (folder / "no_change_captions.json").unlink()
+    with pytest.raises(
+        SampleError, match=r"no_change_captions\.json does not exist; beside it is change_captions"
+    ):
+        load_clevr_change(folder, "train")
+    with pytest.raises(SampleError, match="not a folder"):
+        layout_of(tmp_path / "none")

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from models.language.wording import read
+from pipeline.changes import ChangeOptions, image_changes
+from train.learning.features import read_image
+from train.papers.generated import GenerateOptions, GenerateReport, StageOptions, generate, read_clusters
+from train.papers.generated import folder as written
+from train.papers.generated.captions import NO_CHANGE
+from train.papers.generated.rendering import Camera, render
+from train.papers.generated.scenery import scenery
+from train.papers.generated.sprites import SHAPES, sprite, sprite_size
+from train.papers.generated.stage import NoRoomError, stage
+from train.samples import Sample, SampleError, load_samples
+
+PAIRS = 120
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GenerateReport]:
+    out = tmp_path_factory.mktemp("generated") / "set"
+    return out, generate(GenerateOptions(PAIRS, seed=3, cameras=20), out)
+
+
+@pytest.fixture(scope="module")
+def samples(made: tuple[Path, GenerateReport]) -> list[Sample]:
+    return load_samples(made[0], "train")
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+
+
+def test_the_folder_reads_as_samples(made: tuple[Path, GenerateReport], samples: list[Sample]) -> None:
+    folder, report = made
+    assert report.pairs == {"train": 96, "val": 12, "test": 12}
+    assert len(samples) == 96
+    assert all(len(s.annotations) == 3 for s in samples)
+    assert sum(report.kinds.values()) == PAIRS
+    assert set(report.kinds) == {"changed", "light", "view", "shift"}
+    assert json.loads((folder / "generated.json").read_text())["report"]["pairs"] == report.pairs
+    views = {split: {s.camera for s in load_samples(folder, split)} for split in ("train", "val", "test")}
+    assert not views["train"] & (views["val"] | views["test"])
+    assert not views["val"] & views["test"]
+
+
+def test_the_same_seed_gives_the_same_bytes_whoever_does_the_work(tmp_path: Path) -> None:
+    options = GenerateOptions(20, seed=9, side=96, cameras=5)
+    told: list[tuple[str, int, int]] = []
+    generate(options, tmp_path / "one", progress=lambda *seen: told.append(seen))
+    generate(options, tmp_path / "two" / "one", workers=2)
+    first = digest(tmp_path / "one")
+    assert first == digest(tmp_path / "two" / "one")
+    assert told[-1] == ("test", 2, 2)
+    generate(GenerateOptions(20, seed=10, side=96, cameras=5), tmp_path / "three")
+    other = digest(tmp_path / "three")
+    assert all(other[name] != first[name] for name in other if name.endswith((".png", "0.json")))
+
+
+def test_every_sentence_is_read_as_what_it_tells(made: tuple[Path, GenerateReport]) -> None:
+    types = Counter()
+    for split in ("train", "val", "test"):
+        for sample in load_samples(made[0], split, merge=False):
+            if sample.kind != "changed":
+                assert sample.sentences[0] in NO_CHANGE
+                assert read(sample.sentences[0]).type == "none"
+                continue
+            told = {c.sentence: c for c in sample.changes if c.sentence}
+            for sentence in sample.sentences:
+                change = told[sentence]
+                wording = read(sentence)
+                types[change.type] += 1
+                assert wording.type == change.type, sentence
+                assert wording.object in (change.object, "vehicle"), sentence
+                if change.type in ("appeared", "disappeared"):
+                    assert wording.count in (change.count, 0), sentence
+    assert set(types) >= {"appeared", "disappeared", "moved", "replaced"}
+
+
+def test_annotators_differ_and_leave_out_what_is_small(samples: list[Sample]) -> None:
+    several = [s for s in samples if len(s.changes) > 1]
+    assert any(len({len(told) for told in s.annotations}) > 1 for s in several)
+    assert sum(len(set(s.annotations)) > 1 for s in samples) > 0.8 * len(samples)
+    areas = [[c.area for c in s.changes] for s in several]
+    assert sum(a == sorted(a, reverse=True) for a in areas) > 0.7 * len(areas)
+
+
+def test_clusters_are_exactly_what_differs(made: tuple[Path, GenerateReport], samples: list[Sample]) -> None:
+    """Without noise and moving light, the frames differ nowhere else, and somewhere in every cluster."""
+    folder, _ = made
+    entries = {e["img_id"]: e for e in json.loads((folder / "train.json").read_text())}
+    still = [s for s in samples if entries[s.id]["camera_change"] == "still"]
+    assert len(still) > 10
+    for sample in still:
+        before, after = read_image(sample.before).astype(int), read_image(sample.after).astype(int)
+        differs = np.abs(before - after).max(2) > 30
+        told, ignored = read_clusters(folder, sample.id)
+        assert len(told) == len(sample.changes)
+        near = cv2.dilate(np.any([*told, *ignored], axis=0).astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+        assert not (differs & ~near).any()
+        for mask, change in zip(told, sample.changes, strict=True):
+            assert (mask & differs).sum() > 0.25 * mask.sum(), (sample.id, change)
+            box = change.box_after or change.box_before
+            assert box is not None
+            x, y, width, height = (v * 224 for v in box)
+            assert mask[round(y) : round(y + height), round(x) : round(x + width)].sum() > 0.3 * mask.sum()
+
+
+def test_the_true_shift_lays_before_on_after(made: tuple[Path, GenerateReport]) -> None:
+    folder, _ = made
+    entries = {e["img_id"]: e for e in json.loads((folder / "train.json").read_text())}
+    shifted = [e for e in entries.values() if e["camera_change"] == "shift"]
+    assert len(shifted) > 5
+    right = 0
+    for entry in shifted:
+        before, after = (read_image(folder / f"{entry['img_id']}{side}.png") for side in ("", "_2"))
+        shift, _, _ = image_changes(before, after, ChangeOptions())
+        right += list(shift) == entry["shift"]
+    assert right == len(shifted)
+
+
+def test_the_pipeline_finds_most_changes_as_one_cluster_each(
+    made: tuple[Path, GenerateReport], samples: list[Sample]
+) -> None:
+    folder, _ = made
+    told = found = alone = 0
+    for sample in (s for s in samples if s.kind == "changed"):
+        _, clusters, _ = image_changes(read_image(sample.before), read_image(sample.after), ChangeOptions())
+        masks, _ = read_clusters(folder, sample.id)
+        for mask in masks:
+            meets = [c for c in clusters if (c.mask & mask).sum() > 0.2 * mask.sum()]
+            told += 1
+            found += bool(meets)
+            alone += len(meets) == 1
+    assert found > 0.9 * told
+    assert alone > 0.8 * told
+
+
+def test_balanced_pairs_have_one_change_of_five_equally_frequent_types(tmp_path: Path) -> None:
+    options = GenerateOptions(100, side=96, distractors=0.5, cameras=10, stage=StageOptions(balanced=True))
+    report = generate(options, tmp_path / "set")
+    five = Counter({"more or fewer": report.types.pop("more", 0) + report.types.pop("fewer", 0)})
+    five.update(report.types)
+    assert len(five) == 5
+    assert min(five.values()) >= 3
+    assert sum(five.values()) == report.kinds["changed"]
+    assert 35 <= report.kinds["changed"] <= 65
+
+
+def test_pairs_without_distractors(tmp_path: Path) -> None:
+    report = generate(GenerateOptions(10, side=64, distractors=0.0, cameras=3), tmp_path / "set")
+    assert report.kinds == {"changed": 10}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pairs": 9}, "at least 10"),
+        ({"pairs": 10, "side": 32}, "at least 64 pixels"),
+        ({"pairs": 10, "distractors": 1.5}, "share"),
+        ({"pairs": 10, "cameras": 2}, "camera of its own"),
+    ],
+)
+def test_what_cannot_be_generated(options: dict[str, int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        GenerateOptions(**options)
+
+
+def test_an_existing_folder_is_not_touched(tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match="exists already"):
+        generate(GenerateOptions(10), tmp_path)
+
+
+def test_clusters_of_other_sets_are_missed_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match=r"t1_clusters\.png is missing.*generate it again"):
+        read_clusters(tmp_path, "t1")
+
+
+def test_no_room_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    view = scenery(1, 0, 64)
+    bare = type(view)(view.name, view.picture, np.zeros_like(view.ground), (), view.horizon, view.margin)
+    with pytest.raises(NoRoomError, match="no change finds room in view000 at 64 pixels"):
+        stage(bare, StageOptions(), np.random.default_rng(1), changed=True)
+    monkeypatch.setattr(written, "_scenery", lambda *_: bare)
+    with pytest.raises(SampleError, match="take larger frames"):
+        generate(GenerateOptions(10, side=64, distractors=0), tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize("label", SHAPES)
+def test_sprites_fill_their_box_and_have_soft_edges(label: str) -> None:
+    size = sprite_size(label, 30.0)
+    drawn = sprite(label, SHAPES[label].colours[0], size, flip=False, variant=1)
+    assert drawn.alpha.shape == (size[1], size[0], 1)
+    assert drawn.colour.shape == (size[1], size[0], 3)
+    solid = drawn.alpha[..., 0] > 0.5
+    assert solid.any(1).mean() > 0.85
+    assert solid.any(0).mean() > 0.8
+    assert ((drawn.alpha > 0.05) & (drawn.alpha < 0.95)).any()
+    mirrored = sprite(label, SHAPES[label].colours[0], size, flip=True, variant=1)
+    assert np.array_equal(mirrored.alpha, drawn.alpha[:, ::-1])
+
+
+def test_a_turned_view_keeps_boxes_and_labels_together() -> None:
+    rng = np.random.default_rng(4)
+    staged = stage(scenery(1, 1, 128), StageOptions(ignored=1.0), rng, changed=True)
+    drawn = render(staged, Camera("view", (2, -1), turn=2.0, zoom=1.03), rng)
+    for k, change in enumerate(staged.changes):
+        assert len(drawn.before_boxes[k]) == len(change.before)
+        assert len(drawn.after_boxes[k]) == len(change.after)
+        for x, y, width, height in drawn.after_boxes[k]:
+            part = drawn.labels[
+                round(y * 128) : round((y + height) * 128), round(x * 128) : round((x + width) * 128)
+            ]
+            assert (part == k + 1).mean() > 0.3

@@ -1,0 +1,1 @@
+"""The commands of `narrated-train`, one a file."""

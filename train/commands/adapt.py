@@ -1,0 +1,103 @@
+"""The command `narrated-train adapt`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from train.commands.compose import AvoidOption, ExcludeOption, TeacherOption
+from train.commands.terminal import progress_counts
+from train.footage.recipe import TEST_FOOTAGE
+from train.footage.teachers import teacher_file
+
+if TYPE_CHECKING:
+    from train.grounded.adaptation import Adapted, AdaptOptions
+
+
+def adapt(
+    *,
+    clips: Annotated[
+        Path, typer.Option(help="Folder of your footage; a subfolder is one camera, and one is enough.")
+    ],
+    out: Annotated[Path, typer.Option(help="Checkpoint to write (.safetensors), if it is better.")],
+    teacher: TeacherOption = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Folder of label files CAMERA.jsonl.gz, in place of teachers.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Grounded checkpoint to begin with; by default the packaged one.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
+    rate: Annotated[float, typer.Option(min=0, help="Largest learning rate.")] = 5e-5,
+    avoid: AvoidOption = None,
+    exclude: ExcludeOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on standard output instead of lines.")
+    ] = False,
+) -> None:
+    """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""
+    from train.grounded import adaptation as adapting  # noqa: PLC0415 - footage is needed by few commands only
+
+    if not teacher and labels is None:
+        raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
+    options = adapting.AdaptOptions(
+        clips=clips,
+        teachers=tuple(teacher_file(text) for text in teacher or ()),
+        out=out,
+        checkpoint=checkpoint,
+        labels=labels,
+        steps=steps,
+        rate=rate,
+        avoid=avoid,
+        exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
+        seed=seed,
+    )
+    with progress_counts() as tell:
+        adapted = adapting.adapt(options, command=_command(options), progress=tell, note=_say)
+    if as_json:
+        typer.echo(json.dumps(adapted.plain(), indent=1))
+    else:
+        for line in _lines(adapted):
+            typer.echo(line)
+    if adapted.sha256:
+        _say(f"{out}: adapted; try it with --captioner-file {out}")
+    else:
+        _say(f"nothing is written to {out}: on the held-out footage it would be no better")
+
+
+def _command(options: AdaptOptions) -> str:
+    """The command line for the record, without anybody's paths."""
+    named = (
+        ("--checkpoint", options.checkpoint),
+        ("--labels", options.labels),
+        ("--avoid", options.avoid),
+    )
+    return (
+        f"narrated-train adapt --clips {options.clips.name} --out {options.out.name}"
+        + "".join(f" --teacher {teacher.path.name}" for teacher in options.teachers)
+        + f" --steps {options.steps} --rate {options.rate:g} --seed {options.seed}"
+        + "".join(f" {flag} {path.name}" for flag, path in named if path is not None)
+        + "".join(f" --exclude '{p}'" for p in options.exclude if options.exclude != TEST_FOOTAGE)
+    )
+
+
+def _lines(adapted: Adapted) -> list[str]:
+    lines = ["On the last quarter of the footage, from which nothing was learnt:"]
+    for name, score in (("before", adapted.before), ("adapted", adapted.after)):
+        lines.append(
+            f"  {name}: objects found as the teachers do, AP50 {score.ap50:.3f}; "
+            f"{score.right:.1%} of {score.ends} ends of changes judged right"
+        )
+    gained = adapted.after.ap50 - adapted.before.ap50
+    return [
+        *lines,
+        f"  gained: AP50 {gained:+.3f}, judged right {adapted.after.right - adapted.before.right:+.1%}",
+    ]
+
+
+def _say(line: str) -> None:
+    typer.echo(f"narrated-train: {line}", err=True)

@@ -1,0 +1,1 @@
+"""The data engine: pairs with captions that are true, made from footage."""

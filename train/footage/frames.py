@@ -1,0 +1,192 @@
+"""Labelled frames: the folder that composing writes and that the detector learns from.
+
+``frames.jsonl`` holds one frame a line, `LabelledFrame` as JSON; ``images/CAMERA/`` holds the pictures as
+JPEG. A camera that is written is whole: its lines come after its pictures, and the file is replaced as one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.checkpoint import write_whole
+from train.footage.cameras import STILL_SUFFIXES, frames_of
+from train.footage.scenes import FootageError
+from train.footage.votes import Raw, Vote, cleaned, merged
+
+Image = NDArray[np.uint8]
+
+FRAMES = "frames.jsonl"
+
+LARGEST = 1280
+"""Pictures are kept at most this wide."""
+
+_THUMBNAIL = 160
+_DAMAGED = "no labelled frame; delete that file and compose again, what was labelled is kept beside it"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledFrame:
+    """One frame of a camera with what the teacher sees in it.
+
+    Attributes:
+        camera: its name.
+        file: the clip or still it is of.
+        seconds: since the clip's begin; None of a still.
+        image: path of its picture within the folder; its name ends with ``_`` and the frame's number.
+        width, height: of the footage in pixels.
+        votes: the candidates, cleaned by time.
+    """
+
+    camera: str
+    file: str
+    seconds: float | None
+    image: str
+    width: int
+    height: int
+    votes: tuple[Vote, ...]
+
+
+def _everything(_file: str, _seconds: float | None) -> bool:
+    return True
+
+
+def write_camera(
+    out: Path,
+    camera: str,
+    labels: Path,
+    footage: Path,
+    wanted: Callable[[str, float | None], bool] = _everything,
+) -> int:
+    """Add one camera's frames to a folder, unless they are there.
+
+    Args:
+        out: the folder.
+        camera: its name.
+        labels: gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
+            detections as ``[detector, view, class, score, x, y, width, height]``.
+        footage: the folder of its clips and stills.
+        wanted: told a file's name and seconds, whether that frame may be used.
+
+    Returns:
+        How many frames were added.
+
+    Raises:
+        FootageError: the labels are damaged, or a frame that they name cannot be read.
+    """
+    if camera in written_cameras(out):
+        return 0
+    rows = [row for row in read_labels(labels) if wanted(str(row["file"]), row["seconds"])]
+    frames: list[LabelledFrame] = []
+    for name, group in groupby(rows, key=lambda row: str(row["file"])):
+        frames += _of_file(out, camera, footage, name, list(group))
+    path = out / FRAMES
+    text = "".join(json.dumps(asdict(frame)) + "\n" for frame in frames)
+    before = path.read_bytes() if path.exists() else b""
+    write_whole(path, before + text.encode())
+    return len(frames)
+
+
+def read_labels(path: Path) -> list[dict[str, Any]]:
+    """The rows of a label file, see `write_camera`.
+
+    Raises:
+        FootageError: it cannot be read to its end.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+    except (OSError, EOFError, ValueError) as error:
+        raise FootageError(f"{path} is damaged or no label file ({error}); delete it") from error
+
+
+def _of_file(
+    out: Path, camera: str, footage: Path, name: str, rows: Sequence[dict[str, Any]]
+) -> list[LabelledFrame]:
+    """Write a file's pictures one by one: a clip's do not fit into memory together."""
+    path = footage / name
+    folder = out / "images" / camera
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = "-".join(Path(name).with_suffix("").parts) + path.suffix.replace(".", "-")
+    targets, thumbnails = [], []
+    for row, image in zip(rows, frames_of(path, [int(row["frame"]) for row in rows]), strict=True):
+        target = folder / f"{stem}_{row['frame']:06d}.jpg"
+        bgr = cv2.cvtColor(_kept(image), cv2.COLOR_RGB2BGR)
+        if not cv2.imwrite(str(target), bgr, [cv2.IMWRITE_JPEG_QUALITY, 95]):
+            raise FootageError(f"{target} cannot be written; choose another folder, or make room")
+        targets.append(str(target.relative_to(out)))
+        thumbnails.append(_thumbnail(image))
+    found = [
+        merged([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]]) for row in rows
+    ]
+    if path.suffix.lower() not in STILL_SUFFIXES:
+        found = cleaned(found, thumbnails)
+    return [
+        LabelledFrame(camera, name, row["seconds"], target, row["width"], row["height"], tuple(votes))
+        for row, target, votes in zip(rows, targets, found, strict=True)
+    ]
+
+
+def _kept(image: Image) -> Image:
+    height, width = image.shape[:2]
+    if width <= LARGEST:
+        return image
+    size = (LARGEST, round(height * LARGEST / width))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _thumbnail(image: Image) -> Image:
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    height, width = grey.shape
+    size = (_THUMBNAIL, max(1, round(height * _THUMBNAIL / width)))
+    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def read_frames(folder: Path) -> list[LabelledFrame]:
+    """The labelled frames of a folder; none where nothing was written yet.
+
+    Raises:
+        FootageError: the file is damaged.
+    """
+    return list(_parsed(_lines(folder)))
+
+
+def written_cameras(folder: Path) -> set[str]:
+    """The cameras of which a folder holds frames.
+
+    Raises:
+        FootageError: the file is damaged.
+    """
+    try:
+        return {str(json.loads(line)["camera"]) for line in _lines(folder)}
+    except (ValueError, TypeError, KeyError) as error:
+        raise FootageError(f"{folder / FRAMES}: {_DAMAGED}") from error
+
+
+def _lines(folder: Path) -> list[str]:
+    path = folder / FRAMES
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[LabelledFrame]:
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            votes = tuple(
+                Vote(
+                    v["family"], tuple(v["box"]), v["p"], tuple((k, s) for k, s in v["kinds"]), v["detectors"]
+                )
+                for v in row.pop("votes")
+            )
+            yield LabelledFrame(**row, votes=votes)
+        except (ValueError, TypeError, KeyError) as error:
+            raise FootageError(f"{FRAMES}, line {number} ({error!r}): {_DAMAGED}") from error

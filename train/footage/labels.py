@@ -1,0 +1,248 @@
+"""From footage and teachers to labelled frames, one camera at a time; what was done is not done again.
+
+``labels/CAMERA.jsonl.gz`` keeps what the teachers said, ``labels/CAMERA.json`` of what it was made: files and
+teachers with their hashes, and what is stated about the source. Both are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.checkpoint import write_whole
+from train.footage.cameras import CameraFiles, cameras_in, sampled, stated_sources
+from train.footage.frames import read_labels, write_camera, written_cameras
+from train.footage.recipe import TEST_FOOTAGE
+from train.footage.scenes import FootageError, avoided_times
+from train.footage.teachers import TeacherError, TeacherFile, Teachers, teachers
+from train.samples import SampleError
+
+Progress = Callable[[str, int, int], None]
+
+_ROUNDED_S = 0.005  # times in files are rounded; a frame at the very limit counts as near
+_LABELS = ".jsonl.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOptions:
+    """What is labelled, by whom.
+
+    Attributes:
+        clips: folder of footage, see `train.footage.cameras.cameras_in`.
+        out: folder of the labelled frames; gone on with where it is there.
+        teachers: detectors.
+        labels: folder of label files, ``CAMERA.jsonl.gz``, in place of the teachers where it has one.
+        exclude: patterns of file names that are never used.
+        avoid: see `train.footage.scenes.avoided_times`; None avoids nothing.
+        avoid_s: frames within so many seconds of a time in `avoid` are not used.
+    """
+
+    clips: Path
+    out: Path
+    teachers: tuple[TeacherFile, ...] = ()
+    labels: Path | None = None
+    exclude: tuple[str, ...] = TEST_FOOTAGE
+    avoid: Path | None = None
+    avoid_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReport:
+    """What was labelled.
+
+    Attributes:
+        frames: number of frames, by camera, those of earlier runs among them as 0.
+        unreadable: files of which nothing is labelled, since they cannot be read.
+        notes: what was left out, and why.
+    """
+
+    frames: Mapping[str, int]
+    unreadable: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:
+    """Write the labelled frames of all cameras of a folder.
+
+    Args:
+        options: what, by whom.
+        progress: told how far it is.
+
+    Raises:
+        FootageError: there is no footage, or a label file is damaged.
+        SampleError: `out` holds a camera that was made of other footage or by other teachers.
+        TeacherError: a teacher cannot be used, or there is none.
+    """
+    tell = progress or (lambda _what, _done, _whole: None)
+    if not options.teachers and options.labels is None:
+        raise TeacherError("no teacher: give a detector's file with --teacher, or label files with --labels")
+    cameras = cameras_in(options.clips, options.exclude)
+    work = _Labelling(options)
+    for number, camera in enumerate(cameras):
+        tell("cameras", number, len(cameras))
+        work.add(camera, tell)
+    tell("cameras", len(cameras), len(cameras))
+    return LabelReport(work.counts, tuple(work.unreadable), tuple(work.notes))
+
+
+class _Labelling:
+    """What is known while one camera after another is labelled."""
+
+    def __init__(self, options: LabelOptions) -> None:
+        self._options = options
+        self._stated = stated_sources(options.clips)
+        self._times = avoided_times(options.avoid) if options.avoid is not None else {}
+        self._by = [file.plain() for file in options.teachers]
+        self._there = written_cameras(options.out)
+        self._teachers: Teachers | None = None
+        self.counts: dict[str, int] = {}
+        self.unreadable: list[Path] = []
+        self.notes: list[str] = []
+
+    def add(self, camera: CameraFiles, tell: Progress) -> None:
+        """Label a camera and write its frames, unless they are there."""
+        options, name = self._options, camera.name
+        given = _given(options, camera)
+        if given is None and not options.teachers:
+            self.notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
+            return
+        made_of = _made_of(options, camera, self._times, given, self._by)
+        known = read_source(options.out, name)
+        same = known is not None and known["made_of"] == made_of
+        if name in self._there and not same:
+            raise SampleError(
+                f"{options.out} holds {name} already, made of other footage or by other teachers; delete it "
+                "or choose another folder"
+            )
+        labels = given or options.out / "labels" / (name + _LABELS)
+        if given is None and not (same and _whole(labels)):
+            # Loaded only now: what is cached needs no teacher.
+            self._teachers = self._teachers or teachers(options.teachers)
+            label_camera(camera, self._teachers, labels, tell)
+        _write_source(options, camera, made_of, self._stated.get(name))
+        self._without(camera, labels)
+        near = _Near(self._times, options.avoid_s)
+        self.counts[name] = (
+            0 if name in self._there else write_camera(options.out, name, labels, camera.folder, near)
+        )
+
+    def _without(self, camera: CameraFiles, labels: Path) -> None:
+        """Note the files of a camera of which its labels hold no frame."""
+        there = {str(row["file"]) for row in read_labels(labels)}
+        for file in camera.files:
+            if file not in there:
+                self.unreadable.append(camera.folder / file)
+                self.notes.append(f"{camera.name}: {file} is left out: nothing of it can be read")
+
+
+def label_camera(
+    camera: CameraFiles, by: Teachers, target: Path, tell: Progress = lambda _what, _done, _whole: None
+) -> None:
+    """Write one camera's label file, whole; files that cannot be read are not in it."""
+    lines: list[dict[str, Any]] = []
+    for number, file in enumerate(camera.files):
+        tell(camera.name, number, len(camera.files))
+        with suppress(FootageError):
+            lines += _labelled(camera.folder / file, file, by)
+    tell(camera.name, len(camera.files), len(camera.files))
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    write_whole(target, gzip.compress(text.encode(), mtime=0))
+
+
+def _labelled(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
+    for number, seconds, image in sampled(path):
+        seen = [
+            [raw.detector, view, raw.label, round(raw.score, 4), *(round(v, 4) for v in raw.box)]
+            for view, raw in by(image)
+        ]
+        yield {
+            "file": file,
+            "frame": number,
+            "seconds": None if seconds is None else round(seconds, 3),
+            "width": image.shape[1],
+            "height": image.shape[0],
+            "detections": seen,
+        }
+
+
+def _given(options: LabelOptions, camera: CameraFiles) -> Path | None:
+    """The label file that the user has, if there is one."""
+    path = options.labels / (camera.name + _LABELS) if options.labels else None
+    return path if path and path.is_file() else None
+
+
+def _made_of(
+    options: LabelOptions,
+    camera: CameraFiles,
+    times: Mapping[str, Sequence[float]],
+    given: Path | None,
+    by: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """What decides a camera's labelled frames."""
+    avoided = {f: list(times[Path(f).name]) for f in camera.files if Path(f).name in times}
+    labels: dict[str, Any] = {"teachers": list(by)}
+    if given is not None:
+        names = {str(detection[0]) for row in read_labels(given) for detection in row["detections"]}
+        labels = {
+            "labels": given.name,
+            "sha256": hashlib.sha256(given.read_bytes()).hexdigest(),
+            "detectors": sorted(names),
+        }
+    return {
+        "files": camera.hashes(),
+        **labels,
+        **({"avoided": avoided, "avoid_s": options.avoid_s} if avoided else {}),
+    }
+
+
+def _whole(labels: Path) -> bool:
+    try:
+        read_labels(labels)
+    except FootageError:
+        return False
+    return True
+
+
+class _Near:
+    """Whether a frame may be used: none that is near a time to avoid."""
+
+    def __init__(self, times: Mapping[str, Sequence[float]], avoid_s: float) -> None:
+        self._times, self._near = times, avoid_s + _ROUNDED_S
+
+    def __call__(self, file: str, seconds: float | None) -> bool:
+        avoided = self._times.get(Path(file).name, ())
+        return seconds is None or all(abs(seconds - time) > self._near for time in avoided)
+
+
+def _write_source(
+    options: LabelOptions, camera: CameraFiles, made_of: dict[str, Any], stated: dict[str, Any] | None
+) -> None:
+    content = {
+        "camera": camera.name,
+        "footage": str(camera.folder.resolve()),
+        "stated": stated,
+        "made_of": made_of,
+    }
+    text = json.dumps(content, indent=1) + "\n"
+    write_whole(options.out / "labels" / f"{camera.name}.json", text.encode())
+
+
+def read_source(folder: Path, camera: str) -> dict[str, Any] | None:
+    """What a camera's labelled frames were made of; None where nobody wrote it down.
+
+    Returns:
+        ``camera``, ``footage`` (its folder here), ``stated`` (source and licence, None where nothing is
+        stated) and ``made_of`` (``files`` with their hashes, ``teachers`` or ``labels``).
+    """
+    path = folder / "labels" / f"{camera}.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return content if {"footage", "made_of"} <= content.keys() else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,175 @@
+"""The teacher of the data engine: what several detectors agree on in one image, so that captions can be true.
+
+Only training needs it; the detectors are the user's (`train.footage.teachers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.footage.teachers import TeacherFile, teachers
+from train.footage.votes import TRUST, Vote, merged
+
+Image = NDArray[np.uint8]
+Box = tuple[float, float, float, float]
+
+LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "bottle", "vehicle")
+"""What is reported; the captions have words for these alone."""
+
+UNNAMED = {"person": "person", "vehicle": "vehicle", "wheels": "motorcycle"}
+"""What a family is called of which no detector names the kind."""
+
+FAMILIES = {
+    "car": "vehicle",
+    "bus": "vehicle",
+    "truck": "vehicle",
+    "vehicle": "vehicle",
+    "bicycle": "cycle",
+    "motorcycle": "cycle",
+    "cyclist": "cycle",
+}
+"""Labels that a small detector confuses, and that therefore suppress each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """One object that the teacher sees.
+
+    Attributes:
+        label: a value of `LABELS`, "cyclist" for a person on a bicycle, or "vehicle" where the teacher
+            is not sure which.
+        box: ``(x, y, width, height)`` in 0..1 of the frame.
+        score: 0..1.
+    """
+
+    label: str
+    box: Box
+    score: float
+
+    @property
+    def family(self) -> str:
+        """The label, or the family of labels that are easily confused with it."""
+        return FAMILIES.get(self.label, self.label)
+
+
+class Teacher:
+    """Finds objects in RGB images by the agreement of several detectors.
+
+    Args:
+        files: the detectors'.
+        min_score: detections below are not reported.
+        threads: of each detector.
+
+    Raises:
+        TeacherError: see `train.footage.teachers`.
+    """
+
+    def __init__(self, files: Sequence[TeacherFile], *, min_score: float = 0.25, threads: int = 1) -> None:
+        self._teachers = teachers(files, threads=threads)
+        self.min_score = min_score
+
+    def detect(self, image: Image) -> tuple[Detection, ...]:
+        """Objects on the whole frame and on its tiles, merged, the surest first.
+
+        Args:
+            image: RGB uint8 ``(height, width, 3)``.
+        """
+        votes = merged([raw for _, raw in self._teachers(image, tiled=True)])
+        found = [d for d in map(_detection, votes) if d is not None and d.score >= self.min_score]
+        return merge_riders(suppress(found))
+
+
+def _detection(vote: Vote) -> Detection | None:
+    """A candidate as the captions tell it; None of what they have no word for.
+
+    Its score is what a detector would have to give that sees it alone.
+    """
+    kind = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else UNNAMED.get(vote.family)
+    return Detection(kind, vote.box, min(vote.p / TRUST, 1.0)) if kind in LABELS else None
+
+
+def intersection(a: Box, b: Box) -> float:
+    """Area that two boxes share."""
+    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    return max(width, 0.0) * max(height, 0.0)
+
+
+def iou(a: Box, b: Box) -> float:
+    """Intersection over union of two boxes, 0..1."""
+    shared = intersection(a, b)
+    return shared / max(a[2] * a[3] + b[2] * b[3] - shared, 1e-12)
+
+
+def union(a: Box, b: Box) -> Box:
+    """The smallest box that holds both."""
+    x, y = min(a[0], b[0]), min(a[1], b[1])
+    return x, y, max(a[0] + a[2], b[0] + b[2]) - x, max(a[1] + a[3], b[1] + b[3]) - y
+
+
+def centre(box: Box) -> tuple[float, float]:
+    """Centre ``(x, y)`` of a box."""
+    return box[0] + box[2] / 2, box[1] + box[3] / 2
+
+
+def suppress(
+    found: Sequence[Detection], *, max_iou: float = 0.5, max_inside: float = 0.8, max_grown: float = 4.0
+) -> tuple[Detection, ...]:
+    """Non-maximum suppression within each family, the surest first.
+
+    Args:
+        found: detections of the frame and of its tiles.
+        max_iou: a detection that overlaps a surer one more than this is the same object.
+        max_inside: a detection with more than this share of its area inside a surer one is a part of it.
+        max_grown: a detection that holds so much of a surer one of the same label is the same object, unless
+            it is more than so many times as large.
+    """
+    kept: list[Detection] = []
+    for seen in sorted(found, key=lambda d: -d.score):
+        rivals = [k for k in kept if k.family == seen.family]
+        area = seen.box[2] * seen.box[3]
+        same = any(
+            iou(seen.box, k.box) > max_iou
+            or intersection(seen.box, k.box) > max_inside * area
+            or (
+                seen.label == k.label
+                and intersection(seen.box, k.box)
+                > max_inside * k.box[2] * k.box[3]
+                > max_inside * area / max_grown
+            )
+            for k in rivals
+        )
+        if not same:
+            kept.append(seen)
+    return tuple(kept)
+
+
+def merge_riders(found: Sequence[Detection], *, min_inside: float = 0.3) -> tuple[Detection, ...]:
+    """A person on a bicycle becomes one cyclist, a person on a motorcycle a part of it.
+
+    Args:
+        found: detections.
+        min_inside: least share of the cycle's box that the rider's box covers.
+    """
+    people = [d for d in found if d.label == "person"]
+    merged: list[Detection] = []
+    riders: set[int] = set()
+    for cycle in (d for d in found if d.label in ("bicycle", "motorcycle")):
+        area = cycle.box[2] * cycle.box[3]
+        shares = [intersection(p.box, cycle.box) / area for p in people]
+        best = int(np.argmax(shares)) if shares else -1
+        above = best >= 0 and people[best].box[1] < cycle.box[1] + 0.3 * cycle.box[3]
+        if best >= 0 and best not in riders and shares[best] >= min_inside and above:
+            riders.add(best)
+            label = "cyclist" if cycle.label == "bicycle" else "motorcycle"
+            score = max(cycle.score, people[best].score)
+            merged.append(Detection(label, union(cycle.box, people[best].box), score))
+        else:
+            merged.append(cycle)
+    merged += [p for k, p in enumerate(people) if k not in riders]
+    merged += [d for d in found if d.label not in ("bicycle", "motorcycle", "person")]
+    return tuple(sorted(merged, key=lambda d: -d.score))

@@ -1,0 +1,395 @@
+"""Teachers: detectors that the user names, run offline on footage to say what is in it.
+
+Each kind of file has its own small class, and `opened` finds the one that fits. A teacher looks at one
+picture; `Teachers` asks several of them, on the whole frame and on 2 x 2 overlapping tiles of it, since
+distant people have a dozen pixels. What they say is raw; `train.footage.votes` makes sense of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.families import COCO
+from train.footage.votes import FAMILY, Box, Raw
+
+Image = NDArray[np.uint8]
+
+LEAST = 0.1
+"""Scores below are not reported."""
+
+TILED_FROM = 600
+"""Footage at least so many pixels wide is looked at in tiles as well."""
+
+KNOWN = {
+    "person-vehicle-bike-detection-2": ("vehicle", "person", "bike"),
+    "person-vehicle-bike-detection-crossroad-1016": ("bike", "vehicle", "person"),
+    "person-vehicle-bike-detection-crossroad-0078": ("", "person", "vehicle", "bike"),
+    "person-detection-0": ("person",),
+    "person-detection-retail-0013": ("", "person"),
+    "vehicle-detection-0": ("vehicle",),
+}
+"""Begin of a file's name to its classes, numbered from 0, for files of the Open Model Zoo."""
+
+_TILE = 0.6
+_EDGE = 0.03  # a box that ends nearer to an inner edge of a tile is cut there
+_GREY = 114
+_STRIDES = (8, 16, 32, 64)
+_MEAN, _DEVIATION = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+_YOLOX, _PICODET, _SSD = 5 + len(COCO), 2 * len(_STRIDES), 7
+_OVERLAP = 0.5
+
+
+class TeacherError(Exception):
+    """The teacher cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spotted:
+    """What one teacher sees in one picture: class, score, and edges in 0..1 of the picture."""
+
+    label: str
+    score: float
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Network(Protocol):
+    """A detector in a file."""
+
+    def __call__(self, image: Image) -> list[Spotted]:
+        """What is in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherFile:
+    """A teacher as the user names it.
+
+    Attributes:
+        path: ``.onnx``, or ``.xml`` of OpenVINO with its ``.bin`` beside it.
+        classes: their names, numbered from 0; "" is one that is not used. None: as the file's name tells.
+    """
+
+    path: Path
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the file, without folder and suffix."""
+        return self.path.stem
+
+    @property
+    def sha256(self) -> str:
+        """Hex, of the file's bytes, for OpenVINO with those of its weights behind them."""
+        digest = hashlib.sha256()
+        weights = [self.path.with_suffix(".bin")] if self.path.suffix == ".xml" else []
+        try:
+            for path in (self.path, *weights):
+                digest.update(path.read_bytes())
+        except OSError as error:
+            raise TeacherError(f"no detector at {path}: {error.strerror}; give the path of one") from error
+        return digest.hexdigest()
+
+    def plain(self) -> dict[str, Any]:
+        """For records: name, hash and, where they were given, the classes."""
+        given = {"classes": list(self.classes)} if self.classes else {}
+        return {"file": self.path.name, "sha256": self.sha256, **given}
+
+
+def teacher_file(text: str) -> TeacherFile:
+    """Read ``FILE`` or ``FILE:vehicle,person,bike``.
+
+    Raises:
+        TeacherError: a class that has no meaning here.
+    """
+    path, colon, names = text.rpartition(":")
+    if not colon or "/" in names or Path(text).exists():
+        return TeacherFile(Path(text))
+    classes = tuple(name.strip() for name in names.split(","))
+    unknown = [name for name in classes if name and name not in FAMILY]
+    if unknown:
+        raise TeacherError(f"{text}: class {unknown[0]!r} is unknown; there is {', '.join(FAMILY)}")
+    return TeacherFile(Path(path), classes)
+
+
+def opened(teacher: TeacherFile, *, threads: int = 1) -> Network:
+    """Load the network of a file.
+
+    Raises:
+        TeacherError: the file or a package is missing, or the network is of no kind that is known.
+    """
+    if not teacher.path.is_file():
+        raise TeacherError(
+            f"no detector at {teacher.path}; give the path of one: YOLOX or PicoDet in ONNX format, or a "
+            "detector of OpenVINO (.xml)"
+        )
+    if teacher.path.suffix == ".xml":
+        return _of_openvino(teacher, threads)
+    return _of_onnx(teacher.path, threads)
+
+
+def _of_onnx(path: Path, threads: int) -> Network:
+    try:
+        runtime: Any = import_module("onnxruntime")  # an extra: describing pictures must not need it
+    except ImportError:
+        raise TeacherError(
+            "the teacher needs onnxruntime, which is not installed: pip install 'narrated[train]'"
+        ) from None
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3  # else some files print a warning for each of their weights
+    try:
+        net = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no public common ancestor
+        raise TeacherError(f"{path} is not an ONNX network that onnxruntime can run: {error}") from error
+    entry, shapes = net.get_inputs()[0], [each.shape for each in net.get_outputs()]
+    if len(entry.shape) != len("NCHW") or not all(isinstance(side, int) for side in entry.shape[2:]):
+        raise TeacherError(f"{path} takes {entry.shape}; expected images of one fixed size (N, 3, S, S)")
+    if len(shapes) == 1 and shapes[0][-1] == _YOLOX:
+        return Yolox(net, entry.shape[2])
+    if len(shapes) == _PICODET and {shape[-1] for shape in shapes[:4]} == {len(COCO)}:
+        return PicoDet(net, entry.shape[2:])
+    raise TeacherError(
+        f"{path} answers {shapes}; known are YOLOX with raw head outputs (one of {_YOLOX} columns) and "
+        f"PicoDet with class scores and edges of four strides ({_PICODET} outputs)"
+    )
+
+
+def _of_openvino(teacher: TeacherFile, threads: int) -> Network:
+    classes = teacher.classes or next(
+        (names for begin, names in KNOWN.items() if teacher.name.startswith(begin)), None
+    )
+    if classes is None:
+        raise TeacherError(
+            f"the classes of {teacher.path.name} are not known; name them in their order, numbered from 0: "
+            f"--teacher {teacher.path.name}:vehicle,person,bike"
+        )
+    try:
+        openvino: Any = import_module("openvino")  # an extra
+    except ImportError:
+        raise TeacherError(
+            f"the teacher {teacher.path.name} needs OpenVINO, which is not installed: "
+            "pip install 'narrated[openvino]'"
+        ) from None
+    try:
+        core = openvino.Core()
+        read = core.read_model(teacher.path)
+        net = core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": threads}).create_infer_request()
+    except RuntimeError as error:
+        raise TeacherError(f"{teacher.path} is no network that OpenVINO can run: {error}") from error
+    size = [int(side) for side in read.inputs[0].shape[2:]]
+    if len(read.outputs) == 1 and read.outputs[0].partial_shape[-1] == _SSD:
+        return SingleShot(net, size, classes)
+    if {name for output in read.outputs for name in output.names} >= {"boxes", "labels"}:
+        return Anchorless(net, size, classes)
+    raise TeacherError(
+        f"{teacher.path} answers {[str(o.partial_shape) for o in read.outputs]}; known are SSD (one output "
+        "of 7 columns) and ATSS (outputs named boxes and labels)"
+    )
+
+
+def _resized(image: Image, size: Sequence[int]) -> Image:
+    """At this height and width."""
+    return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
+
+
+def _planes(image: NDArray[Any]) -> NDArray[np.float32]:
+    """``(h, w, 3)`` as ``(1, 3, h, w)``."""
+    return np.ascontiguousarray(image.transpose(2, 0, 1)[None], np.float32)
+
+
+def _cells(size: Sequence[int], strides: Sequence[int]) -> NDArray[np.float64]:
+    """Column, row and stride of every output row: ``(N, 3)``."""
+    cells = []
+    for stride in strides:
+        high, wide = (-(-side // stride) for side in size)
+        row, column = np.divmod(np.arange(high * wide), wide)
+        cells.append(np.stack([column, row, np.full(high * wide, stride)], axis=1))
+    return np.concatenate(cells).astype(np.float64)
+
+
+def _best(scores: NDArray[np.float32], edges: NDArray[np.float64]) -> list[Spotted]:
+    """Of scores ``(N, 80)`` and edges ``(N, 4)`` in 0..1 what is sure enough, each object once."""
+    found = []
+    for i in np.flatnonzero(scores.max(1) >= LEAST):
+        name = COCO[int(scores[i].argmax())]
+        if name in FAMILY:
+            left, top, right, bottom = (float(v) for v in edges[i])
+            found.append(Spotted(name, float(scores[i].max()), left, top, right, bottom))
+    return _once(found)
+
+
+def _once(found: list[Spotted]) -> list[Spotted]:
+    """Non-maximum suppression within each class."""
+    kept: list[Spotted] = []
+    for name in sorted({sight.label for sight in found}):
+        own = [sight for sight in found if sight.label == name]
+        boxes = [[s.left, s.top, s.right - s.left, s.bottom - s.top] for s in own]
+        rows = cv2.dnn.NMSBoxes(boxes, [s.score for s in own], LEAST, _OVERLAP)
+        kept += [own[i] for i in np.asarray(rows).reshape(-1)]
+    return kept
+
+
+class Yolox:
+    """YOLOX (Ge et al. 2021) with raw head outputs: centre offsets, log sizes, objectness, class scores."""
+
+    def __init__(self, net: Any, size: int) -> None:
+        """Take a session of onnxruntime whose input is BGR 0..255, square, `size` pixels a side."""
+        self._net, self._size = net, size
+        self._cells = _cells((size, size), _STRIDES[:3])
+
+    def __call__(self, image: Image) -> list[Spotted]:
+        """See `Network`."""
+        height, width = image.shape[:2]
+        scale = min(self._size / height, self._size / width)
+        small = max(int(height * scale), 1), max(int(width * scale), 1)
+        canvas = np.full((self._size, self._size, 3), _GREY, np.uint8)
+        canvas[: small[0], : small[1]] = _resized(image, small)
+        out = self._net.run(None, {self._net.get_inputs()[0].name: _planes(canvas[..., ::-1])})[0][0]
+        stride = self._cells[:, 2:]
+        centre, size = (out[:, :2] + self._cells[:, :2]) * stride, np.exp(out[:, 2:4]) * stride
+        edges = np.concatenate([centre - size / 2, centre + size / 2], axis=1) / scale
+        return _best(out[:, 4:5] * out[:, 5:], edges / (width, height, width, height))
+
+
+class PicoDet:
+    """PicoDet (Yu et al. 2021): class scores, and each edge's distance as a distribution over 8 bins."""
+
+    def __init__(self, net: Any, size: Sequence[int]) -> None:
+        """Take a session of onnxruntime whose input is RGB less ImageNet's mean, at this height and width."""
+        self._net, self._size = net, size
+        self._cells = _cells(size, _STRIDES)
+
+    def __call__(self, image: Image) -> list[Spotted]:
+        """See `Network`."""
+        entry = (_resized(image, self._size).astype(np.float32) - _MEAN) / _DEVIATION
+        out = [each[0] for each in self._net.run(None, {self._net.get_inputs()[0].name: _planes(entry)})]
+        half = len(_STRIDES)
+        bins = np.concatenate(out[half:])
+        bins = bins.reshape(len(bins), 4, -1)
+        share = np.exp(bins - bins.max(-1, keepdims=True))
+        stride = self._cells[:, 2:]
+        far = share / share.sum(-1, keepdims=True) @ np.arange(bins.shape[-1]) * stride
+        middle = (self._cells[:, :2] + 0.5) * stride
+        edges = np.concatenate([middle - far[:, :2], middle + far[:, 2:]], axis=1)
+        height, width = self._size
+        return _best(np.concatenate(out[:half]), edges / (width, height, width, height))
+
+
+class SingleShot:
+    """SSD of OpenVINO: rows of image, class, score and edges; input BGR 0..255."""
+
+    def __init__(self, net: Any, size: Sequence[int], classes: Sequence[str]) -> None:
+        """Take an inference request whose input has this height and width."""
+        self._net, self._size, self._classes = net, size, classes
+
+    def __call__(self, image: Image) -> list[Spotted]:
+        """See `Network`."""
+        self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
+        rows = self._net.get_output_tensor(0).data.reshape(-1, _SSD)
+        found = []
+        for number, label, score, left, top, right, bottom in rows.tolist():
+            name = _class(self._classes, label)
+            if number >= 0 and name and score >= LEAST:
+                found.append(Spotted(name, score, left, top, right, bottom))
+        return found
+
+
+class Anchorless:
+    """ATSS of OpenVINO: boxes with their scores in pixels of the input, and labels; input BGR 0..255."""
+
+    def __init__(self, net: Any, size: Sequence[int], classes: Sequence[str]) -> None:
+        """Take an inference request whose input has this height and width."""
+        self._net, self._size, self._classes = net, size, classes
+
+    def __call__(self, image: Image) -> list[Spotted]:
+        """See `Network`."""
+        self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
+        boxes, labels = (self._net.get_tensor(name).data for name in ("boxes", "labels"))
+        height, width = self._size
+        found = []
+        for (left, top, right, bottom, score), label in zip(boxes.tolist(), labels.tolist(), strict=True):
+            name = _class(self._classes, label)
+            if name and score >= LEAST:
+                found.append(Spotted(name, score, left / width, top / height, right / width, bottom / height))
+        return found
+
+
+def _class(classes: Sequence[str], number: float) -> str:
+    return classes[int(number)] if 0 <= number < len(classes) else ""
+
+
+class Teachers:
+    """Several teachers, asked together.
+
+    Args:
+        networks: by their names.
+    """
+
+    def __init__(self, networks: Mapping[str, Network]) -> None:
+        if not networks:
+            raise TeacherError("no teacher: give a detector's file with --teacher")
+        self._networks = dict(networks)
+
+    def __call__(self, image: Image, *, tiled: bool | None = None) -> list[tuple[str, Raw]]:
+        """What they see, each answer with its view, ``full`` or ``tile``.
+
+        Args:
+            image: RGB uint8 ``(height, width, 3)``.
+            tiled: whether tiles are looked at as well; None: from `TILED_FROM` pixels of width.
+        """
+        height, width = image.shape[:2]
+        windows = [("full", 0.0, 0.0, 1.0)]
+        if tiled or (tiled is None and width >= TILED_FROM):
+            windows += [("tile", x, y, _TILE) for y, x in product((0.0, 1 - _TILE), repeat=2)]
+        found = []
+        for view, x, y, size in windows:
+            top, left = int(y * height), int(x * width)
+            part = image[top : int((y + size) * height), left : int((x + size) * width)]
+            for name, network in self._networks.items():
+                for sight in network(part):
+                    box = _placed(sight, x, y, size)
+                    if box is not None:
+                        found.append((view, Raw(name, sight.label, sight.score, box)))
+        return found
+
+
+def _placed(sight: Spotted, x: float, y: float, size: float) -> Box | None:
+    """The box of the whole frame of what is seen in a window; None where the window's edge has cut it."""
+    cut = (
+        (x > 0 and sight.left < _EDGE)
+        or (y > 0 and sight.top < _EDGE)
+        or (x + size < 1 and sight.right > 1 - _EDGE)
+        or (y + size < 1 and sight.bottom > 1 - _EDGE)
+    )
+    left, top, right, bottom = (
+        min(max(v, 0.0), 1.0) for v in (sight.left, sight.top, sight.right, sight.bottom)
+    )
+    if cut or right <= left or bottom <= top:
+        return None
+    return x + size * left, y + size * top, size * (right - left), size * (bottom - top)
+
+
+def teachers(files: Iterable[TeacherFile], *, threads: int = 1) -> Teachers:
+    """Load several teachers.
+
+    Raises:
+        TeacherError: see `opened`; or two files have one name.
+    """
+    networks: dict[str, Network] = {}
+    for file in files:
+        if file.name in networks:
+            raise TeacherError(f"two teachers are named {file.name}: rename one of the files")
+        networks[file.name] = opened(file, threads=threads)
+    return Teachers(networks)

@@ -1,0 +1,255 @@
+"""The gallery: random narrations of unseen cameras on one page, to be read by eye, and how right they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from models.captioner import Captioner, DescribeOptions, Outline, Sentence
+from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
+from pipeline.sources import Image
+from train.gallery.tellings import Figures, Progress, Told, figures, frame_pair, tell
+from train.metrics.verdicts import FAULTS, Verdict
+from train.samples import Box, Sample, SampleError
+
+_PANEL = (384, 288)
+_AROUND = 2.2  # a crop shows this many times the sides of what is told
+_LEAST = 0.3  # of the frame's height, so that a small thing is seen with what is around it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Card:
+    """One sentence on the page.
+
+    Attributes:
+        told: the pair that it is about.
+        sentence: what was told.
+        verdict: None where the truth is not known.
+        before, after: WebP crops around it, with what it marks on that side.
+        window: the crop, ``(x, y, width, height)`` in 0..1 of the frame.
+    """
+
+    told: Told
+    sentence: Sentence
+    verdict: Verdict | None
+    before: bytes
+    after: bytes
+    window: Box
+
+    @property
+    def known(self) -> str:
+        """The truth that the sentence was judged by, in words."""
+        if self.verdict is None:
+            return ""
+        truth = [self.told.sample.changes[k] for k in self.verdict.tells]
+        return ", ".join(f"{c.type} {c.object}" + (f" ({c.count})" if c.count > 1 else "") for c in truth)
+
+
+def read_pairs(path: Path) -> list[Sample]:
+    """One's own pictures: JSON Lines of ``{"id", "before", "after"}``, paths relative to the file's folder.
+
+    Raises:
+        SampleError: the file cannot be read, or a line is not such an object.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SampleError(f"{path} cannot be read ({error}); give a file of JSON Lines") from error
+    samples = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            pair = json.loads(line)
+            before, after = (path.parent / str(pair[side]) for side in ("before", "after"))
+            samples.append(Sample(str(pair["id"]), before, after, (), camera=str(pair.get("camera", ""))))
+        except (ValueError, KeyError, TypeError):
+            raise SampleError(
+                f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}'
+            ) from None
+    return samples
+
+
+def of_cameras(samples: Sequence[Sample], cameras: Sequence[str]) -> list[Sample]:
+    """The samples of some cameras; all of them where no camera is named.
+
+    Raises:
+        SampleError: there is no sample of a camera.
+    """
+    there = sorted({sample.camera for sample in samples})
+    for camera in cameras:
+        if camera not in there:
+            raise SampleError(f"no sample of the camera {camera!r}; there are {', '.join(there)}")
+    return [sample for sample in samples if not cameras or sample.camera in cameras]
+
+
+def make_gallery(
+    samples: Sequence[Sample],
+    captioner: Captioner,
+    out: Path,
+    *,
+    source: str,
+    truth: bool,
+    number: int = 100,
+    seed: int = 1,
+    options: DescribeOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[int, Figures | None]:
+    """Narrate all samples and show some of their sentences on a page.
+
+    Args:
+        samples: pairs of unseen cameras.
+        captioner: any.
+        out: the page.
+        source: what the samples are, for the page's head.
+        truth: whether the samples' changes are known, so that the sentences can be judged.
+        number: at most this many sentences are shown.
+        seed: which ones.
+        options: how sentences are chosen; None as narrated chooses them.
+        progress: see `train.gallery.tellings.tell`.
+
+    Returns:
+        How many sentences are shown, and the figures of all; None without truth.
+
+    Raises:
+        SampleError: a picture cannot be read, or the page cannot be written.
+    """
+    told = tell(samples, captioner, truth=truth, options=options, progress=progress)
+    measured = figures(told) if truth else None
+    cards = chosen(told, number, seed)
+    cameras = sorted({sample.camera for sample in samples} - {""})
+    number_told = sum(len(each.sentences) for each in told)
+    facts = [
+        ("Captioner", f"{captioner.name} (sha256 {captioner.sha256[:12]})"),
+        ("Pairs", f"{len(samples)} of {source}" + (f"; cameras {', '.join(cameras)}" if cameras else "")),
+        ("Sentences", f"{number_told}, of which {len(cards)} are shown, drawn with seed {seed}"),
+        *(_truth(measured) if measured else ()),
+    ]
+    title = "What it says, and whether it is right" if truth else "What it says"
+    write_gallery(out, title, facts, cards, measured)
+    return len(cards), measured
+
+
+def _truth(measured: Figures) -> list[tuple[str, str]]:
+    missed = measured.changes - measured.found
+    return [
+        ("Truth", "as the samples state it; what their detector overlooked is judged as nothing there"),
+        ("Changes", f"{measured.changes}, of which {missed} have no right sentence"),
+        (
+            "Without a change",
+            f"{measured.unchanged} pairs, about {measured.alarms} of which it says something",
+        ),
+    ]
+
+
+def chosen(told: Sequence[Told], number: int, seed: int) -> list[Card]:
+    """At most `number` random sentences, each as likely as any other, as cards in random order."""
+    places = [(each, k) for each in told for k in range(len(each.sentences))]
+    order = np.random.default_rng(seed).permutation(len(places))[:number]
+    return [_card(*places[i]) for i in order.tolist()]
+
+
+def write_gallery(
+    path: Path, title: str, facts: Sequence[tuple[str, str]], cards: Sequence[Card], measured: Figures | None
+) -> None:
+    """Write the page as a whole: self-contained HTML that needs no network and no JavaScript.
+
+    Args:
+        path: of the page; replaced where it exists.
+        title: its heading.
+        facts: ``(name, value)`` for its head.
+        cards: the sentences.
+        measured: None where the truth is not known.
+
+    Raises:
+        SampleError: the page cannot be written.
+    """
+    environment = page_environment()
+    environment.filters["share"] = lambda value: (
+        "-" if value is None or np.isnan(value) else f"{value * 100:.0f} %"
+    )
+    source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    page = environment.from_string(source).render(
+        title=title, facts=facts, cards=cards, figures=measured, faults=FAULTS
+    )
+    fresh = path.with_name(f".{path.name}.tmp")
+    try:
+        fresh.write_text(page, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise SampleError(f"{path} cannot be written ({error.strerror}); choose another --out") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _card(told: Told, number: int) -> Card:
+    sentence = told.sentences[number]
+    pair = frame_pair(told.sample)
+    window = _window(sentence, pair.before.image.shape)
+    inside = _seen_in(sentence, window)
+    before, after = (
+        encode(draw_marks(_crop(frame.image, window), marks([inside], side), numbered=False))
+        for frame, side in zip((pair.before, pair.after), SIDES, strict=True)
+    )
+    verdict = told.verdicts[number] if told.verdicts else None
+    return Card(told, sentence, verdict, before, after, window)
+
+
+def _window(sentence: Sentence, shape: tuple[int, ...]) -> Box:
+    """A part of the frame in the panel's proportions around all boxes of a sentence."""
+    boxes = [b for b in (sentence.box, sentence.before, sentence.after) if b is not None]
+    if not boxes:
+        return (0.0, 0.0, 1.0, 1.0)
+    rows, columns = shape[:2]
+    x, y = min(b[0] for b in boxes), min(b[1] for b in boxes)
+    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
+    proportion = _PANEL[0] / _PANEL[1]
+    height = max((bottom - y) * rows, (right - x) * columns / proportion) * _AROUND
+    height = min(max(height, _LEAST * rows), rows, columns / proportion)
+    across, down = height * proportion / columns, height / rows
+    left = min(max((x + right - across) / 2, 0.0), 1 - across)
+    top = min(max((y + bottom - down) / 2, 0.0), 1 - down)
+    return left, top, across, down
+
+
+def _crop(image: Image, window: Box) -> Image:
+    """The window at the panel's size, uint8 RGB."""
+    rows, columns = image.shape[:2]
+    x, y, across, down = window
+    scale = np.array([[_PANEL[0] / (across * columns), 0.0, 0.0], [0.0, _PANEL[1] / (down * rows), 0.0]])
+    scale[:, 2] = -scale[0, 0] * x * columns, -scale[1, 1] * y * rows
+    shrinks = _PANEL[0] < across * columns
+    if shrinks:
+        part = image[
+            round(y * rows) : round((y + down) * rows), round(x * columns) : round((x + across) * columns)
+        ]
+        return np.asarray(cv2.resize(part, _PANEL, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(
+        cv2.warpAffine(image, scale, _PANEL, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE), np.uint8
+    )
+
+
+def _seen_in(sentence: Sentence, window: Box) -> Sentence:
+    """The sentence with its boxes and outlines in shares of a window."""
+    left, top, across, down = window
+
+    def box(of: Box | None) -> Box | None:
+        return of and ((of[0] - left) / across, (of[1] - top) / down, of[2] / across, of[3] / down)
+
+    def outline(of: Outline) -> Outline:
+        return tuple(((x - left) / across, (y - top) / down) for x, y in of)
+
+    return replace(
+        sentence,
+        box=box(sentence.box),
+        before=box(sentence.before),
+        after=box(sentence.after),
+        outline_before=outline(sentence.outline_before),
+        outline_after=outline(sentence.outline_after),
+    )

@@ -1,0 +1,277 @@
+"""Adapting a trained captioner to a user's own cameras: some hundred gentle steps of its detector on them.
+
+Only the eyes learn: words, links, judgement and confidence stay as they are. What it must not do is forget
+the rest, of which nothing is at hand here; so the rate is small, the weights are averaged over the steps, and
+classes that the teachers do not look for keep to what the detector answered before
+(`models.grounded.losses`). From the last part of the footage, in time, nothing is learnt: on it both
+detectors are measured, and only a better one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from models import load_captioner, save
+from models.grounded.detector import Detector
+from models.grounded.grounded import Grounded
+from train.footage.frames import LabelledFrame, read_frames
+from train.footage.labels import LabelOptions, label_frames, read_source
+from train.footage.recipe import TEST_FOOTAGE
+from train.footage.teachers import TeacherFile
+from train.grounded.chain import camera_record, judged_right
+from train.grounded.detection_scores import average_precision, mean
+from train.grounded.detector import DetectingOptions, train_detector
+from train.grounded.judge import judgements
+from train.grounded.pictures import Pictures
+from train.grounded.stages import Result, Stages
+from train.learning.run_state import TrainError
+
+LAST_PART = 0.25
+"""Share of each camera's footage that is held out."""
+
+FEWEST = 20
+"""With fewer sure objects in either part, nothing is adapted."""
+
+_GAP_S = 2.0  # between the two parts of one clip: nearer frames show much the same
+_SEVERAL = 4  # of so many files of a camera whole ones are held out; of fewer each clip is parted
+_WORSE = 0.005  # share of ends judged right that chance alone may cost
+_MEASURED = 150  # frames, at most, and twice as many pairs
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptOptions:
+    """What is adapted to what.
+
+    Attributes:
+        clips: folder of footage, see `train.footage.cameras.cameras_in`; one camera is enough.
+        teachers: detectors that label it.
+        out: checkpoint to write; what is done on the way is kept in ``<out without suffix>.run``.
+        checkpoint: of a grounded captioner; None takes the packaged one.
+        labels: see `train.footage.labels.LabelOptions`.
+        steps: batches of the detector.
+        rate: its largest learning rate.
+        batch: pictures of one batch.
+        avoid: see `train.footage.recipe.ComposeOptions`.
+        exclude: patterns of file names that are never used.
+        seed: of what is drawn.
+    """
+
+    clips: Path
+    teachers: tuple[TeacherFile, ...]
+    out: Path
+    checkpoint: Path | None = None
+    labels: Path | None = None
+    steps: int = 300
+    rate: float = 5e-5
+    batch: int = 8
+    avoid: Path | None = None
+    exclude: tuple[str, ...] = TEST_FOOTAGE
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a captioner does on the held-out footage.
+
+    Attributes:
+        ap50: agreement of its detector with the teachers, average precision at half overlap, 0..1; the mean
+            over cameras and families.
+        right: share 0..1 of the ends of changes that it judges as the teachers do.
+        ends: how many these are.
+    """
+
+    ap50: float
+    right: float
+    ends: int
+
+    def better_than(self, other: Score) -> bool:
+        """Whether its eyes are better, and its judgement no worse."""
+        return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """What came of it.
+
+    Attributes:
+        sha256: hex, of the file written; None where nothing was, since it would not be better.
+        before, after: the captioner of before and the adapted one, on the held-out footage.
+        notes: what was left out, and why.
+    """
+
+    sha256: str | None
+    before: Score
+    after: Score
+    notes: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {**asdict(self), "notes": list(self.notes)}
+
+
+def adapt(
+    options: AdaptOptions,
+    *,
+    command: str = "",
+    progress: Progress | None = None,
+    note: Callable[[str], None] = lambda _line: None,
+) -> Adapted:
+    """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there.
+
+    Args:
+        options: what, to what.
+        command: the command line, for the record.
+        progress: told how far the labelling is.
+        note: told each line of the log.
+
+    Raises:
+        TrainError: not a grounded captioner, too little to learn from, or it cannot be written.
+        CheckpointError, FootageError, SampleError, TeacherError: see their modules.
+    """
+    captioner = _grounded(options)
+    stages = Stages(options.out.with_suffix(".run"), note)
+    folder = stages.folder / "frames"
+    labelled = label_frames(_label_options(options, folder), progress)
+    for line in labelled.notes:
+        stages.say(line)
+    learn, held = parted(read_frames(folder), LAST_PART)
+    _check(options, learn, held)
+    inputs = {
+        "checkpoint": captioner.sha256,
+        "steps": options.steps,
+        "rate": options.rate,
+        "batch": options.batch,
+        "seed": options.seed,
+        "made_of": _made_of(folder, sorted({frame.camera for frame in learn})),
+    }
+    trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
+    before = measured(captioner, folder, held, options.seed)
+    captioner.detector.load_state_dict(trained.result["weights"])
+    after = measured(captioner, folder, held, options.seed)
+    sha256 = None
+    if after.better_than(before):
+        record = _record(options, captioner, folder, command)
+        captioner.record = {**record, "held out": {"before": asdict(before), "after": asdict(after)}}
+        sha256 = _written(captioner, options.out)
+    return Adapted(sha256, before, after, labelled.notes)
+
+
+def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
+    """Frames to learn from, and those of about the last `share` 0..1 of each camera, in time.
+
+    Whole files are held out where a camera has four or more (their names must sort by time); else the end of
+    every clip, two seconds after what is learnt from.
+    """
+    learn: list[LabelledFrame] = []
+    held: list[LabelledFrame] = []
+    for _, group in groupby(sorted(frames, key=lambda f: f.camera), key=lambda f: f.camera):
+        own = list(group)
+        files = sorted({frame.file for frame in own})
+        if len(files) >= _SEVERAL:
+            last = set(files[-max(1, round(share * len(files))) :])
+            learn += [frame for frame in own if frame.file not in last]
+            held += [frame for frame in own if frame.file in last]
+            continue
+        for file in files:
+            clip = [frame for frame in own if frame.file == file]
+            times = [frame.seconds or 0.0 for frame in clip]
+            at = max(times) - share * (max(times) - min(times))
+            learn += [frame for frame, time in zip(clip, times, strict=True) if time < at - _GAP_S]
+            held += [frame for frame, time in zip(clip, times, strict=True) if time >= at]
+    return learn, held
+
+
+def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
+    """How a captioner does on labelled frames."""
+    every = max(1, round(len(frames) / _MEASURED))
+    precision = mean(average_precision(captioner.detector, folder, frames, every))
+    known = judgements(captioner, folder, frames, 2 * _MEASURED, seed)
+    return Score(round(precision, 4), round(judged_right(captioner.judge, known), 4), len(known.change))
+
+
+def _trained(
+    captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
+) -> Result:
+    detecting = DetectingOptions(
+        steps=options.steps,
+        batch=options.batch,
+        rate=options.rate,
+        warm_up=max(1, options.steps // 6),
+        average=0.99,
+        seed=options.seed,
+    )
+    start: Detector = deepcopy(captioner.detector).requires_grad_(True)
+    return {"weights": train_detector(start, Pictures(folder, learn), detecting, scratch).state_dict()}
+
+
+def _grounded(options: AdaptOptions) -> Grounded:
+    if options.out.is_dir():
+        raise TrainError(f"{options.out} is a folder; --out names the checkpoint file to write")
+    captioner = load_captioner(options.checkpoint)
+    if not isinstance(captioner, Grounded):
+        raise TrainError(
+            f"{options.checkpoint} holds a captioner {captioner.name}; adapting needs a grounded one, which "
+            "learns from objects: give another --checkpoint, or leave it out for the packaged one"
+        )
+    return captioner
+
+
+def _made_of(folder: Path, cameras: Sequence[str]) -> list[Any]:
+    """What the labelled frames of cameras were made of."""
+    return [source["made_of"] for camera in cameras if (source := read_source(folder, camera)) is not None]
+
+
+def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:
+    return LabelOptions(
+        options.clips,
+        folder,
+        options.teachers,
+        labels=options.labels,
+        exclude=options.exclude,
+        avoid=options.avoid,
+    )
+
+
+def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence[LabelledFrame]) -> None:
+    for frames, part in ((learn, "learn from"), (held, "measure it by")):
+        sure = sum(vote.sure for frame in frames for vote in frame.votes)
+        if sure < FEWEST:
+            raise TrainError(
+                f"there is too little in {options.clips} to {part}: the teachers are sure of an object only "
+                f"{sure} times, and {FEWEST} are the least; give footage in which people or vehicles pass by"
+            )
+
+
+def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: str) -> dict[str, Any]:
+    """The training record: that of before, and what was adapted."""
+    names = sorted({frame.camera for frame in read_frames(folder)})
+    sources = [source for name in names if (source := read_source(folder, name)) is not None]
+    return {
+        **captioner.record,
+        "command": command,
+        "adapted": {
+            "from": {"sha256": captioner.sha256, "command": captioner.record.get("command", "")},
+            "cameras": [camera_record(source, held=False) for source in sources],
+            "held out": f"the last {LAST_PART:.0%} of each",
+            "teachers": [file.plain() for file in options.teachers],
+            "steps": options.steps,
+            "rate": options.rate,
+            "batch": options.batch,
+            "seed": options.seed,
+        },
+    }
+
+
+def _written(captioner: Grounded, out: Path) -> str:
+    try:
+        return save(captioner, out)
+    except OSError as error:
+        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error

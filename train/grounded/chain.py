@@ -1,0 +1,328 @@
+"""The training of the grounded captioner, from labelled frames to a checkpoint.
+
+Detector, linker, speaker and judge learn one after another, each from what it needs; then the confidence is
+fitted and the threshold chosen on cameras of which nothing was learnt. Each stage is kept beside the
+checkpoint (`train.grounded.stages`), so that an interrupted training goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from models import save
+from models.encoders.encoder import Encoder
+from models.families import CLASSES
+from models.grounded.detector import Detector
+from models.grounded.grounded import Grounded
+from models.grounded.judge import Judge
+from models.language.vocabulary import Vocabulary
+from train.footage.frames import LabelledFrame, read_frames
+from train.footage.labels import read_source
+from train.footage.teachers import TeacherFile
+from train.grounded.confidence import calibrate
+from train.grounded.detection_scores import average_precision, mean
+from train.grounded.detector import DetectingOptions, train_detector
+from train.grounded.identities import Collector, collected
+from train.grounded.judge import Judgements, judgements, train_judge
+from train.grounded.link_examples import Camera
+from train.grounded.linker import FLOWING, LinkOptions, learnt
+from train.grounded.pictures import Pictures
+from train.grounded.reid import Reid
+from train.grounded.speaker import SpeakingOptions, taught
+from train.grounded.stages import Made, Result, Stages
+from train.grounded.start import plain_start, starting_detector
+from train.learning.options import ChainOptions
+from train.learning.run_state import TrainError
+
+_FEWEST = 50  # ends that a judge can learn from
+_EVERY = 5  # cameras: one in so many is held out
+_GIVEN = ("labels", "sha256", "detectors")  # what the record says of label files
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRun:
+    """What is trained from what.
+
+    Attributes:
+        data: folder of labelled frames, see `train.footage.labels`.
+        out: checkpoint to write; the stages are kept in ``<out without suffix>.run``.
+        options: how much each part learns.
+        seed: of everything that is drawn.
+        changes: the mask pipeline's options as plain values, for the record.
+        start: what the detector starts from, see `train.grounded.start`.
+        val_cameras: held out; empty holds out about every fifth, by a hash of its name.
+        leave_out: cameras that are used for nothing.
+        reid: the linker's teacher, a re-identification network of OpenVINO; None does without.
+        command: the command line, for the record.
+        device: where the detector is trained.
+    """
+
+    data: Path
+    out: Path
+    options: ChainOptions
+    seed: int
+    changes: Mapping[str, Any]
+    start: Path | None = None
+    val_cameras: tuple[str, ...] = ()
+    leave_out: frozenset[str] = frozenset()
+    reid: Path | None = None
+    command: str = ""
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class _Footage:
+    """The labelled frames, divided, and what they were made of."""
+
+    learn: list[LabelledFrame]
+    held: list[LabelledFrame]
+    sources: Mapping[str, dict[str, Any]]
+    sha256: str
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """For the stages' keys."""
+        return {"frames": self.sha256, "held": sorted({frame.camera for frame in self.held})}
+
+
+def train_chain(
+    run: ChainRun, encoder: Encoder, note: Callable[[str], None] = lambda _line: None
+) -> dict[str, Any]:
+    """Train a grounded captioner and write its checkpoint.
+
+    Args:
+        run: what, from what.
+        encoder: which the captioner carries.
+        note: told each line of the log.
+
+    Returns:
+        The record of the checkpoint.
+
+    Raises:
+        TrainError: too few cameras, frames of unknown source, or the checkpoint cannot be written.
+        FootageError, StartError: see their modules.
+    """
+    if run.out.is_dir():
+        raise TrainError(f"{run.out} is a folder; --out names the checkpoint file to write")
+    footage = _footage(run)
+    stages = Stages(run.out.with_suffix(".run"), note)
+    stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
+    captioner = _trained(run, footage, stages, encoder)
+    try:
+        stages.say(f"{run.out.name}: {save(captioner, run.out)}")
+    except OSError as error:
+        raise TrainError(f"{run.out} cannot be written ({error.strerror}); choose another --out") from error
+    return dict(captioner.record)
+
+
+def _trained(run: ChainRun, footage: _Footage, stages: Stages, encoder: Encoder) -> Grounded:
+    """The captioner with its record, stage by stage."""
+    own, seed = run.options, {"seed": run.seed, **footage.inputs}
+    started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
+    detector = stages.made("detector", started, partial(_detector, run, footage))
+    links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **seed}
+    linker = stages.made("linker", links, partial(_linker, run, footage, detector))
+    speaking = SpeakingOptions(sentences=own.speaker_sentences, epochs=own.speaker_epochs, seed=run.seed)
+    speaker = stages.made("speaker", asdict(speaking), partial(_speaker, speaking))
+    captioner = _assembled(encoder, detector, linker, speaker)
+    judged = {"detector": detector.key, "pairs": own.judge_pairs, "steps": own.judge_steps, **seed}
+    judge = stages.made("judge", judged, partial(_judge, run, footage, captioner))
+    captioner.judge.load_state_dict(judge.result["weights"])
+    keys = {"linker": linker.key, "judge": judge.key, "pairs": own.calibration_pairs, **seed}
+    calibration = stages.made("calibration", keys, partial(_calibration, run, footage, captioner))
+    captioner.calibration.copy_(calibration.result["calibration"])
+    captioner.record = _record(run, footage, captioner, (detector, judge, calibration))
+    return captioner
+
+
+def validation_cameras(names: Sequence[str], asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """The cameras that are held out: those asked for, or about every fifth by a hash of its name.
+
+    Raises:
+        TrainError: a name is unknown, or no camera would be left to learn from.
+    """
+    unknown = sorted(set(asked) - set(names))
+    if unknown:
+        raise TrainError(f"there is no camera {', '.join(unknown)}; there are {', '.join(sorted(names))}")
+    number = {name: int(hashlib.sha256(name.encode()).hexdigest(), 16) for name in sorted(names)}
+    held = tuple(sorted(asked)) or tuple(name for name in number if number[name] % _EVERY == 0)
+    held = held or tuple(sorted(number, key=lambda name: number[name])[:1])
+    if len(held) >= len(number):
+        raise TrainError(
+            f"there is only {', '.join(number) or 'no camera'}; validation needs a camera that nothing is "
+            "learnt from: compose frames of another one as well"
+        )
+    return held
+
+
+def _footage(run: ChainRun) -> _Footage:
+    frames = [frame for frame in read_frames(run.data) if frame.camera not in run.leave_out]
+    frames.sort(key=lambda frame: frame.camera)  # whatever the order in which they were composed
+    names = list(dict.fromkeys(frame.camera for frame in frames))
+    held = validation_cameras(names, run.val_cameras)
+    sources = {}
+    for name in names:
+        source = read_source(run.data, name)
+        if source is None:
+            raise TrainError(
+                f"{run.data} does not say what the frames of {name} were made of (labels/{name}.json): "
+                "compose them again with narrated-train compose"
+            )
+        sources[name] = source
+    digest = hashlib.sha256(repr(frames).encode()).hexdigest()
+    learn = [frame for frame in frames if frame.camera not in held]
+    return _Footage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
+
+
+def _detecting(run: ChainRun) -> DetectingOptions:
+    own = run.options
+    return DetectingOptions(
+        steps=own.detector_steps, batch=own.detector_batch, rate=own.detector_rate, seed=run.seed
+    )
+
+
+def _detector(run: ChainRun, footage: _Footage, scratch: Path) -> Result:
+    start = starting_detector(run.start, run.seed)
+    pictures = Pictures(run.data, footage.learn, run.options.memory_mb)
+    net = start
+    if run.options.detector_steps:
+        net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
+    every = max(1, len(footage.held) // 200)
+    scores = average_precision(net, run.data, footage.held, every)
+    rounded = {name: round(score, 4) for name, score in scores.items()}
+    return {"weights": net.state_dict(), "ap50": {**rounded, "mean": round(mean(scores), 4)}}
+
+
+def _eyes(made: Made) -> Detector:
+    net = Detector(len(CLASSES))
+    net.load_state_dict(made.result["weights"])
+    net.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net
+
+
+def _reid(run: ChainRun) -> dict[str, Any] | None:
+    return TeacherFile(run.reid).plain() if run.reid else None
+
+
+def _linker(run: ChainRun, footage: _Footage, detector: Made, scratch: Path) -> Result:
+    collector = Collector(_eyes(detector), Reid(run.reid) if run.reid else None, seed=run.seed)
+    cameras = []
+    for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
+        own = list(group)
+        folder = Path(footage.sources[name]["footage"])
+        if not (folder / own[0].file).exists():
+            raise TrainError(
+                f"the footage of {name} is no longer in {folder}, and the linker follows objects through "
+                "it: put it back, or compose again from where it is, which labels nothing anew"
+            )
+        key = detector.key + (run.reid.name if run.reid else "")
+        snapshots = collected(collector, own, folder, scratch / "seen", key)
+        cameras.append(Camera(name, snapshots, flowing=name in FLOWING))
+    options = LinkOptions(steps=run.options.linker_steps, seed=run.seed)
+    return {"weights": learnt(cameras, options, scratch / "state.pt").state_dict()}
+
+
+def _speaker(options: SpeakingOptions, _scratch: Path) -> Result:
+    speaker, vocabulary = taught(options)
+    return {"weights": speaker.state_dict(), "words": list(vocabulary.words[4:])}
+
+
+def _assembled(encoder: Encoder, detector: Made, linker: Made, speaker: Made) -> Grounded:
+    captioner = Grounded(Vocabulary(speaker.result["words"]), encoder)
+    captioner.detector.load_state_dict(detector.result["weights"])
+    captioner.detector.to(memory_format=torch.channels_last)
+    captioner.linker.load_state_dict(linker.result["weights"])
+    captioner.speaker.load_state_dict(speaker.result["weights"])
+    return captioner.eval()
+
+
+def _judge(run: ChainRun, footage: _Footage, captioner: Grounded, _scratch: Path) -> Result:
+    known = judgements(captioner, run.data, footage.learn, run.options.judge_pairs, run.seed)
+    if len(known.change) < _FEWEST:
+        raise TrainError(
+            f"hardly anything changes in {run.data}: the teachers know {len(known.change)} ends of changes, "
+            f"and {_FEWEST} are the least; compose frames of more footage"
+        )
+    judge = train_judge(known, run.seed, run.options.judge_steps)
+    unseen = judgements(captioner, run.data, footage.held, run.options.judge_pairs // 4 + 1, run.seed + 1)
+    return {
+        "weights": judge.state_dict(),
+        "learnt": len(known.change),
+        "judged": len(unseen.change),
+        "right": round(judged_right(judge, unseen), 4),
+    }
+
+
+def judged_right(judge: Judge, known: Judgements) -> float:
+    """Share 0..1 of ends of which a judge says what the teacher says; 0 where there are none."""
+    if not len(known.change):
+        return 0.0
+    with torch.inference_mode():
+        return float(((judge(known.evidence) > 0) == known.change).float().mean())
+
+
+def _calibration(run: ChainRun, footage: _Footage, captioner: Grounded, _scratch: Path) -> Result:
+    fit = calibrate(captioner, run.data, footage.held, run.seed, run.options.calibration_pairs)
+    return {"calibration": captioner.calibration.clone(), "fit": fit}
+
+
+def _record(
+    run: ChainRun, footage: _Footage, captioner: Grounded, made: tuple[Made, Made, Made]
+) -> dict[str, Any]:
+    """What decides the checkpoint, as plain values; nothing about the machine's paths or clock."""
+    detector, judge, calibration = (each.result for each in made)
+    held = {frame.camera for frame in footage.held}
+    by: list[dict[str, Any]] = []
+    for source in footage.sources.values():
+        of_one = source["made_of"]
+        given = [{k: of_one[k] for k in _GIVEN if k in of_one}] if "labels" in of_one else []
+        by += [each for each in given or of_one["teachers"] if each not in by]
+    return {
+        "captioner": captioner.name,
+        "command": run.command,
+        "changes": dict(run.changes),
+        "seed": run.seed,
+        "steps": asdict(run.options),
+        "start": plain_start(run.start),
+        "teachers": by,
+        "reid": _reid(run),
+        "cameras": [camera_record(source, held=name in held) for name, source in footage.sources.items()],
+        "validation_cameras": sorted(held),
+        "left_out": sorted(run.leave_out),
+        "frames": {"sha256": footage.sha256, "learnt": len(footage.learn), "held": len(footage.held)},
+        "validation": {
+            "ap50": detector["ap50"],
+            "ends judged": judge["judged"],
+            "ends judged right": judge["right"],
+        },
+        "calibration": calibration["fit"],
+        "versions": {
+            "narrated": version("narrated"),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+    }
+
+
+def camera_record(source: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
+    """What a checkpoint says of a camera: its files with their hashes, its source and licence as stated."""
+    stated = source.get("stated") or {}
+    return {
+        "name": source["camera"],
+        "used": "to validate" if held else "to learn from",
+        "licence": stated.get("licence") or "not stated",
+        "source": {k: v for k, v in stated.items() if k != "licence"} or "not stated",
+        "files": source["made_of"]["files"],
+    }

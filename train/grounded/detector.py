@@ -1,0 +1,198 @@
+"""Training the detector on labelled frames.
+
+python -m train.grounded.detector --data FRAMES --start picodet.onnx --out RUN --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.families import CLASSES
+from models.grounded.detector import Detector
+from models.grounded.losses import Objects, detector_loss
+from train.footage.frames import LabelledFrame, read_frames
+from train.footage.votes import Vote
+from train.grounded.pictures import CANVASES, Picture, Pictures
+
+TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")
+"""Classes that the teacher looks for in every frame; of the others only what it happens to see is known."""
+
+_UNNAMED = {
+    "vehicle": (("car", 1.0), ("truck", 0.5), ("bus", 0.5)),
+    "wheels": (("motorcycle", 1.0), ("bicycle", 0.7)),
+    "person": (("person", 1.0),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DetectingOptions:
+    """How the detector is trained."""
+
+    steps: int = 1800
+    batch: int = 16
+    rate: float = 2.5e-4
+    warm_up: int = 150
+    average: float = 0.998
+    clip: float = 5.0
+    seed: int = 1
+
+
+def label_of(vote: Vote) -> Tensor:
+    """How much each class is right of what several detectors saw, float32 ``(classes,)``; the best is 1."""
+    kinds = dict(vote.kinds) or dict(_UNNAMED.get(vote.family, ((vote.family, 1.0),)))
+    label = torch.zeros(len(CLASSES))
+    most = max(kinds.values())
+    for name, share in kinds.items():
+        label[CLASSES.index(name)] = share / most
+    return label
+
+
+def objects_of(picture: Picture) -> Objects:
+    """What is in a picture, for the loss."""
+    rows = np.flatnonzero(picture.sure)
+    label = [label_of(picture.votes[i]) for i in rows]
+    return Objects(
+        torch.from_numpy(picture.boxes[rows]),
+        torch.stack(label) if label else torch.zeros(0, len(CLASSES)),
+        torch.from_numpy(picture.boxes[~picture.sure]),
+    )
+
+
+def batches(
+    pictures: Pictures, options: DetectingOptions, first: int
+) -> Iterator[tuple[Tensor, list[Objects]]]:
+    """Batches from step `first` on, drawn ahead by a thread; step n is the same whenever it is drawn."""
+
+    def made(step: int) -> tuple[Tensor, list[Objects]]:
+        rng = np.random.default_rng((options.seed, step))
+        canvas = CANVASES[int(rng.integers(len(CANVASES)))]
+        drawn = [pictures.draw(rng, canvas) for _ in range(options.batch)]
+        stack = torch.from_numpy(np.stack([p.image for p in drawn])).permute(0, 3, 1, 2)
+        return stack, [objects_of(p) for p in drawn]
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = [pool.submit(made, first + n) for n in range(3)]
+        for step in range(first, options.steps):
+            yield waiting.pop(0).result()
+            waiting.append(pool.submit(made, step + 3))
+
+
+def train_detector(
+    start: Detector, pictures: Pictures, options: DetectingOptions, out: Path, *, device: str = "cpu"
+) -> Detector:
+    """Train from `start`; goes on where an earlier run into the same folder stopped.
+
+    Returns:
+        The average of the weights over the last steps.
+    """
+    torch.manual_seed(options.seed)
+    original = deepcopy(start).eval().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    net = deepcopy(start).train().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    average: Detector = deepcopy(net)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
+    step = _resumed(out / "state.pt", net, average, optimizer)
+    taught = torch.tensor([name in TAUGHT for name in CLASSES], device=device)
+    began, losses = time.monotonic(), []
+    for shown, objects in batches(pictures, options, step):
+        for group in optimizer.param_groups:
+            group["lr"] = _rate(step, options)
+        images = shown.to(device)
+        known = [Objects(o.box.to(device), o.label.to(device), o.doubtful.to(device)) for o in objects]
+        with torch.autocast(device, torch.bfloat16):
+            with torch.no_grad():
+                before = original(images).label
+            answer = net(images)
+        loss = detector_loss(answer.float(), known, before.float(), taught)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(net.parameters(), options.clip)
+        optimizer.step()
+        step += 1
+        with torch.no_grad():
+            keep = min(options.average, step / (step + 10))
+            for ours, theirs in zip(average.parameters(), net.parameters(), strict=True):
+                ours.lerp_(theirs, 1 - keep)
+        losses.append(float(loss.detach()))
+        if step % 50 == 0:
+            line = {
+                "step": step,
+                "loss": round(sum(losses) / len(losses), 4),
+                "s": round(time.monotonic() - began),
+            }
+            with (out / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            losses = []
+        if step % 250 == 0 or step == options.steps:
+            _saved(out / "state.pt", step, net, average, optimizer)
+    return average.eval()
+
+
+def _rate(step: int, options: DetectingOptions) -> float:
+    warm = min(1.0, (step + 1) / options.warm_up)
+    return options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))
+
+
+def _resumed(path: Path, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> int:
+    if not path.exists():
+        return 0
+    state: dict[str, Any] = torch.load(path, weights_only=True)
+    net.load_state_dict(state["net"])
+    average.load_state_dict(state["average"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])
+
+
+def _saved(path: Path, step: int, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> None:
+    state = {
+        "step": step,
+        "net": net.state_dict(),
+        "average": average.state_dict(),
+        "optimizer": optimizer.state_dict(),
+    }
+    torch.save(state, path.with_suffix(".part"))
+    path.with_suffix(".part").replace(path)
+
+
+def split(
+    frames: Sequence[LabelledFrame], held: Sequence[str]
+) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
+    """Frames to learn from and frames of the cameras that are held out."""
+    return [f for f in frames if f.camera not in held], [f for f in frames if f.camera in held]
+
+
+def main() -> None:
+    """See the head of this file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--start", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--held", type=Path, help="names of cameras held out, one a line")
+    parser.add_argument("--steps", type=int, default=1800)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    frames = read_frames(asked.data)
+    held = asked.held.read_text(encoding="utf-8").split() if asked.held else []
+    learn, _ = split(frames, held)
+    start = Detector(len(CLASSES))
+    start.load_state_dict(torch.load(asked.start, weights_only=True))
+    asked.out.mkdir(parents=True, exist_ok=True)
+    options = DetectingOptions(steps=asked.steps, seed=asked.seed)
+    net = train_detector(start, Pictures(asked.data, learn), options, asked.out)
+    torch.save(net.state_dict(), asked.out / "detector.pt")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""Who is who: objects of training cameras, followed through their clips, and those known to be others.
+
+The detector looks at a clip several times a second and what overlaps from look to look is one track, unless
+two might be meant: a short track is better than a wrong one. Kept are the ends of the labelled frames, one
+`Snapshot` each, half of them once more under another light. What the teacher's labels hold nowhere is a
+ghost; more ghosts are planted where another frame of the camera has an object and this one has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.detections import Detections
+from models.families import FAMILY, OBJECTS
+from models.grounded.detections import detections, overlaps, pooled
+from models.grounded.detector import Detector
+from models.grounded.linker import Ends, assigned, looks
+from pipeline.sources.times import stamp_in_name
+from train.footage.frames import LabelledFrame
+from train.grounded.reid import Reid
+
+UNTRACKED, UNSURE, GHOST = -1, -2, -3
+"""In place of a track's number: an object that no track follows, nobody knows, and nothing at all."""
+
+_PER_SECOND = 8.0
+_LONGEST_S = 40.0  # of a clip
+_CLIPS = 12  # of a camera that are followed; of further ones only the first labelled frame is looked at
+_PIXELS = 230_000  # of the picture that the detector sees
+_FAINT, _FOLLOWED = 0.12, 0.25  # least scores of an end, and of what a track is made of
+_AT_ONCE = 24  # ends of a snapshot
+_PLANTED = 4  # ghosts of a snapshot
+_HITS = 4  # looks in which a track must be seen
+_LOST = 3  # looks for which a track may be missed
+_CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
+_NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
+
+Image = NDArray[np.uint8]
+_VIDEOS = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One frame's N ends, and who they are.
+
+    Attributes:
+        occasion: clip, sequence or still, by name; tracks are numbered within it.
+        seconds: since the occasion's begin.
+        clock_s: seconds of the wall clock since 1970 at the occasion's begin; NaN where it is not known.
+        ends: box, score, label, feature, looks.
+        track: int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `GHOST`.
+        seen: float32 ``(N, 2)``, from and until which second its track is seen.
+        reid: float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked.
+        usual: the mean of its track's vectors in place of `reid`; None where nobody has taken it yet.
+        relit: whether the light is not the camera's own.
+    """
+
+    occasion: str
+    seconds: float
+    clock_s: float
+    ends: Ends
+    track: Tensor
+    seen: Tensor
+    reid: Tensor
+    relit: bool = False
+    usual: Tensor | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Track:
+    number: int
+    family: int
+    hits: list[tuple[float, list[float]]]  # seconds and boxes
+    missed: int = 0
+
+    def expected(self, seconds: float) -> list[float]:
+        """The box where it would be by now."""
+        (t, box), (t0, box0) = self.hits[-1], self.hits[-2] if len(self.hits) > 1 else self.hits[-1]
+        pace = (seconds - t) / (t - t0) if t > t0 else 0.0
+        return [*(a + (a - b) * pace for a, b in zip(box[:2], box0[:2], strict=True)), *box[2:]]
+
+
+class Follower:
+    """Numbers what is seen in a clip's looks; see the head of this file."""
+
+    def __init__(self) -> None:
+        self.tracks: list[_Track] = []
+        self._open: list[_Track] = []
+
+    def look(self, seconds: float, seen: Detections) -> list[int]:
+        """The track of everything that is seen now, -1 for what is too faint."""
+        rows = [i for i in range(len(seen)) if float(seen.score[i]) >= _FOLLOWED]
+        boxes = seen.box[rows]
+        family = FAMILY[seen.label[rows].argmax(1)] if rows else FAMILY[:0]
+        gain = _gain([t.expected(seconds) for t in self._open], boxes)
+        gain *= torch.tensor([t.family for t in self._open]).view(-1, 1) == family[None]
+        numbers = [-1] * len(seen)
+        matched = {j: i for i, j in assigned(gain, 0.3) if _clear(gain, i, j)}
+        for track in self._open:
+            track.missed += 1
+        for j, row in enumerate(rows):
+            if j in matched:
+                track = self._open[matched[j]]
+            else:
+                track = _Track(len(self.tracks), int(family[j]), [])
+                self.tracks.append(track)
+                self._open.append(track)
+            track.hits.append((seconds, boxes[j].tolist()))
+            track.missed = 0
+            numbers[row] = track.number
+        self._open = [t for t in self._open if t.missed <= _LOST]
+        return numbers
+
+
+def _gain(expected: list[list[float]], box: Tensor) -> Tensor:
+    """How well boxes continue tracks, 0..1: overlap, or nearness where a fast thing has left its place."""
+    one = torch.tensor(expected).view(-1, 4)
+    size = torch.sqrt(one[:, None, 2:] * box[None, :, 2:]).clamp(min=1e-6)
+    apart = ((_middle(one)[:, None] - _middle(box)[None]) / size).norm(dim=-1)
+    ratio = (one[:, None, 2:] / box[None, :, 2:].clamp(min=1e-6)).log().abs().amax(-1)
+    near = (1 - apart / 1.2).clamp(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
+    gain: Tensor = (overlaps(_corners(one), _corners(box)) + near) / 2
+    return gain
+
+
+def _clear(gain: Tensor, i: int, j: int) -> bool:
+    others = torch.cat([gain[i, :j], gain[i, j + 1 :], gain[:i, j], gain[i + 1 :, j]])
+    return not len(others) or float(gain[i, j] - others.max()) >= _CLEAR
+
+
+def _middle(box: Tensor) -> Tensor:
+    return box[:, :2] + box[:, 2:] / 2
+
+
+def _corners(box: Tensor) -> Tensor:
+    return torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], dim=1)
+
+
+class Collector:
+    """Makes snapshots of a camera's footage."""
+
+    def __init__(self, detector: Detector, reid: Reid | None, seed: int) -> None:
+        """Keep the networks; `seed` chooses lights and planted ghosts."""
+        self._detector, self._reid, self._seed = detector, reid, seed
+
+    @torch.inference_mode()
+    def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
+        """The snapshots of one camera.
+
+        Args:
+            frames: its labelled ones.
+            footage: the folder of its clips and stills.
+        """
+        name = frames[0].camera
+        chance = np.random.default_rng([self._seed, *name.encode()])
+        pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
+        snapshots: list[Snapshot] = []
+        for number, (occasion, group) in enumerate(groupby(frames, key=_occasion)):
+            own = list(group)
+            follow = len(own) == 1 or number < _CLIPS
+            snapshots += self._occasion(occasion, own if follow else own[:1], footage, pool, chance)
+        return snapshots
+
+    def _occasion(
+        self,
+        occasion: str,
+        frames: list[LabelledFrame],
+        footage: Path,
+        pool: list[tuple[str, tuple[float, float, float, float]]],
+        chance: np.random.Generator,
+    ) -> list[Snapshot]:
+        follower = Follower()
+        stamp = stamp_in_name(Path(frames[0].file))
+        clock_s = stamp.timestamp() if stamp else float("nan")
+        found: list[Snapshot] = []
+        for seconds, image, frame in _looks(frames, footage):
+            picture = _picture(image)
+            [seen], maps = self._seen(picture)
+            numbers = follower.look(seconds, seen)
+            if frame is None:
+                continue
+            track = _known(seen, numbers, frame)
+            keep = torch.arange(len(seen))[:_AT_ONCE]
+            planted = _planted(pool, frame, seen, chance)
+            box = torch.cat([seen.box[keep], planted[0]])
+            score = torch.cat([seen.score[keep], planted[1]])
+            label = torch.cat([seen.label[keep], planted[2]])
+            track = torch.cat([track[keep], torch.full((len(planted[0]),), GHOST)])
+            feature = pooled(maps, box)
+            ends = Ends(box, score, label, feature, looks(picture, box))
+            reid = self._asked(image, box, track, every=len(found) % 3 == 0)
+            one = Snapshot(occasion, seconds, clock_s, ends, track, torch.zeros(len(box), 2), reid)
+            found.append(one)
+            if chance.random() < 0.5:  # noqa: PLR2004 - half of them
+                dim = _relit(picture, chance)
+                maps = self._seen(dim)[1]
+                other = replace(ends, feature=pooled(maps, box), looks=looks(dim, box))
+                found.append(replace(one, ends=other, relit=True))
+        return [_with_tracks(one, follower.tracks) for one in found]
+
+    def _seen(self, picture: Tensor) -> tuple[list[Detections], list[Tensor]]:
+        answer = self._detector(picture[None])
+        size = (picture.shape[1], picture.shape[2])
+        return detections(answer, size, _FAINT), [level[0] for level in answer.maps]
+
+    def _asked(self, image: Image, box: Tensor, track: Tensor, *, every: bool) -> Tensor:
+        """The teacher's vectors; NaN for ghosts, and unless `every` for all."""
+        size = 1 if self._reid is None else self._reid.size
+        vectors = torch.full((len(box), size), torch.nan)
+        for i in range(len(box)):
+            if every and self._reid is not None and int(track[i]) >= UNTRACKED:
+                vectors[i] = self._reid(image, box[i].tolist())
+        return vectors
+
+
+def _occasion(frame: LabelledFrame) -> str:
+    return "sequence" if _NUMBERED.match(Path(frame.file).stem) else frame.file
+
+
+def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, Image, LabelledFrame | None]]:
+    """An occasion's frames in time: second, picture, and its labels where it has some."""
+    path = footage / frames[0].file
+    last = max(frame.seconds or 0.0 for frame in frames)
+    if path.suffix.lower() not in _VIDEOS:
+        for frame in frames:
+            counted = _NUMBERED.match(Path(frame.file).stem)
+            bgr = cv2.imread(str(footage / frame.file))
+            if bgr is None:
+                raise SystemExit(f"{footage / frame.file} cannot be read")
+            rgb = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+            yield (int(counted[1]) / 25 if counted else 0.0), rgb, frame
+        return
+    labelled = {int(Path(frame.image).stem.rsplit("_", 1)[1]): frame for frame in frames}
+    due = 0.0
+    with av.open(str(path)) as container:
+        for number, shown in enumerate(container.decode(video=0)):
+            seconds = float(shown.time) if shown.time is not None else number / 25
+            if seconds > min(_LONGEST_S, last + 0.1):
+                return
+            if number in labelled or seconds >= due:
+                due = seconds + 1 / _PER_SECOND - 1e-3
+                yield seconds, np.asarray(shown.to_ndarray(format="rgb24"), np.uint8), labelled.get(number)
+
+
+def _picture(image: Image) -> Tensor:
+    """What the detector sees of a frame: uint8 ``(3, h, w)``, sides multiples of 32."""
+    height, width = image.shape[:2]
+    scale = (_PIXELS / (height * width)) ** 0.5
+    size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+    return torch.from_numpy(small).permute(2, 0, 1)
+
+
+def _relit(picture: Tensor, chance: np.random.Generator) -> Tensor:
+    """Another exposure, contrast and cast."""
+    gain = torch.from_numpy(chance.uniform(0.55, 1.35) * chance.uniform(0.88, 1.12, (3, 1, 1))).float()
+    curve = float(chance.uniform(0.7, 1.5))
+    bright = (picture.float() / 255).pow(curve) * gain * 255 + float(chance.uniform(-15, 25))
+    return bright.clamp(0, 255).to(torch.uint8)
+
+
+def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor:
+    """Track, or what else is known of everything that is seen."""
+    voted = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
+    sure = torch.tensor([vote.sure for vote in frame.votes], dtype=torch.bool)
+    family = torch.tensor([_family(vote.family) for vote in frame.votes])
+    shares = overlaps(_corners(seen.box), _corners(voted))
+    own = FAMILY[seen.label.argmax(1)][:, None] == family[None]
+    real = ((shares >= 0.5) & own & sure).any(1)  # noqa: PLR2004
+    nothing = ~(shares >= 0.1).any(1)  # noqa: PLR2004
+    track = torch.tensor(numbers, dtype=torch.int64)
+    track[track < 0] = UNTRACKED
+    track[~real & (track < 0)] = UNSURE
+    track[nothing & (seen.score < 0.5)] = GHOST  # noqa: PLR2004
+    track[~real & ~nothing & (seen.score < _FOLLOWED + 0.1)] = UNSURE
+    return track
+
+
+_VOTED = {"person": "person", "vehicle": "car", "wheels": "motorcycle", "animal": "animal", "bag": "bag"}
+
+
+def _family(voted: str) -> int:
+    return int(FAMILY[OBJECTS.index(_VOTED.get(voted, "bottle"))])
+
+
+def _planted(
+    pool: list[tuple[str, tuple[float, float, float, float]]],
+    frame: LabelledFrame,
+    seen: Detections,
+    chance: np.random.Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Boxes, scores and labels of ghosts, where another frame has an object and this one nothing."""
+    taken = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
+    taken = _corners(torch.cat([taken, seen.box]))
+    boxes, labels = list[Tensor](), list[Tensor]()
+    for i in chance.permutation(len(pool))[: 4 * _PLANTED]:
+        family, (x, y, w, h) = pool[i]
+        dx, dy = chance.uniform(-0.1, 0.1, 2)
+        box = torch.tensor([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], dtype=torch.float32)
+        if len(boxes) < _PLANTED and not (overlaps(_corners(box), taken) > 0.05).any():  # noqa: PLR2004
+            label = torch.zeros(len(OBJECTS))
+            label[_family(family)] = 1
+            boxes.append(box[0])
+            labels.append(label)
+    score = torch.from_numpy(chance.uniform(_FAINT, 0.45, len(boxes))).float()
+    box = torch.stack(boxes) if boxes else torch.zeros(0, 4)
+    label = torch.stack(labels) if labels else torch.zeros(0, len(OBJECTS))
+    return box, score, label * score[:, None]
+
+
+def _with_tracks(one: Snapshot, tracks: list[_Track]) -> Snapshot:
+    """The same, tracks too short believed no more, and all with their times."""
+    track, seen = one.track.clone(), one.seen.clone()
+    for i, number in enumerate(track.tolist()):
+        if number >= 0:
+            hits = tracks[number].hits
+            if len(hits) < _HITS:
+                track[i] = UNTRACKED
+            seen[i] = torch.tensor([hits[0][0], hits[-1][0]])
+    return replace(one, track=track, seen=seen)
+
+
+def collected(
+    collector: Collector, frames: Sequence[LabelledFrame], footage: Path, cache: Path, key: str
+) -> list[Snapshot]:
+    """A camera's snapshots, made once.
+
+    Args:
+        collector: makes them.
+        frames: the camera's labelled ones.
+        footage: the folder of its clips and stills.
+        cache: a folder, made where it is missing.
+        key: what the snapshots depend on beside their footage, such as the detector's hash.
+    """
+    labels = hashlib.sha256(repr(frames).encode()).hexdigest()
+    stamp = hashlib.sha256(f"{key} {labels}".encode()).hexdigest()[:16]
+    path = cache / f"{frames[0].camera}-{stamp}.pt"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        made = [asdict(one) for one in collector.camera(frames, footage)]
+        part = path.with_suffix(".part")
+        torch.save(made, part)
+        part.replace(path)  # a camera is whole or missing, whenever the power fails
+    rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
+    return [Snapshot(**{**row, "ends": Ends(**row["ends"])}) for row in rows]

@@ -1,0 +1,130 @@
+"""Pairs of labelled frames, for what the judge learns: what is seen on both sides, and what the teacher says.
+
+Pairs come from every camera about equally often, with gaps from half a second to as long as its footage
+reaches. Of each end that the detector proposes it is known that it is a change (the teacher is sure of it on
+this side and sees nothing like it there on the other), that it is none (the teacher sees nothing here, or the
+same on both sides and the pixels agree), or it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.families import FAMILY, OBJECTS
+from models.grounded.judge import EVIDENCE
+from models.grounded.linker import Ends
+from train.footage.frames import Image, LabelledFrame
+from train.footage.votes import Vote, overlaps
+
+FAMILY_OF = {
+    name: {"car": "vehicle", "motorcycle": "wheels"}.get(OBJECTS[int(FAMILY[row])], OBJECTS[int(FAMILY[row])])
+    for row, name in enumerate(OBJECTS)
+}
+"""The teacher's family of each object's name."""
+
+_NOTHING, _MATCH, _THERE, _EXACTLY = 0.2, 0.5, 0.35, 0.9  # overlaps with the teacher's boxes
+_UNCHANGED = 0.25  # share of a box that differs
+_STRANGE, _DIFFERS, _ALIKE = 0.3, 0.6, 0.75  # correlations of the two pictures
+_CHANGED, _CORRELATION = "share of its box that differs", "correlation of the two pictures there"
+
+
+@dataclass(frozen=True, slots=True)
+class FramePairing:
+    """Two labelled frames of one camera, in the order of time, and the seconds between where known."""
+
+    before: LabelledFrame
+    after: LabelledFrame
+    gap_s: float | None
+
+
+def pairings(frames: Sequence[LabelledFrame], number: int, seed: int) -> Iterator[FramePairing]:
+    """Draw pairs; the same ones from the same seed."""
+    rng = np.random.default_rng(seed)
+    cameras: dict[str, list[LabelledFrame]] = {}
+    for frame in frames:
+        cameras.setdefault(frame.camera, []).append(frame)
+    usable = {name: own for name, own in cameras.items() if len(own) > 1}
+    weight = np.array([len(own) ** 0.4 for own in usable.values()])
+    names = list(usable)
+    for _ in range(number):
+        own = usable[names[rng.choice(len(names), p=weight / weight.sum())]]
+        first = own[rng.integers(len(own))]
+        clip = [f for f in own if f.file == first.file and f.seconds is not None and f is not first]
+        others = [f for f in own if f.file != first.file]
+        if clip and (not others or rng.random() < 0.6):  # noqa: PLR2004 - three of five within a clip
+            apart = np.array([abs((f.seconds or 0) - (first.seconds or 0)) for f in clip])
+            second = clip[
+                int(np.abs(apart - np.exp(rng.uniform(np.log(0.4), np.log(apart.max() + 0.1)))).argmin())
+            ]
+            gap = abs((second.seconds or 0) - (first.seconds or 0))
+        else:
+            second, gap = others[rng.integers(len(others))] if others else own[0], None
+        if second is first:
+            continue
+        if rng.random() < 0.5:  # noqa: PLR2004 - both orders are as good
+            first, second = second, first
+        yield FramePairing(first, second, gap)
+
+
+def verdicts(
+    ends: Ends, here: Sequence[Vote], there: Sequence[Vote], seen: Tensor, *, apart: bool
+) -> NDArray[np.int8]:
+    """1 for an end that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
+
+    What the teacher sees on one side alone is a change unless the pictures are alike there (it was overlooked
+    on the other side), and what it sees on both sides is none if they are alike there, however much the light
+    has changed. Two objects at about one place whose pictures have nothing in common are two, on two
+    occasions.
+
+    Args:
+        ends: N ends of one side.
+        here: the teacher's candidates on this side.
+        there: and on the other.
+        seen: the judge's evidence of the ends, float32 ``(N, len(EVIDENCE))``.
+        apart: whether the frames are of two occasions.
+    """
+    result = np.full(len(ends.box), -1, np.int8)
+    boxes = [tuple(map(float, box)) for box in ends.box.tolist()]
+    on_this, on_that = (overlaps(boxes, [v.box for v in votes]) for votes in (here, there))  # type: ignore[arg-type]
+    changed, alike = (seen[:, EVIDENCE.index(name)].tolist() for name in (_CHANGED, _CORRELATION))
+    taken: set[int] = set()
+    for n in ends.score.argsort(descending=True).tolist():
+        family = FAMILY_OF[OBJECTS[int(ends.label[n].argmax())]]
+        if family not in ("person", "vehicle", "wheels"):
+            continue
+        own = [m for m, v in enumerate(here) if v.family == family]
+        best = max(own, key=lambda m: on_this[n, m], default=None)
+        across = max((on_that[n, m] for m, v in enumerate(there) if v.family == family), default=0.0)
+        if best is None or on_this[n, best] < _NOTHING:
+            result[n] = 0
+        elif on_this[n, best] < _MATCH:
+            continue
+        elif best in taken:
+            result[n] = 0 if here[best].sure else -1
+        elif here[best].sure:
+            taken.add(best)
+            result[n] = _changes(across, changed[n], alike[n], apart=apart)
+    return result
+
+
+def _changes(across: float, changed: float, alike: float, *, apart: bool) -> int:
+    if across < _THERE:
+        return 1 if alike < _DIFFERS else 0 if alike > _ALIKE and changed < _UNCHANGED else -1
+    if changed < _UNCHANGED or alike > _ALIKE:
+        return 0
+    return 1 if apart and alike < _STRANGE and across < _EXACTLY else -1
+
+
+def picture(folder: Path, frame: LabelledFrame) -> Image:
+    """A labelled frame's picture, RGB uint8."""
+    image = cv2.imread(str(folder / frame.image))
+    if image is None:
+        raise ValueError(f"{folder / frame.image} cannot be read: compose the folder again")
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)

@@ -1,0 +1,134 @@
+"""What the detector starts from: the published weights of PicoDet-S, a checkpoint of ours, or chance."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from models.checkpoint import CheckpointError, read_checkpoint
+from models.families import CLASSES, COCO
+from models.grounded.detector import Detector
+
+_PART = "detector."
+_VAN_LESS = 0.5  # logits by which a van is thought rarer than car and lorry
+
+
+class StartError(Exception):
+    """The detector cannot start from a file; the message says what to do."""
+
+
+def starting_detector(path: Path | None, seed: int = 0) -> Detector:
+    """A detector to train.
+
+    Args:
+        path: ONNX file of PicoDet-S trained on COCO, or a checkpoint of a grounded captioner; None for random
+            weights.
+        seed: of these.
+
+    Raises:
+        StartError: the file is neither, or a package is missing.
+    """
+    if path is None:
+        torch.manual_seed(seed)
+        return Detector(len(CLASSES)).eval()
+    if path.suffix == ".onnx":
+        return _with_van(_picodet(path))
+    try:
+        weights = read_checkpoint(path).weights
+    except CheckpointError as error:
+        raise StartError(f"{error} (or an ONNX file of PicoDet-S)") from error
+    own = {name.removeprefix(_PART): value for name, value in weights.items() if name.startswith(_PART)}
+    net = Detector(len(CLASSES))
+    try:
+        net.load_state_dict(own)
+    except RuntimeError as error:
+        raise StartError(
+            f"{path} holds no detector of this version; give another checkpoint, or PicoDet-S in ONNX format"
+        ) from error
+    return net.eval()
+
+
+def plain_start(path: Path | None) -> dict[str, str] | None:
+    """The file with its hash, for records; None for random weights.
+
+    Raises:
+        StartError: it cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    except OSError as error:
+        raise StartError(f"{path} cannot be read ({error.strerror}); give another --start") from error
+
+
+def _picodet(path: Path) -> Detector:
+    """The weights of an ONNX file in a detector of COCO's classes: convolutions correspond by their order."""
+    found = list(_convolutions(path))
+    net = Detector(len(COCO)).eval()
+    own: list[nn.Conv2d] = []
+    hooks = [
+        part.register_forward_hook(lambda part, _given, _out: own.append(part))
+        for part in net.modules()
+        if isinstance(part, nn.Conv2d)
+    ]
+    with torch.no_grad():
+        net(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+        for hook in hooks:
+            hook.remove()
+        fits = len(own) == len(found) and all(
+            tuple(part.weight.shape) == weight.shape and bias is not None
+            for part, (weight, bias) in zip(own, found, strict=True)
+        )
+        if not fits:
+            raise StartError(
+                f"{path} is not PicoDet-S trained on COCO's {len(COCO)} classes with folded batch norms: it "
+                f"has {len(found)} convolutions, expected are {len(own)} of certain shapes"
+            )
+        for part, (weight, bias) in zip(own, found, strict=True):
+            part.weight.copy_(torch.from_numpy(weight.copy()))
+            assert part.bias is not None  # noqa: S101 - all of ours have one
+            part.bias.copy_(torch.from_numpy(np.array(bias).reshape(-1)))
+    return net
+
+
+def _convolutions(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Weight and bias (None without one) of every convolution of an ONNX file, in their order."""
+    try:
+        onnx: Any = import_module("onnx")  # an extra
+    except ImportError:
+        raise StartError(
+            "starting from ONNX weights needs onnx, which is not installed: pip install 'narrated[train]'"
+        ) from None
+    try:
+        graph = onnx.load(str(path)).graph
+    except Exception as error:  # protobuf's and the file system's have no common ancestor
+        raise StartError(f"{path} cannot be read as ONNX ({error}); give another --start") from error
+    values = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            values[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
+    for node in graph.node:
+        if node.op_type == "Conv":
+            yield values[node.input[1]], values.get(node.input[2]) if len(node.input) > 2 else None  # noqa: PLR2004
+
+
+def _with_van(net: Detector) -> Detector:
+    """The same with a class for vans that begins between car and lorry: COCO calls them one or the other."""
+    car, lorry = COCO.index("car"), COCO.index("truck")
+    own = net.state_dict()
+    for name, value in own.items():
+        if name.startswith("answer."):
+            less = _VAN_LESS if name.endswith("bias") else 0.0
+            van = (value[car] + value[lorry]) / 2 - less
+            own[name] = torch.cat([value[: len(COCO)], van[None], value[len(COCO) :]])
+    wider = Detector(len(CLASSES))
+    wider.load_state_dict(own)
+    return wider.eval()

@@ -1,0 +1,268 @@
+"""How good a captioner is on a split: text scores beside the trivial rows, and whether it is right."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.captioner import Captioner, DescribeOptions, Sentence
+from models.language.vocabulary import PAD, tokenize
+from models.language.wording import read
+from models.papers.nearest import Nearest
+from train.learning.batches import Split, by_pair, tells_stories
+from train.metrics.claims import Truth, truth
+from train.metrics.groups import group_scores, sample_groups
+from train.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
+from train.samples import Box, Sample
+
+SILENCE = "there are no differences"
+"""The text of a captioner that says nothing about a pair, where text is scored.
+
+One that says in its own words that nothing changed is scored by these words, as the papers do.
+"""
+
+_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How often a gold sentence is aligned to the cluster that overlaps its box best.
+
+    Only pairs with at least two clusters are counted.
+
+    Attributes:
+        sentences: how many were judged.
+        precision: share 0..1 of right ones.
+        chance: what a random cluster would get.
+    """
+
+    sentences: int
+    precision: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything measured on one split.
+
+    Attributes:
+        single: the first sentence against all sentences of the pair (the paper's Table 4).
+        multi: T sentences, T given, joined, against each annotator's joined sentences (Table 5).
+        length_ratio: LenRatio of the multi-sentence setting.
+        perplexity: per token, under the marginal likelihood; None without clusters.
+        truth: whether what is said is right, with the captioner's own number of sentences for no change.
+        alignment: None where no sample knows its boxes or the captioner aligns nothing.
+        trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
+        human: one annotator's first sentence against the others', on the pairs that have several annotators.
+        without_clusters: pairs in which nothing differs; nothing is said about them. 0 for a
+            captioner that sees pairs as a whole.
+        groups: scores in the single setting of changed and distractor pairs and of each type of change, where
+            samples know; each by its own references.
+    """
+
+    single: TextScores
+    multi: TextScores
+    length_ratio: float
+    perplexity: float | None
+    truth: Truth
+    alignment: Alignment | None
+    trivial: tuple[tuple[str, str, TextScores], ...]
+    human: TextScores | None
+    without_clusters: int
+    groups: tuple[tuple[str, TextScores], ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON and training records."""
+        rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
+        rest: dict[str, Any] = {
+            key: value if value is None else {k: _rounded(v) for k, v in asdict(value).items()}
+            for key, value in (("truth", self.truth), ("alignment", self.alignment))
+        }
+        return {
+            "single": self.single.plain(),
+            "multi": self.multi.plain(),
+            "length_ratio": _rounded(self.length_ratio),
+            "perplexity": _rounded(self.perplexity),
+            **rest,
+            "trivial": rows,
+            "human": self.human.plain() if self.human else None,
+            "without_clusters": self.without_clusters,
+            "groups": {name: scores.plain() for name, scores in self.groups},
+        }
+
+
+def evaluate(
+    captioner: Captioner,
+    split: Split,
+    training: Sequence[Sequence[str]] = (),
+    options: DescribeOptions | None = None,
+    silence: str = SILENCE,
+) -> Evaluation:
+    """Measure a captioner on a split.
+
+    Args:
+        captioner: trained.
+        split: at least one pair.
+        training: sentences of the training pairs, for the trivial rows.
+        options: how words are sought, and how many sentences are told when the number is its own choice.
+        silence: what a captioner that says nothing about a pair is scored as, see `silence_of`.
+    """
+    options = options or DescribeOptions()
+    single = single_sentences(captioner, split, options, silence)
+    told = described(captioner, split, lambda _: options)
+    multi = multi_texts(captioner, split, options, silence)
+    joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
+    measured = perplexity(captioner, split)
+    return Evaluation(
+        single=text_scores(single, split.sentences),
+        multi=text_scores(multi, joined),
+        length_ratio=length_ratio(multi, joined),
+        perplexity=None if math.isnan(measured) else measured,
+        truth=truth(single, [not sentences for sentences in told], split.sentences),
+        alignment=_alignment(captioner, split),
+        trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
+        human=_human(split.samples),
+        without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
+        groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
+    )
+
+
+def silence_of(training: Sequence[Sequence[str]]) -> str:
+    """How the training captions most often say that nothing changed; `SILENCE` where none does.
+
+    A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
+    annotator uses, while others have learnt theirs.
+    """
+    said = Counter(" ".join(tokenize(s)) for told in training for s in told if read(s).type == "none")
+    return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
+
+
+def single_sentences(
+    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+) -> list[str]:
+    """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
+    one = _given(options or DescribeOptions(), 1)
+    told = described(captioner, split, lambda _: one)
+    return [sentences[0].text if sentences else silence for sentences in told]
+
+
+def multi_texts(
+    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+) -> list[str]:
+    """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
+    chosen = options or DescribeOptions()
+    given = described(captioner, split, lambda sample: _given(chosen, len(sample.sentences)))
+    return [" ".join(s.text for s in sentences) or silence for sentences in given]
+
+
+def perplexity(captioner: Captioner, split: Split) -> float:
+    """Exponential of the mean of -log P(S_i | X) per token over a split.
+
+    NaN where there is no token, and of a captioner that is certain of every word.
+    """
+    if isinstance(captioner, Nearest):
+        return math.nan
+    total, tokens = 0.0, 0
+    captioner.eval()
+    if not tells_stories(captioner):
+        split = by_pair(split)
+    with torch.inference_mode():
+        for start in range(0, len(split.annotations), _AT_ONCE):
+            some = split.annotations[start : start + _AT_ONCE]
+            said = captioner.vocabulary.batch([sentences for _, sentences in some])
+            positions = [position for position, _ in some]
+            pairs = split.features.batch(positions, whole=captioner.whole).to(captioner.device)
+            total += float(captioner.log_likelihood(pairs, said.to(captioner.device)).sum())
+            tokens += int((said != PAD).sum())
+    return math.exp(min(-total / tokens, 700.0)) if tokens else math.nan
+
+
+def _given(options: DescribeOptions, number: int) -> DescribeOptions:
+    return DescribeOptions(
+        sentences=number,
+        max_sentences=number,
+        beam_size=options.beam_size,
+        max_words=options.max_words,
+        no_change=True,
+    )
+
+
+def described(
+    captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
+) -> list[list[Sentence]]:
+    """Sentences about every pair, each pair with its own options.
+
+    A pair without clusters has none, but of a captioner that sees pairs as a whole.
+    """
+    described: list[list[Sentence]] = [[] for _ in split.samples]
+    groups: dict[DescribeOptions, list[int]] = {}
+    for position, sample in enumerate(split.samples):
+        if captioner.whole or split.features.counts[position]:
+            groups.setdefault(options(sample), []).append(position)
+    for chosen, positions in groups.items():
+        for some in _chunks(positions):
+            told = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
+            for position, sentences in zip(some, told, strict=True):
+                described[position] = sentences
+    return described
+
+
+def _chunks(positions: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(positions), _AT_ONCE):
+        yield positions[start : start + _AT_ONCE]
+
+
+def _alignment(captioner: Captioner, split: Split) -> Alignment | None:
+    align = getattr(captioner, "alignment", None)  # DDLA's; not every captioner aligns
+    known = [
+        (position, [c for c in sample.changes if c.sentence])
+        for position, sample in enumerate(split.samples)
+        if split.features.counts[position] > 1 and any(c.sentence for c in sample.changes)
+    ]
+    if align is None or not known:
+        return None
+    judged = right = 0
+    chance = 0.0
+    for start in range(0, len(known), _AT_ONCE):
+        some = known[start : start + _AT_ONCE]
+        tokens = captioner.vocabulary.batch([[c.sentence for c in changes] for _, changes in some])
+        chosen = align(split.features.batch([p for p, _ in some]), tokens).tolist()
+        for (position, changes), row in zip(some, chosen, strict=True):
+            boxes = split.features.boxes(position)
+            for change, cluster in zip(changes, row, strict=False):
+                gold = _overlapping(boxes, [b for b in (change.box_before, change.box_after) if b])
+                if gold is not None and cluster >= 0:
+                    judged += 1
+                    right += cluster == gold
+                    chance += 1 / len(boxes)
+    return Alignment(judged, right / judged, chance / judged) if judged else None
+
+
+def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:
+    """The cluster ``(K, 4)`` whose box shares the largest intersection over union with any of the boxes."""
+    best = np.zeros(len(clusters))
+    for x, y, width, height in boxes:
+        across = np.minimum(clusters[:, 0] + clusters[:, 2], x + width) - np.maximum(clusters[:, 0], x)
+        down = np.minimum(clusters[:, 1] + clusters[:, 3], y + height) - np.maximum(clusters[:, 1], y)
+        both = across.clip(0) * down.clip(0)
+        best = np.maximum(best, both / (clusters[:, 2] * clusters[:, 3] + width * height - both))
+    return int(best.argmax()) if best.max(initial=0) > 0 else None
+
+
+def _human(samples: Sequence[Sample]) -> TextScores | None:
+    several = [s.annotations for s in samples if s.further]
+    if not several:
+        return None
+    others = [[sentence for told in annotations[1:] for sentence in told] for annotations in several]
+    return text_scores([annotations[0][0] for annotations in several], others)
+
+
+def _rounded(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else round(value, 4)

@@ -1,0 +1,353 @@
+"""The training loop, one for all captioners and objectives.
+
+Adam (Jhamtani 2018: batches of 8), gradient clipping, early stop on the validation split's single-sentence
+CIDEr, which is the one declared metric and chooses the checkpoint. Order and dropout of an epoch follow from
+seed and epoch alone; the state is written after every epoch, so that a resumed run ends in the same
+checkpoint, byte by byte, as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models import save
+from models.captioner import Captioner, PairBatch
+from models.papers.nearest import Nearest
+from train.learning.batches import Split, by_pair, epoch_batches, prior_features, tells_stories
+from train.learning.distributed import ALONE, Group
+from train.learning.evaluation import perplexity, single_sentences
+from train.learning.objectives import Objective, Own, Step
+from train.learning.run_state import (
+    Learner,
+    Point,
+    Run,
+    TrainError,
+    fingerprint,
+    restored,
+    state_path,
+    write_state,
+)
+from train.metrics.scores import text_scores
+
+__all__ = ["OnBatch", "Point", "TrainError", "TrainOptions", "Trained", "state_path", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """How a captioner is trained.
+
+    Attributes:
+        epochs: at most this many.
+        batch: annotations in a batch (the paper's 8).
+        learning_rate: of Adam, in the first epoch.
+        decay: the learning rate is multiplied by this after every epoch; 1 keeps it.
+        warmup: batches over which the learning rate rises to its value, after which it falls with the root of
+            the batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
+        clip_norm: gradients are scaled down to at most this norm.
+        patience: training stops when the validation CIDEr has not risen for this many epochs.
+        seed: of weights, order and dropout.
+        max_words: longer training sentences are cut.
+        keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
+            rate has fallen by then (few validation cameras choose between epochs by chance).
+        by_pair: whether what all annotators say of a pair is learnt at once: the pair is looked at once an
+            epoch instead of once for each of them. A batch then counts pairs. Not for stories.
+    """
+
+    epochs: int = 20
+    batch: int = 8
+    learning_rate: float = 1e-3
+    decay: float = 1.0
+    warmup: int = 0
+    clip_norm: float = 5.0
+    patience: int = 4
+    seed: int = 0
+    max_words: int = 24
+    keep: Literal["best", "last"] = "best"
+    by_pair: bool = False
+
+    def __post_init__(self) -> None:
+        positive = (self.epochs, self.batch, self.learning_rate, self.decay, self.clip_norm, self.max_words)
+        if min(positive) <= 0 or min(self.patience, self.seed, self.warmup) < 0:
+            raise ValueError(
+                f"training options must be positive (patience, seed and warmup at least 0): {self}"
+            )
+
+    def rate(self, step: Step) -> float:
+        """The learning rate of a batch."""
+        rate = self.learning_rate * self.decay ** (step.epoch - 1)
+        if self.warmup:
+            reached = (step.done + 1) / self.warmup
+            rate *= min(reached, reached**-0.5)
+        return rate
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What came of a training run.
+
+    Attributes:
+        curves: one point per epoch.
+        best_epoch: the epoch that the checkpoint is from, from 1.
+        stopped_early: True where `patience` ended it.
+        seconds: mean seconds per epoch of this run, validation included.
+    """
+
+    curves: tuple[Point, ...]
+    best_epoch: int
+    stopped_early: bool
+    seconds: float
+
+
+OnBatch = Callable[[int, int, int, float], None]
+"""Called with epoch, batches done, batches of the epoch, and the loss."""
+
+
+def train(
+    captioner: Captioner,
+    training: Split,
+    validation: Split,
+    options: TrainOptions,
+    out: Path,
+    *,
+    objective: Objective | None = None,
+    record: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    keep_scaling: bool = False,
+    bf16: bool = False,
+    group: Group = ALONE,
+    on_batch: OnBatch | None = None,
+    on_epoch: Callable[[Point], None] | None = None,
+) -> Trained:
+    """Train a captioner and keep its best epoch.
+
+    Args:
+        captioner: newly built, or trained already; afterwards it holds the best epoch's weights.
+        training: what is learnt.
+        validation: chooses the epoch.
+        options: how.
+        out: where the checkpoint is kept; the state of the run lies beside it under ``<out>.state``.
+        objective: what is lowered; None takes the captioner's own loss.
+        record: plain values that go into the checkpoint's training record.
+        resume: go on from the state, where there is one.
+        keep_scaling: leave the scaling of the prior's features as it is, for a captioner trained already.
+        bf16: compute the loss in bfloat16 where that is safe (matrix products; torch keeps sums, norms and
+            softmax in float32); weights, optimizer, validation and decoding stay float32.
+        group: the processes that train together; only the first one writes.
+        on_batch: told how far an epoch is.
+        on_epoch: told each point of the curves.
+
+    Returns:
+        Curves and the chosen epoch.
+
+    Raises:
+        TrainError: nothing to train on, a state of another run, or the loss is no longer a number.
+    """
+    if not training.annotations:
+        raise TrainError(
+            f"nothing to train on: none of {len(training.samples)} pairs has a cluster of differing pixels; "
+            "lower delta or min_area under `changes`"
+        )
+    if options.by_pair:
+        training = _together(captioner, training)
+    objective = (objective or Own()).to(captioner.device)
+    captioner.record = {
+        **(record or {}),
+        **({"precision": "bfloat16"} if bf16 else {}),
+        **_provenance(captioner, training, validation, options, objective),
+    }
+    if isinstance(captioner, Nearest):
+        return _memorised(captioner, training, validation, options, out, group=group)
+    mark = fingerprint(captioner)
+    learner = _learner(captioner, objective, options, group=group, bf16=bf16)
+    state = state_path(out)
+    run = Run([], 0, {}, {})
+    with torch.random.fork_rng():
+        if resume and state.exists():
+            run = restored(state, learner, mark)
+        elif not keep_scaling and not captioner.whole:
+            captioner.fit_scaling(prior_features(training).to(captioner.device))
+        group.alike([*captioner.state_dict().values(), *objective.state_dict().values()])
+        started, first = time.monotonic(), len(run.curves)
+        while len(run.curves) < options.epochs and not _stale(run, options):
+            _epoch(learner, training, validation, options, run=run, on_batch=on_batch)
+            if run.best_epoch == len(run.curves):
+                _save_best(learner, run, out)
+            if group.first:
+                write_state(state, learner, run, mark)
+            if on_epoch:
+                on_epoch(run.curves[-1])
+    seconds = (time.monotonic() - started) / max(len(run.curves) - first, 1)
+    captioner.load_state_dict(run.best_weights, strict=False)
+    objective.load_state_dict(run.best_objective)
+    _save_best(learner, run, out)
+    return Trained(tuple(run.curves), run.best_epoch, _stale(run, options), seconds)
+
+
+def _together(captioner: Captioner, training: Split) -> Split:
+    """Pairs instead of annotations, see `TrainOptions.by_pair`."""
+    if tells_stories(captioner):
+        raise TrainError(
+            f"{captioner.name} learns an annotator's sentences as one story: leave out training.by_pair"
+        )
+    return by_pair(training)
+
+
+def _memorised(
+    captioner: Nearest, training: Split, validation: Split, options: TrainOptions, out: Path, *, group: Group
+) -> Trained:
+    """Train a captioner that keeps the training pairs: one pass, nothing to lower, no epochs to choose."""
+    started = time.monotonic()
+    words, most = captioner.vocabulary, options.max_words
+    captioner.memorise(
+        epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
+    )
+    cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
+    point = Point(1, 0.0, cider, math.nan)
+    if group.first:
+        _write(captioner, [point], 1, out)
+    return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
+
+
+def _learner(
+    captioner: Captioner, objective: Objective, options: TrainOptions, *, group: Group, bf16: bool
+) -> Learner:
+    trained = [p for p in (*captioner.parameters(), *objective.parameters()) if p.requires_grad]
+    return Learner(captioner, objective, torch.optim.Adam(trained, lr=options.learning_rate), group, bf16)
+
+
+def _epoch(
+    learner: Learner,
+    training: Split,
+    validation: Split,
+    options: TrainOptions,
+    *,
+    run: Run,
+    on_batch: OnBatch | None,
+) -> None:
+    """One pass over the training split, and its point of the curves."""
+    epoch, captioner, group = len(run.curves) + 1, learner.captioner, learner.group
+    # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
+    drawn = [options.seed, epoch, 1, *([group.rank] if group.rank else [])]
+    torch.manual_seed(int(np.random.SeedSequence(drawn).generate_state(1)[0]))
+    batches = -(-len(training.annotations) // options.batch)
+    total = 0.0
+    captioner.train()
+    learner.objective.train()
+    ordered = epoch_batches(
+        training,
+        captioner.vocabulary,
+        options.batch,
+        seed=options.seed,
+        epoch=epoch,
+        max_words=options.max_words,
+        group=group,
+    )
+    for number, (pairs, tokens) in enumerate(ordered, start=1):
+        size = min(options.batch, len(training.annotations) - (number - 1) * options.batch)
+        value = _lowered(learner, pairs, tokens, Step(epoch, number, batches), options, size=size)
+        total += value * size
+        if on_batch:
+            on_batch(epoch, number, batches, value)
+    loss = total / len(training.annotations)
+    point = group.from_first(lambda: _measured(learner, validation, epoch, loss))
+    run.take(point, learner, best=options.keep == "last" or point.score > run.best)
+
+
+def _lowered(
+    learner: Learner, pairs: PairBatch, tokens: Tensor, step: Step, options: TrainOptions, *, size: int
+) -> float:
+    """Take one step of the optimizer, and return the loss before it, of a batch of `size` annotations."""
+    captioner, optimizer, group = learner.captioner, learner.optimizer, learner.group
+    for each in optimizer.param_groups:
+        each["lr"] = options.rate(step)
+    pairs, tokens = pairs.to(captioner.device), tokens.to(captioner.device)
+    with torch.autocast(captioner.device.type, torch.bfloat16, enabled=learner.bf16):
+        loss = learner.objective.loss(captioner, pairs, tokens, step)
+    if group.size > 1:
+        loss = loss * group.weight(size)
+    value = group.summed(loss.item())
+    if not math.isfinite(value):
+        raise TrainError(
+            f"the loss is {value} in epoch {step.epoch}, batch {step.number}; lower learning_rate "
+            f"({options.learning_rate:g}) or clip_norm ({options.clip_norm:g})"
+        )
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    parameters = learner.parameters
+    group.sum_gradients(parameters)
+    torch.nn.utils.clip_grad_norm_(parameters, options.clip_norm)
+    optimizer.step()
+    return value
+
+
+def _measured(learner: Learner, validation: Split, epoch: int, loss: float) -> Point:
+    captioner = learner.captioner
+    captioner.eval()
+    learner.objective.eval()
+    score = learner.objective.score(captioner, validation)
+    if score is not None:
+        return Point(epoch, loss, math.nan, math.nan, score)
+    cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
+    return Point(epoch, loss, cider, perplexity(captioner, validation))
+
+
+def _stale(run: Run, options: TrainOptions) -> bool:
+    return bool(run.best_epoch) and len(run.curves) - run.best_epoch >= max(options.patience, 1)
+
+
+def _save_best(learner: Learner, run: Run, out: Path) -> None:
+    if learner.group.first:
+        _write(learner.captioner, run.curves, run.best_epoch, out, learner.objective)
+
+
+def _write(
+    captioner: Captioner, curves: list[Point], best_epoch: int, out: Path, objective: Objective | None = None
+) -> None:
+    """Write the checkpoint, and what the objective leaves beside it."""
+    plain = [p.plain() for p in curves]
+    captioner.record = {**captioner.record, "curves": plain, "best_epoch": best_epoch}
+    try:
+        save(captioner, out)
+        if objective is not None:
+            objective.keep(captioner, out)
+    except OSError as error:
+        raise TrainError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
+
+
+def _provenance(
+    captioner: Captioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
+) -> dict[str, Any]:
+    """What decides the result, as plain values; nothing about the machine's paths or clock."""
+    settings = asdict(options)
+    for stops in ("epochs", "patience"):
+        settings.pop(stops)
+    told = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
+    return {
+        "captioner": captioner.name,
+        "training": settings,
+        **({"objective": told} if told else {}),
+        "metric": objective.metric,
+        "train_sha256": training.sha256,
+        "val_sha256": validation.sha256,
+        "train_pairs": len(training.samples),
+        "train_annotations": len(training.annotations),
+        "skipped_annotations": training.skipped,
+        "val_pairs": len(validation.samples),
+        "versions": {
+            "narrated": version("narrated"),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+    }

@@ -1,0 +1,260 @@
+"""Data expansion for IDC-PCL: captions of single images, and pictures of fine-grained classes.
+
+Yao, Wang and Jin 2022: captions of single birds (CUB) teach words for what is seen, and 555 classes of birds
+(NABirds) teach the difference encoder to see small differences:
+
+    L_cls  the class of each image, from its [IMG]
+    L_mtc  whether two images are of one class, from both [IMG]
+    L_con  [IMG]s of one class near each other, those of others less than a margin apart (cosine, .4)
+
+A folder holds the images and one file: ``captions.json``, a list of ``{"image": name, "captions": [...]}``,
+or ``classes.json``, a list of ``{"image": name, "class": name}``.
+
+Where the paper is silent, and departures:
+* A single image stands in the place of the first one; the second is absent, nothing attends to it.
+* Images of classes come two by two through the whole difference encoder, half of the pairs of one class.
+* L_con is the mean over all pairs of [IMG]s in the batch: 1 - cos within a class, max(0, cos - margin)
+  between classes (He et al., "TransFG", AAAI 2022). The three losses are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
+
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import Vocabulary
+from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
+from train.learning.features import read_image
+from train.learning.shards import FeatureError
+from train.samples import SampleError
+
+_AT_ONCE = 16
+LISTS = {"single_images": "captions.json", "classes": "classes.json"}
+"""What lists a folder's images, by the argument of the pre-training that takes the folder."""
+
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaptionedImages:
+    """Single images with what is said about them.
+
+    Attributes:
+        cells: float16 ``(N, 49, channels)``, their grid features.
+        captions: per image, at least one.
+    """
+
+    cells: NDArray[np.float16]
+    captions: tuple[tuple[str, ...], ...]
+
+    def batch(self, vocabulary: Vocabulary, size: int) -> tuple[Tensor, Tensor]:
+        """Random images, each with one of its captions.
+
+        Returns:
+            float32 ``(size, 2, 49, channels)``, zeros in the second place, and int64 ``(size, 1, L)``.
+        """
+        rows = torch.randint(len(self.captions), (size,)).tolist()
+        which = torch.rand(size).tolist()
+        told = [[self.captions[r][int(w * len(self.captions[r]))]] for r, w in zip(rows, which, strict=True)]
+        first = torch.from_numpy(np.stack([self.cells[r] for r in rows])).float()
+        return torch.stack([first, torch.zeros_like(first)], dim=1), vocabulary.batch(told)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassedImages:
+    """Single images with their classes.
+
+    Attributes:
+        cells: float16 ``(N, 49, channels)``, their grid features.
+        labels: int64 ``(N,)``.
+        classes: their names, at least two.
+    """
+
+    cells: NDArray[np.float16]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+    def pairs(self, size: int) -> tuple[Tensor, Tensor]:
+        """Random pairs of images, about half of one class.
+
+        Returns:
+            float32 ``(size, 2, 49, channels)``, and int64 ``(size, 2)``, their classes.
+        """
+        rows = []
+        for same in (torch.rand(size) < 0.5).tolist():  # noqa: PLR2004 - half
+            first = int(torch.randint(len(self.labels), ()))
+            alike = (self.labels == self.labels[first]) == same
+            alike[first] = False
+            others = np.flatnonzero(alike if alike.any() else np.arange(len(self.labels)) != first)
+            rows.append([first, int(others[int(torch.randint(len(others), ()))])])
+        cells = torch.from_numpy(np.stack([self.cells[pair] for pair in rows])).float()
+        return cells, torch.from_numpy(self.labels[np.array(rows)])
+
+
+class ClassTask(nn.Module):
+    """The three losses on fine-grained classes, with the heads that they need."""
+
+    def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
+        """Build the heads with random weights.
+
+        Args:
+            images: what is learnt from.
+            captioner: gives the sizes.
+            margin: of L_con.
+
+        Raises:
+            ValueError: the captioner has no difference encoder, so nothing could be learnt.
+        """
+        super().__init__()
+        if not captioner.arguments()["difference_encoder"]:
+            raise ValueError("task classes teaches the difference encoder, and this captioner has none")
+        self.images, self.margin = images, margin
+        self.which = nn.Linear(captioner.size, len(images.classes))
+        self.same = nn.Linear(2 * captioner.size, 1)
+
+    def forward(self, captioner: IDCPCL, size: int) -> Tensor:
+        """L_cls + L_mtc + L_con of a random batch of pairs."""
+        cells, labels = (each.to(captioner.device) for each in self.images.pairs(size))
+        heads = captioner.look(cells)[:, ::IMAGE]
+        of_class = cross_entropy(self.which(heads).flatten(0, 1), labels.flatten())
+        alike = (labels[:, 0] == labels[:, 1]).float()
+        of_pair = binary_cross_entropy_with_logits(self.same(heads.flatten(1))[:, 0], alike)
+        return of_class + of_pair + contrastive(heads.flatten(0, 1), labels.flatten(), self.margin)
+
+
+def contrastive(vectors: Tensor, labels: Tensor, margin: float) -> Tensor:
+    """Mean over all pairs of N vectors ``(N, size)``, N >= 2, see the head of this file."""
+    unit = normalize(vectors, dim=1)
+    near = unit @ unit.T
+    alike = labels.unsqueeze(0) == labels.unsqueeze(1)
+    each = torch.where(alike, 1 - near, (near - margin).clamp(min=0))
+    others = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    return each[others].mean()
+
+
+def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
+    """Read single images with captions; their features are computed once and kept in the folder.
+
+    Raises:
+        SampleError: the list is missing or broken, or there are no words in it.
+        FeatureError: an image cannot be read, or the features cannot be kept.
+    """
+    path = folder / LISTS["single_images"]
+    rows = [(name, [str(s) for s in said]) for name, said in _listed(path, "captions", (list,))]
+    told = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
+    told = [(name, said) for name, said in told if said]
+    if not told:
+        raise SampleError(f"{path}: no caption with a word in it")
+    cells = image_cells([folder / name for name, _ in told], encoder, folder / ".features")
+    return CaptionedImages(cells, tuple(said for _, said in told))
+
+
+def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
+    """Read single images with classes; their features are computed once and kept in the folder.
+
+    Raises:
+        SampleError: the list is missing or broken, or there are fewer than two classes.
+        FeatureError: an image cannot be read, or the features cannot be kept.
+    """
+    path = folder / LISTS["classes"]
+    rows = _listed(path, "class", (str, int))
+    classes = tuple(sorted({str(c) for _, c in rows}))
+    if len(classes) < 2:  # noqa: PLR2004 - a class, and another one
+        raise SampleError(f"{path}: {len(classes)} classes; to tell classes apart takes at least two")
+    cells = image_cells([folder / name for name, _ in rows], encoder, folder / ".features")
+    labels = np.array([classes.index(str(c)) for _, c in rows], np.int64)
+    return ClassedImages(cells, labels, classes)
+
+
+def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArray[np.float16]:
+    """Grid features of image files, memory-mapped from the cache where they are known.
+
+    Args:
+        images: at least one.
+        encoder: gives the maps.
+        cache: folder; a file there is named by the hash of encoder and images.
+
+    Returns:
+        float16 ``(N, 49, channels)``.
+    """
+    digest = hashlib.sha256(f"{encoder.name} {encoder.sha256} {encoder.image_size}".encode())
+    for path in images:
+        try:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        except OSError as error:
+            raise FeatureError(f"{path} cannot be read: {error.strerror}; fetch it again") from error
+    file = cache / f"cells-{digest.hexdigest()[:32]}.npy"
+    known = _opened(file, (len(images), CELLS, encoder.channels))
+    if known is not None:
+        return known
+    _kept(file, lambda: _computed(images, encoder))
+    known = _opened(file, (len(images), CELLS, encoder.channels))
+    if known is None:
+        raise FeatureError(f"{file} does not read back as written; check the disk of {cache}")
+    return known
+
+
+def _computed(images: Sequence[Path], encoder: Encoder) -> NDArray[np.float16]:
+    height, width = encoder.image_size
+    cells = np.empty((len(images), CELLS, encoder.channels), np.float16)
+    for start in range(0, len(images), _AT_ONCE):
+        read = [read_image(path) for path in images[start : start + _AT_ONCE]]
+        sized = [cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA) for image in read]
+        maps = encoder(torch.from_numpy(np.stack(sized)).permute(0, 3, 1, 2).contiguous())
+        cells[start : start + len(read)] = grid_features(maps).cpu().numpy()
+    return cells
+
+
+def _kept(file: Path, computed: Callable[[], NDArray[np.float16]]) -> None:
+    """Written beside its place and renamed: a kill must not leave half of it."""
+    part = file.with_suffix(".part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as out:
+            np.save(out, computed())
+        part.replace(file)
+    except OSError as error:
+        raise FeatureError(f"{file} cannot be written ({error.strerror}); free some space") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _opened(file: Path, shape: tuple[int, ...]) -> NDArray[np.float16] | None:
+    try:
+        array = np.load(file, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return None
+    return array if array.shape == shape and array.dtype == np.float16 else None
+
+
+def _listed(path: Path, key: str, kinds: tuple[type, ...]) -> list[tuple[str, Any]]:
+    """Image name and value of every entry of a JSON list."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SampleError(f"{path} cannot be read ({error.strerror}); see the loaders' --help") from error
+    except ValueError as error:
+        raise SampleError(f"{path} is not JSON ({error}); write it again") from error
+    if not isinstance(entries, list):
+        raise SampleError(f"{path}: expected a list of entries")
+    for position, entry in enumerate(entries):
+        if not (
+            isinstance(entry, dict)
+            and isinstance(entry.get("image"), str)
+            and isinstance(entry.get(key), kinds)
+        ):
+            raise SampleError(f'{path}: entry {position} is not {{"image": name, "{key}": ...}}')
+    return [(entry["image"], entry[key]) for entry in entries]

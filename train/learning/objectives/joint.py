@@ -1,0 +1,217 @@
+"""Training a captioner jointly with a retrieval network, around any captioner that gives word distributions.
+
+Hosseinzadeh and Wang, "Image Change Captioning by Learning from an Auxiliary Task", CVPR 2021, section 4.
+
+    primary -> auxiliary   P = f(A, B); E = P W_emb                                       (3-5)
+                           L_aux = -log softmax over the candidates of <k(A, E), g(.)>    (6)
+    auxiliary -> primary   R = k(A, E_C); omega = softmax(S~ R); B^ = sum omega_j I_j     (7-10)
+                           L_pri = -log P(C | A, B^)                                      (11)
+    candidates             n - 1 random pictures and B; from epoch xi n - 2, A and B      (13)
+    L = (1 - gamma) L_pri + gamma L_aux                                                   (14)
+
+The two stages alternate from batch to batch. The auxiliary network is `models.papers.tirg`.
+
+Where the paper is silent, and departures:
+* Both losses are taken in both stages; a stage decides what one of them is given. In the first L_pri is the
+  captioner's own loss of (A, B) and L_aux is given its soft words; in the second L_aux is given the true
+  words and L_pri the picture softly chosen by it.
+* B^ of equation 10 is a vector, where a captioner needs a map: the candidates' maps are mixed with omega.
+  Clusters, where a captioner has them, stay those of (A, B).
+* L_pri is the captioner's whole loss, with its regularisers and for DDLA marginal over clusters.
+* P is taken along the true words (`words="forced"`), or along what the captioner says (`"greedy"`).
+* Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
+  up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
+  pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
+* gamma .2, n 8; xi is an epoch, 30 in the paper's 60.
+* `coupled=False` trains both networks beside each other, each from true words and pictures: the row that
+  tells what coupling gives. With gamma 1 it trains the retrieval network alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from models.captioner import Captioner, PairBatch
+from models.language.vocabulary import PAD
+from models.papers.tirg import TIRG, save_tirg
+from train.learning.batches import Split
+from train.learning.objectives import Objective, Step
+from train.learning.objectives.soft_words import forced_words, greedy_words, in_one_row
+from train.learning.retrieval import same_pictures, split_recall
+
+SUFFIX = ".tirg.safetensors"
+
+
+class JointTraining(Objective):
+    """See the head of this file."""
+
+    name = "joint"
+
+    def __init__(
+        self,
+        captioner: Captioner,
+        training: Split,
+        *,
+        gamma: float = 0.2,
+        candidates: int = 8,
+        hard_from: int | None = 30,
+        words: Literal["forced", "greedy"] = "forced",
+        coupled: bool = True,
+        network: dict[str, Any] | None = None,
+    ) -> None:
+        """Build the retrieval network with random weights.
+
+        Args:
+            captioner: gives vocabulary and encoder.
+            training: what is learnt; nothing of it is kept.
+            gamma: share 0..1 of the auxiliary loss.
+            candidates: n, how many pictures are chosen from, at least 2.
+            hard_from: xi, the first epoch in which A is a candidate; None never (the easy set).
+            words: along which words the captioner's probabilities are taken.
+            coupled: whether one network is given what the other one makes.
+            network: arguments of `TIRG`.
+
+        Raises:
+            ValueError: a value out of range, or a captioner that sees no maps of whole frames.
+        """
+        super().__init__()
+        del training
+        if not 0 <= gamma <= 1 or candidates < 2 or words not in ("forced", "greedy"):  # noqa: PLR2004 - B and another
+            raise ValueError(
+                f"gamma ({gamma}) must be 0..1, candidates ({candidates}) at least 2, "
+                f"words ({words!r}) 'forced' or 'greedy'"
+            )
+        if captioner.needs_images:
+            raise ValueError(
+                f"{captioner.name} does not look at maps of whole frames, which candidates are mixed from: "
+                "take ddla or duda"
+            )
+        self._arguments = {
+            "gamma": gamma,
+            "candidates": candidates,
+            "hard_from": hard_from,
+            "words": words,
+            "coupled": coupled,
+            "network": dict(network or {}),
+        }
+        self.gamma, self.n, self.hard_from = gamma, candidates, hard_from
+        self.words, self.coupled = words, coupled
+        encoder = captioner.encoder
+        self.network = TIRG(
+            captioner.vocabulary, encoder.channels, (encoder.name, encoder.sha256), **(network or {})
+        )
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        """Validation recall@1 where only the retrieval network is trained."""
+        return "val_recall_1" if self._retrieval_alone else "val_cider"
+
+    @property
+    def _retrieval_alone(self) -> bool:
+        return self.gamma == 1 and not self.coupled
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Objective`."""
+        return dict(self._arguments)
+
+    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
+        """See `Objective`; equation 14."""
+        maps = captioner.maps(pairs)
+        pairs = replace(pairs, maps=maps)
+        hard = self.hard_from is not None and step.epoch >= self.hard_from
+        seen = Seen(self.network, maps, self.n, hard=hard)
+        if self.coupled and step.done % 2 == 0:
+            auxiliary = self._auxiliary(seen, *self._soft(captioner, pairs, tokens))
+            primary = captioner.loss(pairs, tokens)
+        else:
+            true = self.network.embed_word(tokens), tokens != PAD
+            queries, told = self._queries(seen, *true)
+            auxiliary = seen.loss(queries, told)
+            if self.coupled:
+                pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
+            primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
+        return (1 - self.gamma) * primary + self.gamma * auxiliary
+
+    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
+        """See `Objective`."""
+        return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
+
+    def keep(self, captioner: Captioner, out: Path) -> None:
+        """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
+        self.network.record = captioner.record
+        save_tirg(self.network, out.with_name(out.stem + SUFFIX))
+
+    def _soft(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
+        if self.words == "forced":
+            likely = forced_words(captioner, pairs, tokens)
+        else:
+            likely = greedy_words(captioner, pairs, tokens.shape[2] - 1)
+        return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
+
+    def _auxiliary(self, seen: Seen, words: Tensor, counted: Tensor) -> Tensor:
+        return seen.loss(*self._queries(seen, words, counted))
+
+    def _queries(self, seen: Seen, words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+        """k(A, C) ``(B, size)``, and whether there was a sentence ``(B,)``."""
+        row, lengths = in_one_row(words, counted)
+        return self.network.queries(seen.pictures[: len(row)], row, lengths), lengths > 0
+
+
+class Seen:
+    """The pictures of a batch, first all before frames, then all after frames, and who chooses from which."""
+
+    def __init__(self, network: TIRG, maps: tuple[Tensor, Tensor], n: int, *, hard: bool) -> None:
+        """Look at the maps of before and after frames, float ``(B, C, h, w)``, and draw n candidates each."""
+        self.before, after = (each.float() for each in maps)
+        self.maps = torch.cat([self.before, after])
+        self.pictures = network.pictures(self.maps)
+        self.candidates = network.candidates(self.pictures)
+        self.allowed = candidate_sets(same_pictures(self.maps), n, hard=hard)
+
+    def logits(self, queries: Tensor) -> Tensor:
+        """<k(A, C), g(I)> ``(B, 2B)``; -inf for what is not in the set."""
+        return (queries @ self.candidates.T).masked_fill(~self.allowed, -torch.inf)
+
+    def loss(self, queries: Tensor, told: Tensor) -> Tensor:
+        """Equation 6, over the pairs that have a sentence."""
+        b = len(queries)
+        right = torch.arange(b, 2 * b, device=queries.device)
+        each = cross_entropy(self.logits(queries), right, reduction="none")
+        return (each * told).sum() / told.sum().clamp(min=1)
+
+    def chosen(self, queries: Tensor) -> Tensor:
+        """B^, equations 9 and 10, as maps ``(B, C, 14, 14)``."""
+        omega = self.logits(queries).softmax(dim=1)
+        return (omega @ self.maps.flatten(1)).view(-1, *self.maps.shape[1:])
+
+
+def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
+    """The candidates of each pair, equation 13.
+
+    Args:
+        same: bool ``(2B, 2B)``, see `same_pictures`; before frames first, then after frames.
+        n: how many candidates, as far as there are so many.
+        hard: whether A is among them.
+
+    Returns:
+        bool ``(B, 2B)``: B always, A if `hard` and it is not the same picture, the others at random from the
+        other pairs.
+    """
+    b = len(same) // 2
+    own = torch.arange(b, device=same.device)
+    others = ~same[b:] & ~same[:b]  # neither B nor A
+    drawn = torch.rand(b, 2 * b, device=same.device).masked_fill(~others, -1.0)
+    sets = torch.zeros_like(others)
+    sets[own, own + b] = True
+    if hard:
+        sets[own, own] = ~same[own, own + b]
+    room = n - sets.sum(dim=1, keepdim=True)
+    ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
+    return sets | (others & (ranks < room))

@@ -1,0 +1,168 @@
+"""Composed retrieval: a before frame and a sentence in, candidate after frames by rank out.
+
+How good a retrieval network is: recall@k over a split, each pair's sentence against the after frames of all
+pairs and its own before frame, which is what "nothing changed" looks like (Hosseinzadeh and Wang 2021, the
+hard candidates of equation 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.checkpoint import CheckpointError
+from models.encoders.encoder import ENCODERS, Encoder
+from models.papers.tirg import TIRG
+from pipeline.changes import ChangeOptions, image_changes
+from pipeline.narration.batch import aligned
+from train.learning.batches import Split
+from train.learning.features import read_image
+
+_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How often the right frame is among the first k.
+
+    Attributes:
+        pairs: how many were asked for.
+        candidates: how many each was chosen from.
+        at_1, at_5, at_10: recall@k, 0..1.
+        median_rank: of the right frame, from 1.
+        before: share 0..1 of pairs whose own before frame was ranked above the right frame.
+    """
+
+    pairs: int
+    candidates: int
+    at_1: float
+    at_5: float
+    at_10: float
+    median_rank: float
+    before: float
+
+    def chance(self, k: int) -> float:
+        """Recall@k of a random order."""
+        return min(k / self.candidates, 1.0)
+
+
+def recall(ranks: Sequence[int], k: int) -> float:
+    """Share of ranks, from 1, that are at most k."""
+    return sum(rank <= k for rank in ranks) / len(ranks)
+
+
+def split_recall(network: TIRG, split: Split) -> Recall:
+    """Measure a network on a split, with the first annotator's sentences as one text.
+
+    Args:
+        network: trained.
+        split: at least one pair, with maps of whole frames.
+
+    Raises:
+        ValueError: the split has crops instead of maps.
+    """
+    device = next(network.parameters()).device
+    before, after = _maps(split)
+    texts = [" ".join(sample.sentences) for sample in split.samples]
+    tokens = network.vocabulary.batch([[text] for text in texts])[:, 0]
+    candidates = torch.cat([after, before]).to(device)
+    scores = network.scores(before.to(device), tokens.to(device), candidates).cpu()
+    n = len(texts)
+    right = scores[:, :n].diagonal()
+    own = scores[:, n:].diagonal() >= right
+    # A frame that equals the right one (a scene in which nothing happens twice) is no worse a choice.
+    wrong = (scores[:, :n] >= right.unsqueeze(1)) & ~same_pictures(after)
+    ranks = (1 + wrong.sum(dim=1) + own).tolist()
+    at = {k: recall(ranks, k) for k in (1, 5, 10)}
+    return Recall(n, n + 1, at[1], at[5], at[10], float(np.median(ranks)), float(own.float().mean()))
+
+
+def rank_images(
+    network: TIRG, before: Path, sentence: str, candidates: Sequence[Path], encoder: Encoder | None = None
+) -> list[tuple[Path, float]]:
+    """Rank image files.
+
+    Args:
+        network: trained.
+        before: image file of the before frame.
+        sentence: what changed.
+        candidates: image files, at least one.
+        encoder: the one that the network was trained on; None loads it.
+
+    Returns:
+        The candidates with their scores, best first.
+
+    Raises:
+        CheckpointError: the network was trained on another encoder.
+        FeatureError: an image cannot be read.
+        ValueError: no candidate, or no word in the sentence.
+    """
+    if not candidates or not sentence.strip():
+        raise ValueError("ranking needs a sentence and at least one candidate frame")
+    encoder = checked_encoder(network, encoder)
+    device = next(network.parameters()).device
+    earlier = read_image(before)
+    options = ChangeOptions.of(network.record.get("changes", {}))
+    pictures = [_seen(earlier, read_image(path), encoder, options) for path in candidates]
+    tokens = network.vocabulary.batch([[sentence]])[:, 0].to(device)
+    scores = []
+    for left, right in pictures:  # each candidate is aligned with the before frame in its own way
+        maps = encoder(torch.from_numpy(np.stack([left, right])).permute(0, 3, 1, 2)).to(device)
+        scores.append(float(network.scores(maps[:1], tokens, maps[1:])))
+    return sorted(zip(candidates, scores, strict=True), key=lambda ranked: -ranked[1])
+
+
+def checked_encoder(network: TIRG, encoder: Encoder | None = None) -> Encoder:
+    """The encoder that a network was trained on; None loads it.
+
+    Raises:
+        CheckpointError: there is no such encoder here, or it has other weights.
+    """
+    name = network.encoder[0]
+    if encoder is None and name not in ENCODERS:
+        raise CheckpointError(
+            f"the network needs the encoder {name!r}, this version has {', '.join(ENCODERS)}"
+        )
+    encoder = encoder or ENCODERS[name]()
+    if (encoder.name, encoder.sha256) != network.encoder:
+        raise CheckpointError(
+            f"the network was trained on encoder {network.encoder[0]}, weights {network.encoder[1][:12]}; "
+            f"here is {encoder.name}, weights {encoder.sha256[:12]}: install that encoder, or train again"
+        )
+    return encoder
+
+
+def _seen(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], encoder: Encoder, options: ChangeOptions
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Both images at the encoder's size, aligned as in training."""
+    shift, _, _ = image_changes(before, after, options)
+    left, right = aligned(before, after, shift, options.size, encoder.image_size)
+    return left, right
+
+
+def _maps(split: Split) -> tuple[Tensor, Tensor]:
+    before, after = [], []
+    for start in range(0, len(split.samples), _AT_ONCE):
+        some = range(start, min(start + _AT_ONCE, len(split.samples)))
+        maps = split.features.batch(some, whole=True).maps
+        if maps is None:
+            raise ValueError("recall needs maps of whole frames, this split has crops")
+        before.append(maps[0])
+        after.append(maps[1])
+    return torch.cat(before), torch.cat(after)
+
+
+def same_pictures(maps: Tensor) -> Tensor:
+    """Which of N pictures are one picture, bool ``(N, N)``, by their maps ``(N, C, h, w)``."""
+    means = maps.flatten(2).mean(dim=2)
+    near = torch.cdist(means, means, compute_mode="donot_use_mm_for_euclid_dist") < 1e-6  # noqa: PLR2004 - rounding
+    for i, j in near.triu(1).nonzero().tolist():
+        near[i, j] = near[j, i] = torch.equal(maps[i], maps[j])
+    return near

@@ -1,0 +1,1 @@
+"""The papers' laboratory: their data, their tables, and fair comparisons."""

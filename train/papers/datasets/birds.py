@@ -1,0 +1,135 @@
+"""Birds: Birds-to-Words (Forbes et al. 2019), captions of CUB-200-2011 (Reed et al. 2016), NABirds classes.
+
+* Birds-to-Words: ``birds-to-words-v1.0.tsv`` of eleven columns, a line per annotation. The release has
+  addresses, no images: photo ``.../photos/647514/large.jpg`` is expected as ``images/647514.jpg`` (or .jpeg,
+  .png). A description is one sentence of ours, however many it has: they refer to each other.
+* CUB: ``images.txt``, ``images/<class>/<file>.jpg`` and ``text_c10/<class>/<file>.txt`` of ten captions.
+* NABirds: ``images.txt``, ``image_class_labels.txt``, ``classes.txt``, ``images/<class>/<file>.jpg``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from train.papers.datasets.files import read_text, rows_of
+from train.samples import Sample, SampleError
+
+TABLE = "birds-to-words-v1.0.tsv"
+COLUMNS = (
+    *("img1ObservationURL", "img1ImgURL", "img1Species", "img1Selection"),
+    *("img2ObservationURL", "img2ImgURL", "img2Species", "img2Selection"),
+    *("split", "annN", "description"),
+)
+PAIRS = 4_860
+CUB_IMAGES, NABIRDS_IMAGES, NABIRDS_CLASSES = 11_788, 48_562, 555
+
+_ENDINGS = (".jpg", ".jpeg", ".png")
+
+
+@dataclass(frozen=True, slots=True)
+class SingleImage:
+    """One image with what is known of it.
+
+    Attributes:
+        path: of the file.
+        captions: what people wrote about it; empty of NABirds.
+        label: the name of its class.
+    """
+
+    path: Path
+    captions: tuple[str, ...]
+    label: str
+
+
+def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
+    """The pairs of a split; images are not opened.
+
+    Args:
+        folder: holds the table and ``images``.
+        split: train, val or test.
+
+    Raises:
+        SampleError: the table is missing or broken, or has no pair of the split.
+    """
+    path = folder / TABLE
+    rows = csv.DictReader(io.StringIO(read_text(path)), delimiter="\t", quoting=csv.QUOTE_NONE)
+    if tuple(rows.fieldnames or ()) != COLUMNS:
+        raise SampleError(f"{path}: expected the columns {', '.join(COLUMNS)}; fetch version 1.0 again")
+    found: dict[str, Sample] = {}
+    for number, row in enumerate(rows, 2):
+        if row["split"] != split:
+            continue
+        first, second = (_photo(path, number, row[key]) for key in ("img1ImgURL", "img2ImgURL"))
+        text = " ".join((row["description"] or "").split())
+        if not any(c.isalpha() for c in text):
+            continue
+        name = f"{first}_{second}"
+        if name in found:
+            found[name] = replace(found[name], further=(*found[name].further, (text,)))
+        else:
+            before, after = (_image(folder / "images", photo) for photo in (first, second))
+            found[name] = Sample(name, before, after, (text,), kind="birds")
+    if not found:
+        raise SampleError(f"{path} has no pair of the split {split}; its splits are train, val and test")
+    return list(found.values())
+
+
+def load_cub(folder: Path) -> list[SingleImage]:
+    """The images of CUB-200-2011 that have captions.
+
+    Raises:
+        SampleError: a list is missing or broken, or an image has no caption.
+    """
+    found = []
+    for _, name in rows_of(folder / "images.txt"):
+        path = folder / "text_c10" / Path(name).with_suffix(".txt")
+        lines = (" ".join(line.split()) for line in read_text(path).splitlines())
+        captions = tuple(line for line in lines if any(c.isalpha() for c in line))
+        if not captions:
+            raise SampleError(f"{path} has no caption with a word in it; fetch it again")
+        found.append(SingleImage(folder / "images" / name, captions, Path(name).parent.name))
+    if not found:
+        raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
+    return found
+
+
+def load_nabirds(folder: Path) -> list[SingleImage]:
+    """The images of NABirds with their fine-grained classes.
+
+    Raises:
+        SampleError: a list is missing or broken, or an image has no class.
+    """
+    names = dict(rows_of(folder / "classes.txt"))
+    labels = dict(rows_of(folder / "image_class_labels.txt"))
+    found = []
+    for key, name in rows_of(folder / "images.txt"):
+        number = labels.get(key)
+        if number is None or number not in names:
+            labelled = folder / "image_class_labels.txt"
+            raise SampleError(f"{labelled}: image {key} has no class of classes.txt; fetch both again")
+        # Two classes may have one name (male and female are told apart by number).
+        found.append(SingleImage(folder / "images" / name, (), f"{number} {names[number]}"))
+    if not found:
+        raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
+    return found
+
+
+def missing_images(paths: Iterable[Path]) -> list[Path]:
+    """Those of the paths that are no file."""
+    return [path for path in dict.fromkeys(paths) if not path.is_file()]
+
+
+def _photo(path: Path, number: int, address: str | None) -> str:
+    match = re.search(r"/photos/(\d+)", address or "")
+    if match is None:
+        raise SampleError(f"{path}, line {number}: {address!r} is no address of an iNaturalist photo")
+    return match[1]
+
+
+def _image(folder: Path, photo: str) -> Path:
+    return next((p for e in _ENDINGS if (p := folder / f"{photo}{e}").is_file()), folder / f"{photo}.jpg")

@@ -1,0 +1,87 @@
+"""CLEVR-Change (Park, Darrell and Rohrbach 2019) in its released layout.
+
+``images/CLEVR_default_000000.png`` is the before frame, ``sc_images/CLEVR_semantic_000000.png`` the one in
+which something changed, ``nsc_images/CLEVR_nonsemantic_000000.png`` the distractor. ``change_captions.json``
+and ``no_change_captions.json`` map the default image's name to its captions, ``splits.json`` the split to the
+numbers of its scenes, and ``type_mapping.json`` (not needed) the type of change (color, material, add, drop,
+move) to ``"000000.png"``. A scene gives two pairs, ``000000`` and its distractor ``000000_n``, the names of
+the authors' own scorer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from train.papers.datasets.files import list_of, named_captions, object_of, read_json
+from train.samples import Sample, SampleError
+
+SIZES = {"train": 67_660, "val": 3_976, "test": 7_970}
+"""Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""
+
+CAPTIONS, NO_CAPTIONS, SPLIT_FILE = "change_captions.json", "no_change_captions.json", "splits.json"
+TYPE_FILE = "type_mapping.json"
+
+
+def load_clevr_change(folder: Path, split: str) -> list[Sample]:
+    """The changed pairs and distractors of a split, scene by scene; images are not opened.
+
+    Args:
+        folder: the release.
+        split: train, val or test.
+
+    Returns:
+        Samples whose kind is the type of change ("changed" where it is not known) or "distractor"; every
+        caption is an annotator of its own.
+
+    Raises:
+        SampleError: a file is missing or broken, or a scene of the split has no caption.
+    """
+    path = folder / SPLIT_FILE
+    scenes = list_of(path, object_of(path, read_json(path)), split)
+    captions = named_captions(folder / CAPTIONS)
+    unchanged = named_captions(folder / NO_CAPTIONS)
+    types = _types(folder)
+    samples = []
+    for scene in scenes:
+        if not isinstance(scene, int) or isinstance(scene, bool):
+            raise SampleError(f"{path}: {split} holds {scene!r}, expected numbers of scenes; fetch it again")
+        number = f"{scene:06d}"
+        before = folder / "images" / f"CLEVR_default_{number}.png"
+        for name, told, file, after, kind in (
+            (
+                number,
+                captions,
+                CAPTIONS,
+                folder / "sc_images" / f"CLEVR_semantic_{number}.png",
+                types.get(scene, "changed"),
+            ),
+            (
+                f"{number}_n",
+                unchanged,
+                NO_CAPTIONS,
+                folder / "nsc_images" / f"CLEVR_nonsemantic_{number}.png",
+                "distractor",
+            ),
+        ):
+            own = told.get(before.name, ())
+            if not own:
+                raise SampleError(f"{folder / file} has no caption of {before.name}, which {path} names")
+            first = Sample(name, before, after, own[:1], kind=kind)
+            samples.append(replace(first, further=tuple((text,) for text in own[1:])))
+    return samples
+
+
+def _types(folder: Path) -> dict[int, str]:
+    path = folder / TYPE_FILE
+    if not path.is_file():
+        return {}
+    content = object_of(path, read_json(path))
+    found = {}
+    for kind in content:
+        for name in list_of(path, content, kind):
+            number = str(name).split(".")[0].split("_")[-1]
+            if not number.isdecimal():
+                raise SampleError(f"{path}: {kind} holds {name!r}, expected names such as 000000.png")
+            found[int(number)] = kind
+    return found

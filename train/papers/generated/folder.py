@@ -1,0 +1,304 @@
+"""The generated benchmark on disk: `generate` writes it, `read_clusters` reads its exact clusters.
+
+The folder has the layout of `train.samples`. Beside it stand ``<id>_clusters.png`` (8-bit grey, in the
+coordinates of the after frame: k on the pixels that change k repaints, from 1 in the order of ``changes``;
+from 128 on what changed but nobody tells; 0 elsewhere) and ``generated.json`` (how it was made). Every
+annotator is an entry of its own with a repeated id. Further keys of an entry: ``shift`` ``[dx, dy]``,
+``turn`` (degrees) and ``zoom`` of the after frame, ``camera_change`` (still, light, view or shift), and of
+each change its ``colour`` and ``surface``. ``kind`` is changed, or the distractor's: light, view or shift.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import cast
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from train.papers.generated.captions import Annotation, annotate
+from train.papers.generated.rendering import Box, Kind, Rendered, drawn_camera, render
+from train.papers.generated.scenery import Scenery, scenery
+from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
+from train.samples import (
+    SPLITS,
+    Sample,
+    SampleChange,
+    SampleError,
+    SampleObject,
+    new_folder,
+    sample_entry,
+)
+
+FORMAT = 1
+DISTRACTORS: tuple[Kind, ...] = ("light", "view", "shift")
+FIRST_IGNORED = 128
+"""Labels in a clusters file from here on are changes that nobody tells."""
+
+SMALLEST = 64
+_TRIES = 20
+_FAST_PNG = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_HUFFMAN_ONLY]
+"""Of noisy frames it is smaller as well as faster: there is nothing to find twice."""
+_SPLIT_SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
+_MILD: tuple[tuple[Kind, float], ...] = (("still", 0.4), ("light", 0.25), ("shift", 0.25), ("view", 0.1))
+
+Progress = Callable[[str, int, int], None]
+Entries = list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """What is generated.
+
+    Attributes:
+        pairs: of all splits together, shared 80:10:10.
+        seed: the same options give the same bytes, whatever the number of workers.
+        side: of the frames in pixels.
+        annotators: captions per pair, each of one sentence or more.
+        distractors: share 0..1 of pairs in which nothing changes but light, view or position.
+        cameras: fixed views; those of a split are in no other.
+        stage: what is drawn.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    pairs: int
+    seed: int = 1
+    side: int = 224
+    annotators: int = 3
+    distractors: float = 0.3
+    cameras: int = 60
+    stage: StageOptions = field(default_factory=StageOptions)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be made."""
+        if self.pairs < 10 or self.annotators < 1 or self.seed < 0:  # noqa: PLR2004
+            raise ValueError("pairs must be at least 10 (they are shared 80:10:10), annotators 1, seed 0")
+        if self.side < SMALLEST:
+            raise ValueError(f"frames need at least {SMALLEST} pixels a side: things are too small to see")
+        if not 0 <= self.distractors <= 1 or self.cameras < len(SPLITS):
+            raise ValueError("distractors is a share 0..1, and every split needs a camera of its own")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateReport:
+    """What was generated.
+
+    Attributes:
+        out: the folder.
+        pairs: per split.
+        kinds: changed, light, view, shift: how many pairs of each.
+        types: how often each type of change occurs.
+        sentences: mean number of sentences per annotation.
+    """
+
+    out: Path
+    pairs: dict[str, int]
+    kinds: dict[str, int]
+    types: dict[str, int]
+    sentences: float
+
+
+def generate(
+    options: GenerateOptions, out: Path, workers: int = 1, progress: Progress | None = None
+) -> GenerateReport:
+    """Write a benchmark.
+
+    Args:
+        options: what is generated.
+        out: folder to make.
+        workers: processes; they do not change what is written.
+        progress: told the split, how many pairs of it are done, and how many there are.
+
+    Raises:
+        SampleError: `out` exists or cannot be written.
+    """
+    written: dict[str, list[Entries]] = {}
+    with new_folder(out) as folder:
+        for split, pairs in _shares(options.pairs).items():
+            made = []
+            for entries in _mapped(partial(_pair, options, folder, split), pairs, workers):
+                made.append(entries)
+                if progress:
+                    progress(split, len(made), pairs)
+            lines = [json.dumps(entry) for entries in made for entry in entries]
+            text = "[\n" + ",\n".join(lines) + "\n]\n"
+            (folder / f"{split}.json").write_text(text, encoding="utf-8")
+            written[split] = made
+        report = _report(out, written)
+        record = {"format": FORMAT, "options": asdict(options), "report": {**asdict(report), "out": out.name}}
+        (folder / "generated.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return report
+
+
+def read_clusters(folder: Path, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The exact clusters of a generated pair, in the coordinates of its after frame.
+
+    Args:
+        folder: of the benchmark.
+        name: id of the sample.
+
+    Returns:
+        Masks bool ``(n, side, side)`` of the changes, in the order of `Sample.changes`, and of what changed
+        but nobody tells.
+
+    Raises:
+        SampleError: the file is missing or no image.
+    """
+    path = folder / f"{name}_clusters.png"
+    labels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE) if path.is_file() else None
+    if labels is None:
+        raise SampleError(
+            f"{path} is missing or not a readable image; only generated benchmarks have exact clusters: "
+            "generate it again"
+        )
+    values = [int(v) for v in np.unique(labels) if v]
+    told = [labels == v for v in values if v < FIRST_IGNORED]
+    ignored = [labels == v for v in values if v >= FIRST_IGNORED]
+    empty = np.zeros((0, *labels.shape), np.bool_)
+    return np.stack(told) if told else empty, np.stack(ignored) if ignored else empty
+
+
+def _shares(pairs: int) -> dict[str, int]:
+    held_out = {s: max(round(_SPLIT_SHARES[s] * pairs), 1) for s in SPLITS[1:]}
+    return {"train": pairs - sum(held_out.values()), **held_out}
+
+
+def _cameras(options: GenerateOptions) -> dict[str, range]:
+    own = _shares(max(options.cameras, 10)) if options.cameras >= 10 else dict.fromkeys(SPLITS, 1)  # noqa: PLR2004
+    own["train"] = options.cameras - own["val"] - own["test"]
+    first = {"train": 0, "val": own["train"], "test": own["train"] + own["val"]}
+    return {split: range(first[split], first[split] + own[split]) for split in SPLITS}
+
+
+@lru_cache(maxsize=256)
+def _scenery(seed: int, number: int, side: int) -> Scenery:
+    return scenery(seed, number, side)
+
+
+def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> Entries:
+    """Draw and write one pair; its entries, one per annotator."""
+    rng = np.random.default_rng([options.seed, SPLITS.index(split), number])
+    changed = rng.random() >= options.distractors
+    kind, staged = _staged(options, _cameras(options)[split], rng, changed=changed)
+    if changed:
+        kinds, shares = zip(*_MILD, strict=True)
+        camera_kind: Kind = kinds[int(rng.choice(len(kinds), p=shares))]
+    else:
+        camera_kind = cast("Kind", kind)
+    drawn = render(staged, drawn_camera(camera_kind, options.side, rng, hard=not changed), rng)
+    name = f"{split}{number:06d}"
+    for suffix, image in (
+        ("", drawn.before[..., ::-1]),
+        ("_2", drawn.after[..., ::-1]),
+        ("_clusters", drawn.labels),
+    ):
+        if not cv2.imwrite(str(folder / f"{name}{suffix}.png"), np.ascontiguousarray(image), _FAST_PNG):
+            raise SampleError(f"{folder} cannot be written; is the disk full or the folder read-only?")
+    named = [
+        (after if change.type in ("appeared", "more") else before)[0]
+        for change, before, after in zip(staged.changes, drawn.before_boxes, drawn.after_boxes, strict=True)
+    ]
+    annotations = [annotate(staged, named, rng) for _ in range(options.annotators)]
+    return [_entry(folder / name, kind, staged, drawn, each) for each in annotations]
+
+
+def _staged(
+    options: GenerateOptions, cameras: range, rng: np.random.Generator, *, changed: bool
+) -> tuple[str, Stage]:
+    """A kind and a stage of it; another camera where nothing finds room."""
+    kind = "changed" if changed else str(rng.choice(DISTRACTORS))
+    for _ in range(_TRIES):
+        camera = _scenery(options.seed, int(rng.choice(cameras)), options.side)
+        try:
+            return kind, stage(camera, options.stage, rng, changed=changed)
+        except NoRoomError:
+            continue
+    raise SampleError(f"no change finds room in {_TRIES} views of {options.side} pixels; take larger frames")
+
+
+def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: Annotation) -> dict[str, object]:
+    changes, objects = _known(staged, drawn)
+    by_change = dict(zip(said.told, said.sentences, strict=False))
+    changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
+    camera = staged.scenery.name
+    entry = sample_entry(
+        Sample(
+            path.name,
+            path.with_name(f"{path.name}.png"),
+            path.with_name(f"{path.name}_2.png"),
+            said.sentences,
+            changes,
+            camera,
+            kind,
+            objects=objects,
+            sources=(camera,),
+        )
+    )
+    for plain, change in zip(cast("Entries", entry["changes"]), staged.changes, strict=True):
+        plain |= {"colour": change.told.colour, "surface": surface_name(change.told)}
+    way = drawn.camera
+    return {
+        **entry,
+        "camera_change": way.kind,
+        "shift": list(way.shift),
+        "turn": round(way.turn, 4),
+        "zoom": round(way.zoom, 5),
+    }
+
+
+def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tuple[SampleObject, ...]]:
+    """What changed, and every thing that is on one frame only or elsewhere on the other."""
+    changes: list[SampleChange] = []
+    objects: list[SampleObject] = []
+    for k, change in enumerate(staged.changes):
+        before, after = drawn.before_boxes[k], drawn.after_boxes[k]
+        first = len(objects)
+        for number, (thing, box) in enumerate(zip(change.before, before, strict=True)):
+            objects.append(SampleObject("before", thing.label, box, sure=True, identity=100 * k + number))
+        for number, (thing, box) in enumerate(zip(change.after, after, strict=True)):
+            own = 100 * k + number + (50 if change.type == "replaced" else 0)
+            objects.append(SampleObject("after", thing.label, box, sure=True, identity=own))
+        named = change.told if change.type in ("appeared", "more") else change.before[0]
+        members = tuple(range(first, len(objects)))
+        number = max(len(before), len(after))
+        sides = (_around(before), _around(after))
+        changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
+    return tuple(changes), tuple(objects)
+
+
+def _around(boxes: Sequence[Box]) -> Box | None:
+    if not boxes:
+        return None
+    left, top = min(b[0] for b in boxes), min(b[1] for b in boxes)
+    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
+    return left, top, right - left, bottom - top
+
+
+def _mapped(work: Callable[[int], Entries], number: int, workers: int) -> Iterator[Entries]:
+    if workers == 1:
+        yield from map(work, range(number))
+        return
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(work, range(number), chunksize=16)
+
+
+def _report(out: Path, written: dict[str, list[Entries]]) -> GenerateReport:
+    pairs = [entries for made in written.values() for entries in made]
+    told = [entry for entries in pairs for entry in entries]
+    changes = [c for entries in pairs for c in cast("Entries", entries[0]["changes"])]
+    return GenerateReport(
+        out=out,
+        pairs={split: len(made) for split, made in written.items()},
+        kinds=dict(Counter(str(entries[0]["kind"]) for entries in pairs).most_common()),
+        types=dict(Counter(str(c["type"]) for c in changes).most_common()),
+        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in told) / len(told), 3),
+    )

@@ -1,0 +1,225 @@
+"""Drawing a staged pair: both frames, and which pixels each change repaints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from train.compose.nuisances import Nuisance, disturb
+from train.papers.generated.scenery import Scenery
+from train.papers.generated.sprites import sprite
+from train.papers.generated.stage import Stage, Thing
+
+Image = NDArray[np.uint8]
+Labels = NDArray[np.uint8]
+Matrix = NDArray[np.float64]
+Box = tuple[float, float, float, float]
+"""``(x, y, width, height)`` in 0..1 of the frame."""
+
+Kind = Literal["still", "light", "view", "shift"]
+"""How the camera itself differs between the frames; still: by its noise only."""
+
+IGNORED = 255
+"""Label of the first small change that nobody tells; further ones count down from it."""
+
+_COVERED = 0.25
+_GRAIN = 2.0
+_TURN, _SHADE = 2.0, 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Camera:
+    """How the after frame was taken, compared with the before frame.
+
+    Attributes:
+        kind: what differs.
+        shift: ``(dx, dy)`` in pixels, what lies at p before lies at p + shift after; of view it is rounded.
+        turn: degrees that the view turned.
+        zoom: by which it grew.
+        light: nuisances of the light on the after frame.
+    """
+
+    kind: Kind
+    shift: tuple[int, int] = (0, 0)
+    turn: float = 0.0
+    zoom: float = 1.0
+    light: tuple[Nuisance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rendered:
+    """A drawn pair.
+
+    Attributes:
+        before, after: RGB uint8 ``(side, side, 3)``.
+        labels: uint8 ``(side, side)`` in the coordinates of the after frame: k on every pixel that change k
+            (from 1) repaints on either frame, `IGNORED` and below on what nobody tells, 0 elsewhere.
+        before_boxes, after_boxes: per change the tight box of every thing on that frame.
+        camera: how the after frame was taken.
+    """
+
+    before: Image
+    after: Image
+    labels: Labels
+    before_boxes: tuple[tuple[Box, ...], ...]
+    after_boxes: tuple[tuple[Box, ...], ...]
+    camera: Camera
+
+
+def drawn_camera(kind: Kind, side: int, rng: np.random.Generator, *, hard: bool) -> Camera:
+    """Draw how the camera differs between the frames.
+
+    Args:
+        kind: what differs.
+        side: of the frame in pixels.
+        rng: draws.
+        hard: as strong as in a distractor; otherwise mild, as beside a real change.
+    """
+    if kind == "still":
+        return Camera(kind)
+    if kind == "light":
+        gain, gamma, tint = (0.35, 0.25, 0.12) if hard else (0.15, 0.1, 0.05)
+        light = [
+            Nuisance("gain", (1 + rng.uniform(-gain, gain), 1 + rng.uniform(-gamma, gamma))),
+            Nuisance("cast", tuple(1 + rng.uniform(-tint, tint, 3))),
+        ]
+        if hard and rng.random() < _SHADE:
+            strength = rng.uniform(0.45, 0.75) if rng.random() < 0.7 else rng.uniform(1.3, 1.7)  # noqa: PLR2004
+            light.append(Nuisance("patch", (strength, rng.uniform(0.8, 5.0)), int(rng.integers(2**31))))
+        return Camera(kind, light=tuple(light))
+    most = max(round(0.018 * side), 1)
+    if kind == "shift":
+        dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
+        return Camera(kind, (dx or most, dy))
+    share = 1.0 if hard else 0.4
+    dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
+    return Camera(
+        kind,
+        (dx, dy),
+        share * rng.uniform(0.5, _TURN) * rng.choice((-1, 1)),
+        1 + share * rng.uniform(0, 0.04),
+    )
+
+
+def render(stage: Stage, camera: Camera, rng: np.random.Generator) -> Rendered:
+    """Draw both frames of a stage.
+
+    Args:
+        stage: what stands where.
+        camera: how the after frame was taken.
+        rng: draws noise.
+    """
+    scenery = stage.scenery
+    shared = scenery.picture.astype(np.float32)
+    _paint(shared, sorted(stage.still, key=lambda t: t.box[3]), None)
+    frames, numbered = [], []
+    for things in ([t for c in stage.changes for t in c.before], [t for c in stage.changes for t in c.after]):
+        canvas, numbers = shared.copy(), np.zeros(shared.shape[:2], np.uint8)
+        _paint(canvas, things, numbers)
+        frames.append(canvas)
+        numbered.append(numbers)
+    _ignored(frames[1], numbered[1], stage, rng)
+    way = _way(scenery, camera)
+    before = _cut(frames[0].round().astype(np.uint8), None, scenery)
+    after = disturb(_cut(frames[1].round().astype(np.uint8), way, scenery), camera.light)
+    own_before, on_after = _cut(numbered[0], None, scenery), _cut(numbered[0], way, scenery)
+    own_after = _cut(numbered[1], way, scenery)
+    counts = [(len(c.before), len(c.after)) for c in stage.changes]
+    table_before, table_after = (_table([c[k] for c in counts]) for k in range(2))
+    labels = np.maximum(table_before[on_after], table_after[own_after])
+    return Rendered(
+        _noisy(before, rng),
+        _noisy(after, rng),
+        labels,
+        _boxes(own_before, [c[0] for c in counts]),
+        _boxes(own_after, [c[1] for c in counts]),
+        camera,
+    )
+
+
+def _paint(canvas: NDArray[np.float32], things: Sequence[Thing], numbers: Labels | None) -> None:
+    """Draw things on a canvas and, numbered from 1, on the labels."""
+    for number, thing in enumerate(things, 1):
+        drawn = sprite(thing.label, thing.colour, (thing.width, thing.height), thing.flip, thing.variant)
+        rows, columns = (
+            slice(thing.top, thing.top + thing.height),
+            slice(thing.left, thing.left + thing.width),
+        )
+        part = canvas[rows, columns]
+        part += drawn.alpha * (drawn.colour - part)
+        if numbers is not None:
+            numbers[rows, columns][drawn.alpha[..., 0] >= _COVERED] = number
+
+
+def _ignored(canvas: NDArray[np.float32], numbers: Labels, stage: Stage, rng: np.random.Generator) -> None:
+    """A bird, a puddle or a bag that blows about: something small, dark or light."""
+    for k, (x, y, radius) in enumerate(stage.ignored):
+        blot = np.zeros(numbers.shape, np.uint8)
+        axes = (max(round(radius), 1), max(round(radius * rng.uniform(0.4, 0.9)), 1))
+        cv2.ellipse(blot, (round(x), round(y)), axes, rng.uniform(0, 180), 0, 360, 1, -1)
+        inside = blot > 0
+        mean = float(canvas[inside].mean())
+        canvas[inside] += rng.uniform(55, 90) * (-1 if mean > 110 else 1)  # noqa: PLR2004
+        np.clip(canvas, 0, 255, out=canvas)
+        numbers[inside] = IGNORED - k
+
+
+def _way(scenery: Scenery, camera: Camera) -> Matrix:
+    """From the canvas to the after frame, float64 ``(2, 3)``."""
+    middle = scenery.margin + scenery.side / 2
+    matrix = np.asarray(cv2.getRotationMatrix2D((middle, middle), camera.turn, camera.zoom), np.float64)
+    matrix[:, 2] += np.array(camera.shift) - scenery.margin
+    return matrix
+
+
+def _cut(canvas: Image, way: Matrix | None, scenery: Scenery) -> Image:
+    """The frame of a canvas; None is the before frame's way."""
+    margin, side = scenery.margin, scenery.side
+    if way is None:
+        return np.ascontiguousarray(canvas[margin : margin + side, margin : margin + side])
+    flags = cv2.INTER_LINEAR if canvas.ndim == 3 else cv2.INTER_NEAREST  # noqa: PLR2004
+    cut = cv2.warpAffine(canvas, way, (side, side), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(cut, np.uint8)
+
+
+def _table(counts: Sequence[int]) -> NDArray[np.uint8]:
+    """From the numbers of things to the numbers of their changes; what nobody tells stays as it is."""
+    table = np.arange(256, dtype=np.uint8)
+    owners = [change for change, count in enumerate(counts, 1) for _ in range(count)]
+    table[1 : 1 + len(owners)] = owners
+    return table
+
+
+def _boxes(numbers: Labels, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
+    side, first, found = len(numbers), 1, []
+    for count in counts:
+        found.append(tuple(_box(numbers == n, side) for n in range(first, first + count)))
+        first += count
+    return tuple(found)
+
+
+def _box(mask: NDArray[np.bool_], side: int) -> Box:
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    left, top, right, bottom = (int(v) for v in (columns[0], rows[0], columns[-1], rows[-1]))
+    return left / side, top / side, (right + 1 - left) / side, (bottom + 1 - top) / side
+
+
+@lru_cache(maxsize=4)
+def _grain(side: int) -> Image:
+    """Noise on a tile larger than the frame, lifted by 8; frames take different parts of it."""
+    rng = np.random.default_rng(side)
+    grains = rng.standard_normal((side + 64, side + 64, 3), np.float32) * _GRAIN
+    return np.asarray(np.clip(grains + 8, 0, 16).round(), np.uint8)
+
+
+def _noisy(image: Image, rng: np.random.Generator) -> Image:
+    y, x = (int(v) for v in rng.integers(0, 64, 2))
+    side = len(image)
+    lifted = cv2.add(image, np.ascontiguousarray(_grain(side)[y : y + side, x : x + side]))
+    return np.asarray(cv2.subtract(lifted, np.full_like(image, 8)), np.uint8)

@@ -1,0 +1,341 @@
+"""What happens in a generated pair: which things stand where, and which of them change.
+
+Changes are drawn in the proportions that people told of Spot-the-diff: appeared 40 %, disappeared 31 %, moved
+12 %, more or fewer 7 %, the rest replaced; one change in 46 % of the changed pairs, two in 34 %, three in
+13 %, four in 7 %. With `StageOptions.balanced` every type is as frequent as the others, one change a pair, as
+in CLEVR-Change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from train.papers.generated.scenery import GRASS, LOT, ROAD, SIDEWALK, SURFACES, Scenery
+from train.papers.generated.sprites import SHAPES, VARIANTS, sprite_size
+
+Box = tuple[float, float, float, float]
+"""``(left, top, right, bottom)`` in pixels of the canvas."""
+
+TYPES = ("appeared", "disappeared", "moved", "number", "replaced")
+"""The five types; "number" is told as more or as fewer."""
+
+TYPE_SHARES = (0.40, 0.31, 0.12, 0.07, 0.10)
+NUMBER_SHARES = (0.46, 0.34, 0.13, 0.07)
+"""Of 1, 2, 3 and 4 changes in a changed pair (1,634 and more annotations of Spot-the-diff)."""
+
+_WHERE: dict[str, tuple[int, ...]] = {
+    "person": (SIDEWALK, LOT, GRASS, ROAD),
+    "car": (LOT, ROAD),
+    "van": (LOT, ROAD),
+    "truck": (ROAD, LOT),
+    "bus": (ROAD,),
+    "bicycle": (SIDEWALK, GRASS),
+    "cyclist": (ROAD, SIDEWALK),
+}
+_CLASS_SHARES = {
+    "person": 0.4,
+    "car": 0.3,
+    "van": 0.08,
+    "truck": 0.07,
+    "bus": 0.04,
+    "bicycle": 0.05,
+    "cyclist": 0.06,
+}
+_GROUPED = ("person", "car")
+_TRIES = 40
+_APART = 0.1
+"""Between two changes, as a share of the frame: more than the DBSCAN radius of 20 at 224, so that they are
+two clusters."""
+_BESIDE = 0.012
+"""Between a change and what stays."""
+
+
+class NoRoomError(ValueError):
+    """No change finds room in a scene; another view may have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """What is drawn.
+
+    Attributes:
+        balanced: one change a pair, all five types equally often; otherwise as people told them.
+        still_things: at most so many things that are on both frames.
+        ignored: share 0..1 of changed pairs with small changes that nobody tells (a bird, a puddle, leaves).
+    """
+
+    balanced: bool = False
+    still_things: int = 5
+    ignored: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One thing on the canvas.
+
+    Attributes:
+        label: a key of `sprites.SHAPES`.
+        colour: a key of `sprites.COLOURS`.
+        left, top, width, height: whole pixels of the canvas.
+        flip: it looks to the left.
+        variant: shade of its colour.
+        surface: index into `scenery.SURFACES`, what it stands on.
+    """
+
+    label: str
+    colour: str
+    left: int
+    top: int
+    width: int
+    height: int
+    flip: bool
+    variant: int
+    surface: int
+
+    @property
+    def box(self) -> Box:
+        """Its box on the canvas."""
+        return (self.left, self.top, self.left + self.width, self.top + self.height)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChange:
+    """One change.
+
+    Attributes:
+        type: appeared, disappeared, moved, more, fewer or replaced.
+        before, after: the things that are on one frame only, in the same order where they are the same ones.
+    """
+
+    type: str
+    before: tuple[Thing, ...]
+    after: tuple[Thing, ...]
+
+    @property
+    def told(self) -> Thing:
+        """The thing that a sentence names first."""
+        return self.after[0] if self.type in ("appeared", "more") else self.before[0]
+
+    @property
+    def box(self) -> Box:
+        """Around all of it."""
+        return _around([t.box for t in (*self.before, *self.after)])
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A whole pair before it is drawn.
+
+    Attributes:
+        scenery: of the camera.
+        still: things on both frames.
+        changes: what differs, the largest first; empty in a distractor.
+        ignored: ``(x, y, radius)`` in pixels of the canvas, small changes that nobody tells.
+    """
+
+    scenery: Scenery
+    still: tuple[Thing, ...]
+    changes: tuple[StagedChange, ...]
+    ignored: tuple[tuple[float, float, float], ...] = ()
+
+
+def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, changed: bool) -> Stage:
+    """Draw what stands in a scene and what changes.
+
+    Args:
+        scenery: of the camera.
+        options: what is drawn.
+        rng: draws.
+        changed: False gives a pair in which nothing changes.
+
+    Raises:
+        NoRoomError: no change finds room in this scene.
+    """
+    changes: list[StagedChange] = []
+    still: list[Thing] = []
+    if changed:
+        wanted = 1 if options.balanced else 1 + int(rng.choice(4, p=NUMBER_SHARES))
+        shares = None if options.balanced else TYPE_SHARES
+        for _ in range(wanted):
+            kind = str(rng.choice(TYPES, p=shares))
+            for _ in range(_TRIES):
+                made = _change(kind, scenery, rng, [c.box for c in changes], [t.box for t in still])
+                if made is not None:
+                    changes.append(made[0])
+                    still += made[1]
+                    break
+        if not changes:
+            raise NoRoomError(f"no change finds room in {scenery.name} at {scenery.side} pixels")
+    for _ in range(int(rng.integers(1, options.still_things + 1))):
+        thing = _placed(scenery, rng, _drawn_label(rng))
+        taken = [*(c.box for c in changes), *(t.box for t in still)]
+        if thing is not None and _free(thing.box, taken, _BESIDE * scenery.side):
+            still.append(thing)
+    changes.sort(key=lambda c: -_area(c))
+    ignored = _ignored(scenery, rng, changes, still) if changed and rng.random() < options.ignored else ()
+    return Stage(scenery, tuple(still), tuple(changes), ignored)
+
+
+def _change(
+    kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Box], still: Sequence[Box]
+) -> tuple[StagedChange, tuple[Thing, ...]] | None:
+    """A change of this type and the things that it needs beside it, or None where there is no room."""
+    label = str(rng.choice(_GROUPED)) if kind == "number" else _drawn_label(rng)
+    first = _placed(scenery, rng, label)
+    if first is None:
+        return None
+    stays: tuple[Thing, ...] = ()
+    if kind in ("appeared", "disappeared"):
+        number = int(rng.choice((1, 2, 3), p=(0.85, 0.11, 0.04))) if label in _GROUPED else 1
+        group = _row(first, number, scenery, rng)
+        made = None if group is None else StagedChange(kind, (), group)
+    elif kind == "number":
+        several, stay = int(rng.integers(2, 4)), int(rng.integers(1, 3))
+        group = _row(first, several + stay, scenery, rng)
+        more = rng.random() < 0.5  # noqa: PLR2004
+        made = None if group is None else StagedChange("more" if more else "fewer", (), group[:several])
+        stays = () if group is None else group[several:]
+    elif kind == "moved":
+        second = _moved(first, scenery, rng)
+        made = None if second is None else StagedChange(kind, (first,), (second,))
+    else:
+        second = _other(first, scenery, rng)
+        made = None if second is None else StagedChange(kind, (first,), (second,))
+    if made is None:
+        return None
+    if made.type in ("disappeared", "fewer"):
+        made = replace(made, before=made.after, after=())
+    if not (
+        _free(made.box, others, _APART * scenery.side) and _free(made.box, still, _BESIDE * scenery.side)
+    ):
+        return None
+    if any(not _free(t.box, [*others, *still], _BESIDE * scenery.side) for t in stays):
+        return None
+    return made, stays
+
+
+def _drawn_label(rng: np.random.Generator) -> str:
+    return str(rng.choice(list(_CLASS_SHARES), p=list(_CLASS_SHARES.values())))
+
+
+def _placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Thing | None:
+    """A thing somewhere on ground that suits it and inside the frame."""
+    for _ in range(_TRIES):
+        x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
+        y = rng.uniform(scenery.horizon + 0.03 * scenery.side, scenery.margin + 0.99 * scenery.side)
+        thing = _standing(scenery, label, x, y, rng)
+        if thing is not None:
+            return thing
+    return None
+
+
+def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Thing | None:
+    """A thing whose foot is at ``(x, y)``; None where it would not stand on its ground or be cut off."""
+    width, height = sprite_size(label, scenery.person_height(y))
+    left, top = round(x - width / 2), round(y - height)
+    colours = SHAPES[label].colours
+    thing = Thing(
+        label,
+        str(colours[int(rng.integers(len(colours)))]),
+        left,
+        top,
+        width,
+        height,
+        bool(rng.integers(2)),
+        int(rng.integers(VARIANTS)),
+        0,
+    )
+    return _grounded(thing, scenery)
+
+
+def _grounded(thing: Thing, scenery: Scenery) -> Thing | None:
+    low, high = 2 * scenery.margin, scenery.side
+    left, top, right, bottom = thing.left, thing.top, thing.left + thing.width, thing.top + thing.height
+    if not (low <= left and right <= high and low <= top and bottom <= high):
+        return None
+    feet = (left, (left + right) // 2, right - 1)
+    under = {int(scenery.ground[bottom - 1, x]) for x in feet}
+    if len(under) != 1 or not under <= set(_WHERE[thing.label]):
+        return None
+    return replace(thing, surface=under.pop())
+
+
+def _row(first: Thing, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Thing, ...] | None:
+    """Things of one class side by side, near enough to be one cluster."""
+    row = [first]
+    for _ in range(number - 1):
+        gap = round(rng.uniform(0.008, 0.03) * scenery.side)
+        colours = SHAPES[first.label].colours
+        beside = replace(
+            first,
+            left=row[-1].left + first.width + gap,
+            top=first.top + round(rng.uniform(-0.06, 0.06) * first.height),
+            colour=str(colours[int(rng.integers(len(colours)))]),
+            flip=bool(rng.integers(2)),
+            variant=int(rng.integers(VARIANTS)),
+        )
+        standing = _grounded(beside, scenery)
+        if standing is None:
+            return None
+        row.append(standing)
+    return tuple(row)
+
+
+def _moved(first: Thing, scenery: Scenery, rng: np.random.Generator) -> Thing | None:
+    """The same thing a little further, so near that both places are one cluster."""
+    way = round(rng.uniform(0.6, 1.0) * first.width + rng.uniform(0.0, 0.06) * scenery.side)
+    way = way if rng.random() < 0.5 else -way  # noqa: PLR2004
+    return _grounded(replace(first, left=first.left + way), scenery)
+
+
+def _other(first: Thing, scenery: Scenery, rng: np.random.Generator) -> Thing | None:
+    """Something else in the same place: another class, or the same in another colour."""
+    vehicles = ("car", "van", "truck") if first.label in ("car", "van", "truck", "bus") else ()
+    labels = [n for n in vehicles or ("person", "bicycle", "cyclist") if n != first.label]
+    label = first.label if rng.random() < 0.4 else labels[int(rng.integers(len(labels)))]  # noqa: PLR2004
+    foot = (first.left + first.width / 2, first.top + first.height)
+    other = _standing(scenery, label, *foot, rng)
+    return None if other is None or other.colour == first.colour else other
+
+
+def _ignored(
+    scenery: Scenery, rng: np.random.Generator, changes: Sequence[StagedChange], still: Sequence[Thing]
+) -> tuple[tuple[float, float, float], ...]:
+    found: list[tuple[float, float, float]] = []
+    taken = [c.box for c in changes]
+    for _ in range(int(rng.integers(1, 3))):
+        for _ in range(_TRIES // 4):
+            radius = rng.uniform(0.012, 0.028) * scenery.side
+            x, y = rng.uniform(2 * scenery.margin + radius, scenery.side - radius, 2)
+            box = (x - radius, y - radius, x + radius, y + radius)
+            if _free(box, taken, _APART * scenery.side) and _free(box, [t.box for t in still], 1.0):
+                found.append((float(x), float(y), float(radius)))
+                taken.append(box)
+                break
+    return tuple(found)
+
+
+def surface_name(thing: Thing) -> str:
+    """What a thing stands on, as it is said: road, parking lot, sidewalk or grass."""
+    return SURFACES[thing.surface]
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def _area(change: StagedChange) -> float:
+    left, top, right, bottom = change.box
+    return (right - left) * (bottom - top)
+
+
+def _free(box: Box, taken: Sequence[Box], gap: float) -> bool:
+    """Whether a box stays `gap` pixels away from all the others."""
+    return all(
+        box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap
+        for t in taken
+    )

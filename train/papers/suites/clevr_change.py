@@ -1,0 +1,126 @@
+"""Hosseinzadeh and Wang, CVPR 2021, after Park et al., ICCV 2019: the tables of CLEVR-Change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from train.papers.suites import Claim, Column, PaperTable, Row, Suite, merged
+
+_PLAIN: dict[str, Any] = {
+    "min_count": 1,
+    "training": {"epochs": 40, "batch": 128, "learning_rate": 1e-3, "patience": 8},
+}
+_LONG: dict[str, Any] = {"epochs": 60, "patience": 60}
+_EPOCHS = 5
+_TRAINING: dict[str, Any] = {
+    "epochs": _EPOCHS,
+    "batch": 16,
+    "learning_rate": 2e-3,
+    "decay": 0.8,
+    "patience": _EPOCHS,
+}
+_WORDS: dict[str, Any] = {"words": 48, "hidden": 96, "dropout": 0.2, "visual": 96}
+_CONVOLVED: dict[str, Any] = {**_WORDS, "convolved": 32}
+ATTENDED: dict[str, Any] = {
+    **_WORDS,
+    "attention": 24,
+    "groups": 8,
+    "attention_dropout": 0.2,
+    "scale": 1 / 14,  # learns sooner, see models.papers.duda
+}
+_TIRG: dict[str, Any] = {"size": 64, "words": 48, "grid": 7, "cells": 16}
+
+
+def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> Row:
+    """A captioner of the two papers, trained jointly where arguments of the objective are given."""
+    captioner = key if not objective else "duda"
+    full: dict[str, Any] = {**_PLAIN, "captioner": captioner}
+    less: dict[str, Any] = {"arguments": small, "training": _TRAINING}
+    if objective:
+        full = merged(full, {"training": _LONG, "objective": {"name": "joint", "arguments": objective}})
+        hard = objective["hard_from"] and _EPOCHS // 2 + 1  # as 30 of 60
+        less["objective"] = {"arguments": {"network": _TIRG, "hard_from": hard}}
+    return Row(key, label, full, less)
+
+
+def _columns(setting: str = "single") -> tuple[Column, ...]:
+    named = (
+        ("BLEU-4", "bleu.3"),
+        ("CIDEr", "cider"),
+        ("METEOR", "meteor"),
+        ("ROUGE-L", "rouge_l"),
+        ("SPICE", "spice"),
+    )
+    return tuple(Column(heading, f"{setting}.{value}", 1) for heading, value in named)
+
+
+JOINT = {"gamma": 0.2, "candidates": 8}
+
+SUITE = Suite(
+    name="clevr-change",
+    paper="Hosseinzadeh and Wang, Image Change Captioning by Learning from an Auxiliary Task, CVPR 2021",
+    data="CLEVR-Change",
+    rows=(
+        row("capt-pix-diff", "Capt-Pix-Diff", _CONVOLVED),
+        row("capt-rep-diff", "Capt-Rep-Diff", _CONVOLVED),
+        row("capt-att", "Capt-Att", ATTENDED),
+        row("capt-dual-att", "Capt-Dual-Att", ATTENDED),
+        row("duda", "DUDA", ATTENDED),
+        row("duda-easy", "DUDA + auxiliary, easy candidates only", ATTENDED, **JOINT, hard_from=None),
+        row("duda-joint", "DUDA + auxiliary", ATTENDED, **JOINT, hard_from=30),
+    ),
+    tables=(
+        PaperTable(
+            "All pairs",
+            _columns(),
+            (
+                "capt-pix-diff",
+                "capt-rep-diff",
+                "capt-att",
+                "capt-dual-att",
+                "duda",
+                "duda-easy",
+                "duda-joint",
+            ),
+            {
+                "capt-pix-diff": (30.2, 75.9, 23.7, None, 17.1),
+                "capt-rep-diff": (33.5, 87.9, 26.7, None, 19.0),
+                "capt-att": (42.7, 106.4, 32.1, None, 23.2),
+                "capt-dual-att": (43.5, 108.5, 32.7, None, 23.4),
+                "duda": (47.3, 112.3, 33.9, None, 24.5),
+                "duda-easy": (51.0, 115.2, 37.3, 70.4, 30.8),
+                "duda-joint": (51.2, 115.4, 37.7, 70.5, 31.1),
+            },
+            times=100,
+        ),
+        PaperTable(
+            "Changed pairs",
+            _columns("groups.changed"),
+            ("duda", "duda-easy", "duda-joint"),
+            {"duda": (42.9, 94.6, 29.7, None, 19.9), "duda-joint": (49.9, 101.3, 34.3, 65.4, 27.9)},
+            times=100,
+        ),
+        PaperTable(
+            "Distractor pairs",
+            _columns("groups.distractor"),
+            ("duda", "duda-easy", "duda-joint"),
+            {"duda": (59.8, 110.8, 45.2, None, 29.1), "duda-joint": (62.4, 116.3, 50.5, 53.9, 35.0)},
+            times=100,
+        ),
+    ),
+    claims=(
+        Claim("DUDA above Capt-Dual-Att", "duda", "capt-dual-att"),
+        Claim("Capt-Dual-Att above Capt-Att", "capt-dual-att", "capt-att"),
+        Claim("Capt-Att above Capt-Rep-Diff", "capt-att", "capt-rep-diff"),
+        Claim("Capt-Rep-Diff above Capt-Pix-Diff", "capt-rep-diff", "capt-pix-diff"),
+        Claim("DUDA above Capt-Pix-Diff", "duda", "capt-pix-diff"),
+        Claim("auxiliary training above plain DUDA", "duda-joint", "duda"),
+        Claim("... on changed pairs", "duda-joint", "duda", "groups.changed.cider"),
+        Claim("... on distractor pairs", "duda-joint", "duda", "groups.distractor.cider"),
+        Claim("easy-to-hard candidates above easy ones", "duda-joint", "duda-easy"),
+    ),
+    types={
+        "duda": {"color": 120.4, "texture": 86.7, "add": 108.2, "drop": 103.4, "move": 56.4},
+        "duda-joint": {"color": 120.8, "texture": 89.9, "add": 119.8, "drop": 123.4, "move": 62.1},
+    },
+)

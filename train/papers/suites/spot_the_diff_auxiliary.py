@@ -1,0 +1,44 @@
+"""Hosseinzadeh and Wang, CVPR 2021: table 3, Spot-the-diff."""
+
+from __future__ import annotations
+
+from train.papers.suites import Claim, Column, PaperTable, Suite
+from train.papers.suites.clevr_change import ATTENDED, JOINT, row
+from train.papers.suites.spot_the_diff import row as ddla_row
+
+_COLUMNS = tuple(
+    Column(heading, f"single.{value}")
+    for heading, value in (
+        ("BLEU-4", "bleu.3"),
+        ("CIDEr", "cider"),
+        ("METEOR", "meteor"),
+        ("ROUGE-L", "rouge_l"),
+    )
+)
+
+SUITE = Suite(
+    name="spot-the-diff-auxiliary",
+    paper="Hosseinzadeh and Wang, Image Change Captioning by Learning from an Auxiliary Task, CVPR 2021",
+    data="Spot-the-diff",
+    rows=(
+        ddla_row("ddla", "DDLA", "ddla"),
+        row("duda", "DUDA", ATTENDED),
+        row("duda-joint", "DUDA + auxiliary", ATTENDED, **JOINT, hard_from=30),
+    ),
+    tables=(
+        PaperTable(
+            "Table 3: Spot-the-diff",
+            _COLUMNS,
+            ("ddla", "duda", "duda-joint"),
+            {
+                "ddla": (0.081, 0.340, 0.115, 0.283),
+                "duda": (0.081, 0.325, 0.118, 0.291),
+                "duda-joint": (0.081, 0.345, 0.125, 0.299),
+            },
+        ),
+    ),
+    claims=(
+        Claim("auxiliary training above plain DUDA", "duda-joint", "duda"),
+        Claim("auxiliary training above DDLA", "duda-joint", "ddla"),
+    ),
+)
