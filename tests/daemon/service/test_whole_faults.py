@@ -27,7 +27,7 @@ OFTEN = (
 HANGING = """
 import time
 from pathlib import Path
-from daemon import narrator_thread
+from daemon.threads import narrator_thread
 from daemon.threads.narrator import Narrator
 
 narrator_thread.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
