@@ -23,8 +23,10 @@ from pipeline.journal import (
     read_journal,
     verify,
 )
+from pipeline.journal.reader import saved_position
 from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.record import RecordError, check_camera
+from pipeline.journal.segments import Segment
+from pipeline.record import ChainEnd, RecordError, check_camera
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -99,6 +101,14 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
             assert journal.behind_seq(place.seq) == place
             found, record = journal.find(place.stream_id)
             assert (found, record.seq) == (place, place.seq)
+
+
+def test_where_everything_is_published_the_last_segment_goes_on(tmp_path):
+    segments = [Segment(tmp_path / f"{first}", first) for first in (1, 6, 11)]
+    end = ChainEnd(10, "e" * 64, (5, 0))
+    stated = Position(0, 10, end.hash, "5-0", 11)
+    stated.save(tmp_path / "position")
+    assert saved_position(tmp_path / "position", segments, Position(), end) == stated
 
 
 def test_places_are_found_by_stream_id(tmp_path):
