@@ -263,6 +263,24 @@ def test_a_full_disk_holds_lines_back_and_takes_them_later(tmp_path, caplog):
         assert [record.seq for record, _ in journal.pending()] == [5, 6, 7]
 
 
+def test_a_journal_that_may_hold_nothing_is_not_opened_without_a_disk(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(SegmentWriter, "open", full)
+    with pytest.raises(JournalError, match=r"cannot write the journal .*No space left"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("torn", [b"{", b"{\n", b"{\n{"])
+def test_of_what_a_crash_tore_at_the_very_start_nothing_stays(tmp_path, torn):
+    (tmp_path / "yard.jsonl").write_bytes(torn)
+    with opened(tmp_path) as journal:
+        assert journal.torn_bytes == len(torn)
+        assert journal.append(narration(0)).seq == 1
+    assert verify([tmp_path]).lines == 1
+
+
 @pytest.mark.logs_errors
 def test_held_lines_have_a_limit_and_what_is_lost_is_told(tmp_path, caplog):
     with opened(tmp_path, hold=3) as journal, disk_full_at(10):
