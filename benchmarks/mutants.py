@@ -229,7 +229,7 @@ def judged(room: Room, each: int, seed: int, minutes: float) -> list[tuple[Mutan
         began = time.monotonic()
         if outcome(copy, room.tests, 3600) != "survived":
             raise RuntimeError(f"without a mutant these tests fail already: {' '.join(room.tests)}")
-        limit_s = 30 + 5 * (time.monotonic() - began)
+        limit_s = 60 + 10 * (time.monotonic() - began)
         found: list[tuple[Mutant, str]] = []
         end = time.monotonic() + 60 * minutes
         for mutant in mutants(paths, seed):
