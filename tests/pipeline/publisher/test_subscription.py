@@ -49,7 +49,7 @@ class Listening:
         for record in subscribe(*arguments, stop=self.stop):
             self.heard.append(record)
 
-    def wait_for(self, count, limit_s=8.0):
+    def wait_for(self, count, limit_s=120.0):
         deadline = time.monotonic() + limit_s
         while len(self.heard) < count and time.monotonic() < deadline:
             time.sleep(0.01)
