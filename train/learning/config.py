@@ -25,6 +25,8 @@ from train.learning.options import ChainOptions
 class ConfigError(Exception):
     """The configuration cannot be used; the message names the file, the key and what is allowed."""
 
+    exit_code = 78
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -14,6 +14,7 @@ import pytest
 
 from models.checkpoint import read_checkpoint
 from models.encoders.encoder import Encoder
+from train.cli import COMMANDS
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
 TOY = """
@@ -373,13 +374,21 @@ def test_cameras_can_be_left_out_of_training(
 
 
 def test_usage_and_help(run: Run) -> None:
-    command = [sys.executable, "-c", "from train.cli import main; main()", "--help"]
+    script = (
+        "import atexit, sys; from train.cli import main;"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    command = [sys.executable, "-c", script, "--help"]
     helped = subprocess.run(command, capture_output=True, text=True, check=False)
     assert helped.returncode == 0, helped.stderr
-    for name in ("extract", "compose", "train", "evaluate", "stats", "78 bad"):
-        assert name in helped.stdout
+    assert "78 bad" in helped.stdout
+    shown = [helped.stdout.find(f" {name} ") for name in COMMANDS]
+    assert -1 not in shown
+    assert shown == sorted(shown), "in their order"
+    assert "torch" not in helped.stderr
     assert run("train")[0] == 2
     assert run("fly")[0] == 2
+    assert "Did you mean 'score'?" in run("scoer")[2]
 
 
 def test_gallery(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
