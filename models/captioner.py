@@ -304,7 +304,7 @@ class Captioner(nn.Module, ABC):
             if was_training:
                 self.train()
         prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
-        stories = [_Story() for _ in range(len(pairs.valid))]
+        stories = [_SentenceList() for _ in range(len(pairs.valid))]
         for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
             box = tuple(boxes[b][k]) if k >= 0 else None
             for each in row.sentences:
@@ -313,7 +313,7 @@ class Captioner(nn.Module, ABC):
 
 
 @dataclass(slots=True)
-class _Story:
+class _SentenceList:
     """The sentences about one pair so far."""
 
     sentences: list[Sentence] = field(default_factory=list)

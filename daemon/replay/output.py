@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Self
 
-from daemon.threads.narrator import Told
+from daemon.threads.narrator import JournalledPair
 from pipeline.report import ReportFacts, ReportFiles, ReportWriter
 
 _OWN = ("narrations.jsonl", "report.html", "journal")
@@ -65,7 +65,7 @@ class OutputFolder:
     def __exit__(self, *_: object) -> None:
         self._report.close()
 
-    def add(self, told: Told) -> None:
+    def add(self, told: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
         self._report.add(told.record, told.pair.before.image, told.pair.after.image)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from daemon.config.durations import format_offset, format_rate
 from daemon.config.plan import CameraPlan
-from daemon.replay.inputs import Footage
+from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import OutputFolder
 from daemon.replay.progress import ReplayProgress
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from models.captioner import Captioner
@@ -78,7 +78,11 @@ class ReplayReport:
 
 
 def replay(
-    footage: list[Footage], captioner: Captioner, options: ReplayOptions, show: Show, progress: ReplayProgress
+    footage: list[ReplayInput],
+    captioner: Captioner,
+    options: ReplayOptions,
+    show: Show,
+    progress: ReplayProgress,
 ) -> ReplayReport:
     """Narrate footage.
 
@@ -112,7 +116,7 @@ class _Replay:
 
     def __init__(
         self,
-        footage: list[Footage],
+        footage: list[ReplayInput],
         captioner: Captioner,
         options: ReplayOptions,
         show: Show,
@@ -160,7 +164,7 @@ class _Replay:
                 self._publishing.loop.raise_error()
             progress.update(self._threads, self.told)
 
-    def _note(self, narrated: list[Told]) -> None:
+    def _note(self, narrated: list[JournalledPair]) -> None:
         for told in narrated:
             # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
             self._waiting[told.record.camera].append(told.record)

@@ -32,7 +32,7 @@ from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.lateness import Lateness
 from daemon.threads.loop import Loop
-from daemon.threads.narrator import Narrator, Told, warm_up
+from daemon.threads.narrator import JournalledPair, Narrator, warm_up
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
@@ -297,7 +297,7 @@ def shutdown(daemon: Daemon) -> bool:
     return joined and narrated and not daemon.publishing.loop.alive
 
 
-def _note(daemon: Daemon, told: Told) -> None:
+def _note(daemon: Daemon, told: JournalledPair) -> None:
     """A narration is journalled; called in the narrator's thread."""
     daemon.told[told.record.camera] += 1
     daemon.metrics.observe(told.record)

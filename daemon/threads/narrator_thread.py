@@ -9,7 +9,7 @@ from time import monotonic
 from daemon.config.settings import CaptionerSettings
 from daemon.threads.captions import Captioning
 from daemon.threads.loop import Loop
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
 
@@ -45,7 +45,7 @@ class NarratorThread:
         pairs: PairQueue,
         settings: CaptionerSettings,
         pulses: Pulses,
-        told: Callable[[Told], None],
+        told: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
@@ -110,6 +110,6 @@ class NarratorThread:
     def _end(self) -> None:
         self._give_out(self._narrator.finish())
 
-    def _give_out(self, narrated: list[Told]) -> None:
+    def _give_out(self, narrated: list[JournalledPair]) -> None:
         for told in narrated:
             self._told(told)

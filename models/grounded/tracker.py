@@ -79,7 +79,7 @@ class TrackingOptions:
 
 
 @dataclass(slots=True, eq=False)
-class _Seen:
+class _FrameDetections:
     """Detections of one frame as arrays."""
 
     seconds: float
@@ -107,7 +107,7 @@ class Tracker:
         self.tracks: list[Track] = []
         self.seconds: float | None = None
         self._count = 0
-        self._weak: deque[_Seen] = deque(maxlen=_WEAK_FRAMES)
+        self._weak: deque[_FrameDetections] = deque(maxlen=_WEAK_FRAMES)
 
     def step(self, seconds: float, detections: Detections, looks: Tensor | None = None) -> None:
         """Take the next frame.
@@ -146,7 +146,7 @@ class Tracker:
         return best
 
     def _join(
-        self, live: Sequence[Track], score: Floats, seen: _Seen, which: NDArray[np.bool_]
+        self, live: Sequence[Track], score: Floats, seen: _FrameDetections, which: NDArray[np.bool_]
     ) -> list[Track]:
         """Give tracks their detections; those without one."""
         columns = np.flatnonzero(which & ~seen.used)
@@ -158,7 +158,7 @@ class Tracker:
                 self._add(track, seen, int(column), float(score[row, column]))
         return [track for row, track in enumerate(live) if row not in found]
 
-    def _add(self, track: Track, seen: _Seen, k: int, score: float) -> None:
+    def _add(self, track: Track, seen: _FrameDetections, k: int, score: float) -> None:
         box, last = _box(seen.box[k]), track.last
         gap = seen.seconds - last.seconds
         rests = _moved(track.at(last.since), box, self.aspect) < self.options.rest
@@ -178,7 +178,7 @@ class Tracker:
         if second:
             self._lead_back(track)
 
-    def _begin(self, seen: _Seen, high: NDArray[np.bool_]) -> None:
+    def _begin(self, seen: _FrameDetections, high: NDArray[np.bool_]) -> None:
         """Tracks for sure detections that are left, but for parts and doubles of what is followed."""
         for k in np.flatnonzero(high & ~seen.used):
             others = seen.used & (seen.family == seen.family[k])
@@ -228,7 +228,7 @@ class Tracker:
             ]
         track.sights.insert(0, sight)
 
-    def _miss(self, track: Track, seen: _Seen) -> None:
+    def _miss(self, track: Track, seen: _FrameDetections) -> None:
         """Count a frame in which a track was not seen; end it where it is looked for no more."""
         place = np.array(track.expected(seen.seconds))
         if _within(place, seen.box[seen.used]) > _COVERED:
@@ -251,7 +251,7 @@ class Tracker:
                 track.sights = [track.sights[0], *kept] if kept else track.sights[-2:]
 
 
-def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
+def _likeness(tracks: Sequence[Track], seen: _FrameDetections, aspect: float) -> Floats:
     """Log-odds that detections show tracks, float64 ``(N, M)``; -inf between families."""
     if not tracks or not len(seen.box):
         return np.zeros((len(tracks), len(seen.box)))
@@ -277,7 +277,7 @@ def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
     return np.asarray(np.where(family[:, None] == seen.family, score, -np.inf))
 
 
-def _alike(tracks: Sequence[Track], seen: _Seen) -> Floats:
+def _alike(tracks: Sequence[Track], seen: _FrameDetections) -> Floats:
     """`alike` of all tracks and detections ``(N, M)``; 0 where looks are not known."""
     if seen.looks is None:
         return np.zeros((len(tracks), len(seen.box)))
@@ -299,7 +299,7 @@ def _pace(track: Track) -> int:
     return 0 if len(track.sights) == 1 else 1 + (track.last.seconds - track.last.since >= _RESTS_S)
 
 
-def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: float) -> _Seen:
+def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: float) -> _FrameDetections:
     """What is surer than `least`; of two names for one place the surer one, but a rider has his bicycle."""
     box, score, label = (x.cpu().numpy().astype(np.float64) for x in (found.box, found.score, found.label))
     family = _FAMILIES[label.argmax(1)] if len(box) else np.zeros(0, np.int64)
@@ -310,7 +310,7 @@ def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: floa
         if score[k] >= least and not rivals:
             keep.append(int(k))
     colours = None if looks is None else looks.cpu().numpy().astype(np.float64)[keep]
-    return _Seen(seconds, box[keep], score[keep], label[keep], family[keep], colours)
+    return _FrameDetections(seconds, box[keep], score[keep], label[keep], family[keep], colours)
 
 
 def _box(row: NDArray[Any]) -> Box:

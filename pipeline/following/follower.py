@@ -72,7 +72,7 @@ _VEHICLES = ("car", "van", "bus", "truck")
 
 
 @dataclass(slots=True)
-class _Story:
+class _LastTelling:
     """What was told of a track: where and when that was; where it ended, if it was told to be gone."""
 
     box: Box
@@ -97,7 +97,7 @@ class Follower:
         """Forget all objects: the camera shows another view. Answers that were given stay as they are."""
         self._tracker: Tracker | None = None
         self._start: datetime | None = None
-        self._stories: dict[int, _Story] = {}
+        self._stories: dict[int, _LastTelling] = {}
 
     def lose(self, pair: FramePair) -> None:
         """Take notice of a pair that shows another view; once, also where its batch is asked for again."""
@@ -131,7 +131,7 @@ class Follower:
         tracker = self._ready(pair)
         frames = self._look(tracker, pair, see)
         moments = self._seconds(pair.before.time), self._seconds(pair.after.time)
-        view = _View(pair, tracker, frames, *moments, _step(pair))
+        view = _PairTracks(pair, tracker, frames, *moments, _step(pair))
         facts = [fact for track in tracker.tracks for fact in self._told(track, view)]
         alive = {track.number for track in tracker.tracks}
         self._stories = {k: story for k, story in self._stories.items() if k in alive}
@@ -170,28 +170,30 @@ class Follower:
             tracker.step(self._seconds(time), found, _looks(picture, found))
         return [self._seconds(t) for t in moments]
 
-    def _told(self, track: Track, view: _View) -> Iterator[Fact]:
+    def _told(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
         story = self._stories.get(track.number) or self._remnant(track, view)
         if before is None and after is not None and track.first.seconds > view.before:
             if story is None and not in_doubt(track, view.tracker.tracks, coming=True, aspect=view.aspect):
-                self._stories[track.number] = _Story(after.box, view.after)
+                self._stories[track.number] = _LastTelling(after.box, view.after)
                 yield view.came(track, after)
         elif before is not None and after is None and track.last.seconds < view.after:
             doubt = in_doubt(track, view.tracker.tracks, coming=False, aspect=view.aspect)
             if not (doubt or (story and story.gone)):
-                self._stories[track.number] = _Story(before.box, view.after, gone=True, end=track.last)
+                self._stories[track.number] = _LastTelling(before.box, view.after, gone=True, end=track.last)
                 yield view.went(track, before)
         elif before is not None and after is not None and self._has_moved(track, before, after, view, story):
-            self._stories[track.number] = _Story(after.box, view.after)
+            self._stories[track.number] = _LastTelling(after.box, view.after)
             yield view.moved(track, before, after)
 
-    def _remnant(self, track: Track, view: _View) -> _Story | None:
+    def _remnant(self, track: Track, view: _PairTracks) -> _LastTelling | None:
         """What was told of one who has just gone, or is going, where a track is only the rest of him."""
         _, _, width, height = track.first.box
         ended = [(s.end, s) for s in self._stories.values() if s.end]
-        ended += [(t.last, _Story(t.last.box, view.after)) for t in view.tracker.tracks if t is not track]
+        ended += [
+            (t.last, _LastTelling(t.last.box, view.after)) for t in view.tracker.tracks if t is not track
+        ]
         for end, story in ended:
             soon = 0 < track.first.seconds - end.seconds <= REMNANT_S
             cut = width * height < _CUT * end.box[2] * end.box[3]
@@ -200,7 +202,7 @@ class Follower:
         return None
 
     def _has_moved(
-        self, track: Track, before: Sight, after: Sight, view: _View, story: _Story | None
+        self, track: Track, before: Sight, after: Sight, view: _PairTracks, story: _LastTelling | None
     ) -> bool:
         """Whether it set out, or came to rest far from where it was told to be."""
         if apart(before.box, after.box, view.aspect) < SETS_OUT:
@@ -212,7 +214,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class _PairTracks:
     """A pair and all tracks at the end of it.
 
     Attributes:

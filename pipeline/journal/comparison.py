@@ -31,7 +31,7 @@ _SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """One thing in which two journals differ.
 
     Attributes:
@@ -59,7 +59,7 @@ class Comparison:
     """
 
     same: dict[str, int] = field(default_factory=dict)
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Discrepancy, ...] = ()
     skipped: tuple[str, ...] = ()
 
     @property
@@ -108,12 +108,14 @@ def compare(journal: Path, other: Path) -> Comparison:
         raise JournalError(
             f"{journal} and {other} have no camera in common: {_names(mine)}; {_names(theirs)}"
         )
-    same, differences = {}, list[Difference]()
+    same, differences = {}, list[Discrepancy]()
     for camera in shared:
         found = list(_differences(mine[camera], theirs[camera], (journal, other)))
         same[camera] = sum(reason is None for _, reason in found)
         differences += _configured(camera, mine[camera], theirs[camera], other)
-        differences += [Difference(camera, place.id, reason) for place, reason in found if reason is not None]
+        differences += [
+            Discrepancy(camera, place.id, reason) for place, reason in found if reason is not None
+        ]
     return Comparison(same, tuple(differences), tuple(sorted(mine.keys() ^ theirs.keys())))
 
 
@@ -141,7 +143,7 @@ def _differences(
             yield place, f"only in {names[1]}: {_short(place.read().text)}"
 
 
-def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Path) -> list[Difference]:
+def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Path) -> list[Discrepancy]:
     """Whether the two held back by the same limits."""
     configs = {place.id: place.config for place in theirs}
     others = [place for place in mine if configs.get(place.id, place.config) != place.config]
@@ -149,7 +151,7 @@ def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Pat
         return []
     first = others[0]
     return [
-        Difference(
+        Discrepancy(
             camera,
             "",
             f"other limits on what is told (replay with --limits?): config_sha256 is {first.config}, "

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from pipeline.journal.chains import Chain, find_chains
-from pipeline.journal.pieces import Findings, Piece, Run, check, continued, pieces_of
+from pipeline.journal.pieces import CameraLines, Findings, Piece, check, continued, pieces_of
 from pipeline.journal.segments import Start
 from pipeline.journal.witnesses import Witnesses, read_witnesses
 from pipeline.record import ChainEnd, RecordError
@@ -195,7 +195,7 @@ class _Walk:
         elif fault:
             self.problem = Problem(piece.path, self._line + 1, fault)
 
-    def _join(self, camera: str, run: Run) -> None:
+    def _join(self, camera: str, run: CameraLines) -> None:
         """Compare the first line of a piece with the last one before it.
 
         Raises:

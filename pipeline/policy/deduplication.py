@@ -58,7 +58,7 @@ _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
 
 @dataclass(slots=True)
-class _Thing:
+class _KnownObject:
     """What was told to be somewhere.
 
     Attributes:
@@ -85,8 +85,8 @@ class Stories:
 
     def __init__(self) -> None:
         self.dropped: Counter[str] = Counter()
-        self._things: list[_Thing] = []
-        self._gone: list[_Thing] = []
+        self._things: list[_KnownObject] = []
+        self._gone: list[_KnownObject] = []
 
     def follow(self, narration: Narration, *, returned: bool = False, tracked: bool = False) -> Narration:
         """The narration without the sentences that only go on with what was told.
@@ -106,7 +106,7 @@ class Stories:
         kept = [replace(thing) for thing in self._things], list(self._gone)
         reasons = self._walked_on(narration)
         order = sorted(range(len(narration.sentences)), key=lambda k: _turn(narration.sentences[k]))
-        gone: list[_Thing] = []
+        gone: list[_KnownObject] = []
         for k in order:
             if k not in reasons and (reason := self._taken(narration.sentences[k], narration, gone)):
                 reasons[k] = reason
@@ -119,7 +119,7 @@ class Stories:
         told = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
         return replace(narration, sentences=told) if reasons else narration
 
-    def _taken(self, sentence: Sentence, narration: Narration, gone: list[_Thing]) -> str:
+    def _taken(self, sentence: Sentence, narration: Narration, gone: list[_KnownObject]) -> str:
         """Remember a sentence; why it is dropped, or nothing."""
         before, after = narration.before.time, narration.after.time
         was, now = _sides(sentence)
@@ -130,7 +130,7 @@ class Stories:
                 return "part of it"
             self._things = [thing for thing in self._things if thing is not known]
             again = known is None and _match((g for g in self._gone if g.mentioned >= before), family, was)
-            gone.append(_Thing(family, was, sentence.count, after, after))
+            gone.append(_KnownObject(family, was, sentence.count, after, after))
             return "gone already" if again else ""
         if sentence.type in _COMES and now:
             known = _match(self._things, family, now)
@@ -139,12 +139,12 @@ class Stories:
                 known.box, known.mentioned = now, after
                 return "there already"
             self._things = [thing for thing in self._things if thing is not known]
-            self._things.append(_Thing(family, now, sentence.count, after, after))
+            self._things.append(_KnownObject(family, now, sentence.count, after, after))
         elif sentence.type in {"moved", "replaced"} and was and now:
             known = _match(self._unmentioned(after), family, was)
             if known is None and sentence.type == "moved" and self._partial(family, after, gone, was, now):
                 return "part of it"
-            thing = known or _Thing(family, was, sentence.count, after, after)
+            thing = known or _KnownObject(family, was, sentence.count, after, after)
             if known is None:
                 self._things.append(thing)
             rested = (after - thing.since).total_seconds() >= MEMORY_S
@@ -163,7 +163,7 @@ class Stories:
             for thing in things:
                 thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
-    def _partial(self, family: str, after: datetime, gone: Iterable[_Thing], *boxes: Box) -> bool:
+    def _partial(self, family: str, after: datetime, gone: Iterable[_KnownObject], *boxes: Box) -> bool:
         """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""
         for thing in (*self._things, *gone):
             if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
@@ -171,7 +171,7 @@ class Stories:
                 return True
         return False
 
-    def _unmentioned(self, after: datetime) -> list[_Thing]:
+    def _unmentioned(self, after: datetime) -> list[_KnownObject]:
         """What no sentence of this narration has told of yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
 
@@ -225,7 +225,7 @@ def _could_be_one(went: Sentence, came: Sentence) -> bool:
     return went.moment_s <= came.moment_s + _SEEN_TOGETHER_S
 
 
-def _match(things: Iterable[_Thing], family: str, box: Box) -> _Thing | None:
+def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObject | None:
     """The thing of a family at a place, the one whose box fits best."""
     best, most = None, 0.0
     for thing in things:

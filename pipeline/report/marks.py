@@ -30,7 +30,7 @@ Side = Literal["before", "after"]
 SIDES: tuple[Side, Side] = ("before", "after")
 
 
-class Told(Protocol):
+class MarkedSentence(Protocol):
     """A sentence of a captioner or of a record."""
 
     @property
@@ -86,7 +86,7 @@ class Mark:
     paths: tuple[Path, ...] = ()
 
 
-def marks(sentences: Sequence[Told], side: Side) -> list[Mark]:
+def marks(sentences: Sequence[MarkedSentence], side: Side) -> list[Mark]:
     """The marks of one side, numbered 1, 2, ... by the sentences.
 
     What is told on one side only is marked there only; a sentence that knows no side is marked on both.

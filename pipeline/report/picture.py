@@ -8,7 +8,7 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from pipeline.report.marks import FONT, PAPER, SIDES, Told, colour, draw_marks, marks
+from pipeline.report.marks import FONT, PAPER, SIDES, MarkedSentence, colour, draw_marks, marks
 from pipeline.sources import Image
 
 PictureKind = Literal["webp", "jpg"]
@@ -42,7 +42,7 @@ def encode(image: Image, quality: int = 78, kind: PictureKind = "webp") -> bytes
 
 
 def side_by_side(
-    before: Image, after: Image, sentences: Sequence[Told], silence: str = "Nothing has changed."
+    before: Image, after: Image, sentences: Sequence[MarkedSentence], silence: str = "Nothing has changed."
 ) -> Image:
     """Before and after beside each other with numbered outlines, and the numbered sentences below.
 

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.changes import image_changes
 from train.compose import drafts
 from train.compose.differences import as_comparison, explained, seen_objects, shown
-from train.compose.drafts import Draft, Footage
+from train.compose.drafts import Draft, SplitFootage
 from train.compose.grammar import word
 from train.compose.pasted import pasted
 from train.compose.variations import disturbed, vary
@@ -26,7 +26,7 @@ _MAX_SENTENCES = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class ComposedPair:
     """A finished pair.
 
     Attributes:
@@ -40,7 +40,7 @@ class Made:
     sentences: tuple[str, ...]
 
 
-def finished(options: ComposeOptions, footage: Footage, rng: np.random.Generator) -> Made:
+def finished(options: ComposeOptions, footage: SplitFootage, rng: np.random.Generator) -> ComposedPair:
     """Draw kinds and scenes until a pair comes out that can be told.
 
     Raises:
@@ -61,14 +61,14 @@ def finished(options: ComposeOptions, footage: Footage, rng: np.random.Generator
         if told is None or (kind == "nuisance" and hard and not told.clusters and attempt < _PATIENCE - 1):
             continue
         changes, sentences = word(told.changes, options.variety, rng)
-        return Made(told.draft, changes, sentences)
+        return ComposedPair(told.draft, changes, sentences)
     raise SampleError(
         f"no pair could be composed of {', '.join(footage.names)} in {_ATTEMPTS} attempts; add footage "
         "in which something moves, or lower the shares of the kinds that it cannot give"
     )
 
 
-def _draft(kind: str, scene: Scene, footage: Footage, rng: np.random.Generator) -> Draft | None:
+def _draft(kind: str, scene: Scene, footage: SplitFootage, rng: np.random.Generator) -> Draft | None:
     if kind == "nuisance":
         return drafts.nuisance(scene, rng)
     if kind == "median":
@@ -92,7 +92,7 @@ def _draft(kind: str, scene: Scene, footage: Footage, rng: np.random.Generator) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class UsableDraft:
     """A draft that can be used, with what of it the mask pipeline shows.
 
     Attributes:
@@ -106,7 +106,7 @@ class Told:
     clusters: int
 
 
-def _told(draft: Draft | None, options: ComposeOptions, rng: np.random.Generator) -> Told | None:
+def _told(draft: Draft | None, options: ComposeOptions, rng: np.random.Generator) -> UsableDraft | None:
     """Vary a draft and keep what the mask pipeline shows; None where the pair is better not used."""
     varied = vary(draft, rng) if draft is not None else None
     if varied is None:
@@ -119,7 +119,7 @@ def _told(draft: Draft | None, options: ComposeOptions, rng: np.random.Generator
     return again if again is not None else told
 
 
-def told_changes(draft: Draft, options: ComposeOptions) -> Told | None:
+def told_changes(draft: Draft, options: ComposeOptions) -> UsableDraft | None:
     """The changes and objects of a draft that the mask pipeline shows; None if it is better not used.
 
     A pair is not used where its known changes cannot be seen, where what can be seen is not known (for
@@ -140,4 +140,4 @@ def told_changes(draft: Draft, options: ComposeOptions) -> Told | None:
         others = [box for label, box in draft.standing if label == change.object]
         told.append(as_comparison(change, others))
     objects, named = seen_objects(draft.objects, told, clusters)
-    return Told(replace(draft, objects=objects), named, len(clusters))
+    return UsableDraft(replace(draft, objects=objects), named, len(clusters))

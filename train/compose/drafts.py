@@ -51,7 +51,7 @@ class Draft:
 
 
 @dataclass(frozen=True, eq=False)
-class Footage:
+class SplitFootage:
     """The scenes and the objects of one split.
 
     Attributes:

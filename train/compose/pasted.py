@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from train.compose.differences import as_objects
-from train.compose.drafts import Draft, Footage
+from train.compose.drafts import Draft, SplitFootage
 from train.compose.objects import Crop
 from train.compose.overlay import extent, keep_aspect, light_of, paste, varied
 from train.footage.scenes import Scene
@@ -31,7 +31,7 @@ class _Canvas:
     before: Image
     after: Image
     scene: Scene
-    footage: Footage
+    footage: SplitFootage
     taken: list[Box]
     rng: np.random.Generator
     sources: set[str] = field(default_factory=set)
@@ -42,7 +42,7 @@ class _Canvas:
         self.sources.add(crop.camera)
 
 
-def pasted(scene: Scene, footage: Footage, rng: np.random.Generator) -> Draft | None:
+def pasted(scene: Scene, footage: SplitFootage, rng: np.random.Generator) -> Draft | None:
     """A picture of the scene without and with pasted objects; None where no place was found."""
     at = int(rng.integers(len(scene.images) + 1))
     still = at == len(scene.images)
@@ -160,13 +160,13 @@ _RELATIVE = {"bus": 1.9, "truck": 1.6, "person": 1.15, "bottle": 0.3, "cyclist":
 """Rough heights of things that stand side by side, in those of a car."""
 
 
-def _alike(crop: Crop, footage: Footage, rng: np.random.Generator) -> Crop:
+def _alike(crop: Crop, footage: SplitFootage, rng: np.random.Generator) -> Crop:
     """Another crop of the same label; the crop itself where there is none."""
     other = footage.draw_crop(crop.label, rng) if crop.label in footage.bank else crop
     return varied(other, rng, tinted=footage.recipe.tinted)
 
 
-def _choose(footage: Footage, scene: Scene, rng: np.random.Generator) -> Crop | None:
+def _choose(footage: SplitFootage, scene: Scene, rng: np.random.Generator) -> Crop | None:
     """A crop: labels by the root of their crops and by rarity, those of the scene itself more often."""
     recipe = footage.recipe
     if rng.random() < recipe.unknown_share:
@@ -184,7 +184,7 @@ def _choose(footage: Footage, scene: Scene, rng: np.random.Generator) -> Crop | 
     return varied(footage.draw_crop(labels[int(chosen)], rng), rng, tinted=recipe.tinted)
 
 
-def _unknown(footage: Footage, rng: np.random.Generator) -> Crop:
+def _unknown(footage: SplitFootage, rng: np.random.Generator) -> Crop:
     """A lump of some texture: a thing of no known class."""
     scene = footage.draw(footage.draw_camera(rng), rng)
     image = scene.median

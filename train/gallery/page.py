@@ -14,7 +14,7 @@ import numpy as np
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
 from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
 from pipeline.sources import Image
-from train.gallery.tellings import Figures, Progress, Told, figures, frame_pair, tell
+from train.gallery.tellings import Figures, GalleryPair, Progress, figures, frame_pair, tell
 from train.metrics.verdicts import FAULTS, Verdict
 from train.samples import Box, Sample, SampleError
 
@@ -35,7 +35,7 @@ class Card:
         window: the crop, ``(x, y, width, height)`` in 0..1 of the frame.
     """
 
-    told: Told
+    told: GalleryPair
     sentence: Sentence
     verdict: Verdict | None
     before: bytes
@@ -148,7 +148,7 @@ def _truth(measured: Figures) -> list[tuple[str, str]]:
     ]
 
 
-def chosen(told: Sequence[Told], number: int, seed: int) -> list[Card]:
+def chosen(told: Sequence[GalleryPair], number: int, seed: int) -> list[Card]:
     """At most `number` random sentences, each as likely as any other, as cards in random order."""
     places = [(each, k) for each in told for k in range(len(each.sentences))]
     order = np.random.default_rng(seed).permutation(len(places))[:number]
@@ -188,7 +188,7 @@ def write_gallery(
         fresh.unlink(missing_ok=True)
 
 
-def _card(told: Told, number: int) -> Card:
+def _card(told: GalleryPair, number: int) -> Card:
     sentence = told.sentences[number]
     pair = frame_pair(told.sample)
     window = _window(sentence, pair.before.image.shape)

@@ -18,7 +18,7 @@ from pipeline.pairs import FramePair
 from pipeline.sources import SourceError, SourceOptions, read_still
 from pipeline.thresholds import PairThresholds
 from train.learning.runs import trained_changes
-from train.metrics.confidence import Choice, Reliability, choices, reliability
+from train.metrics.confidence import OperatingPoint, Reliability, choices, reliability
 from train.metrics.verdicts import Shares, Verdict, judge, shares
 from train.samples import Sample, SampleError
 
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class GalleryPair:
     """What was told about one pair.
 
     Attributes:
@@ -67,7 +67,7 @@ class Figures:
     unchanged: int
     alarms: int
     reliability: Reliability
-    choices: tuple[Choice, ...]
+    choices: tuple[OperatingPoint, ...]
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -91,7 +91,7 @@ def tell(
     truth: bool,
     options: DescribeOptions | None = None,
     progress: Progress | None = None,
-) -> list[Told]:
+) -> list[GalleryPair]:
     """Narrate pairs as `narrated describe` does, and judge what is said.
 
     Args:
@@ -110,14 +110,14 @@ def tell(
         some = samples[start : start + _AT_ONCE]
         found = find_changes([frame_pair(sample) for sample in some], changes, captioner.salience)
         for sample, narration in zip(some, narrate(found, captioner, options), strict=True):
-            one = Told(sample, narration, ())
+            one = GalleryPair(sample, narration, ())
             told.append(replace(one, verdicts=tuple(judge(one.sentences, sample))) if truth else one)
         if progress:
             progress(len(told), len(samples))
     return told
 
 
-def figures(told: Iterable[Told]) -> Figures:
+def figures(told: Iterable[GalleryPair]) -> Figures:
     """How right all of it is, of pairs whose truth is known."""
     pairs = list(told)
     counted = [(each, v) for each in pairs for v in each.verdicts if v.counted]

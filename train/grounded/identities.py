@@ -79,7 +79,7 @@ class Snapshot:
 
 
 @dataclass(slots=True, eq=False)
-class _Track:
+class _ClipTrack:
     number: int
     family: int
     hits: list[tuple[float, list[float]]]  # seconds and boxes
@@ -92,12 +92,12 @@ class _Track:
         return [*(a + (a - b) * pace for a, b in zip(box[:2], box0[:2], strict=True)), *box[2:]]
 
 
-class Follower:
+class ClipTracker:
     """Numbers what is seen in a clip's looks; see the head of this file."""
 
     def __init__(self) -> None:
-        self.tracks: list[_Track] = []
-        self._open: list[_Track] = []
+        self.tracks: list[_ClipTrack] = []
+        self._open: list[_ClipTrack] = []
 
     def look(self, seconds: float, seen: Detections) -> list[int]:
         """The track of everything that is seen now, -1 for what is too faint."""
@@ -114,7 +114,7 @@ class Follower:
             if j in matched:
                 track = self._open[matched[j]]
             else:
-                track = _Track(len(self.tracks), int(family[j]), [])
+                track = _ClipTrack(len(self.tracks), int(family[j]), [])
                 self.tracks.append(track)
                 self._open.append(track)
             track.hits.append((seconds, boxes[j].tolist()))
@@ -181,7 +181,7 @@ class Collector:
         pool: list[tuple[str, tuple[float, float, float, float]]],
         chance: np.random.Generator,
     ) -> list[Snapshot]:
-        follower = Follower()
+        follower = ClipTracker()
         stamp = stamp_in_name(Path(frames[0].file))
         clock_s = stamp.timestamp() if stamp else float("nan")
         found: list[Snapshot] = []
@@ -320,7 +320,7 @@ def _planted(
     return box, score, label * score[:, None]
 
 
-def _with_tracks(one: Snapshot, tracks: list[_Track]) -> Snapshot:
+def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
     """The same, tracks too short believed no more, and all with their times."""
     track, seen = one.track.clone(), one.seen.clone()
     for i, number in enumerate(track.tolist()):

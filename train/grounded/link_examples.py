@@ -126,7 +126,7 @@ def _with_usual(own: Sequence[Snapshot]) -> list[Snapshot]:
     ]
 
 
-class Camera:
+class CameraSnapshots:
     """A camera's snapshots, and examples drawn from them."""
 
     def __init__(self, name: str, snapshots: Sequence[Snapshot], *, flowing: bool) -> None:

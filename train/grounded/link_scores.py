@@ -13,7 +13,7 @@ from torch import Tensor
 from models.families import OBJECTS
 from models.grounded.linker import LEAST, Ends, Linker, assigned, links
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
-from train.grounded.link_examples import OTHER, SAME, Camera, family, likeness, relations, shares
+from train.grounded.link_examples import OTHER, SAME, CameraSnapshots, family, likeness, relations, shares
 
 _GAPS = ((0.0, 2.0, "up to 2 s"), (2.0, 10.0, "2 to 10 s"), (10.0, math.inf, "over 10 s"))
 _MOST = 80  # pairs of frames of a camera
@@ -22,7 +22,7 @@ _MOVED = 0.5  # overlap below which something has moved
 
 
 @dataclass(slots=True)
-class _Tally:
+class _EndScores:
     """Pairs of ends: what each measure gives the same and the others."""
 
     same: dict[str, list[float]] = field(default_factory=dict)
@@ -34,7 +34,9 @@ class _Tally:
 
 
 @torch.inference_mode()
-def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST) -> dict[str, object]:
+def link_scores(
+    linker: Linker, cameras: Sequence[CameraSnapshots], least: float = LEAST
+) -> dict[str, object]:
     """How well the linker tells the same from others.
 
     Args:
@@ -48,7 +50,7 @@ def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST)
         recall of the links between real ends by gap, those of what moved apart, and the share of ghosts
         that are linked to something real.
     """
-    tallies: dict[str, _Tally] = {}
+    tallies: dict[str, _EndScores] = {}
     counts: dict[str, np.ndarray] = {}
     for camera in cameras:
         for a, b, gap_s in _pairs(camera):
@@ -62,7 +64,7 @@ def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST)
                 for name, measure in _measures(linker, gap_s).items():
                     values = measure(a, b)
                     told = own & ~values.isnan()
-                    tallies.setdefault(f"{kind}, {group}", _Tally()).add(name, values[told], table[told])
+                    tallies.setdefault(f"{kind}, {group}", _EndScores()).add(name, values[told], table[told])
             for known in (True, False):
                 row = _links(linker, (a, b), table, gap_s if known else math.nan, least)
                 for name in (group, "all"):
@@ -78,7 +80,7 @@ def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST)
     return {"auc": auc, "links": {key: _rates(row) for key, row in counts.items()}}
 
 
-def _pairs(camera: Camera) -> Iterator[tuple[Snapshot, Snapshot, float]]:
+def _pairs(camera: CameraSnapshots) -> Iterator[tuple[Snapshot, Snapshot, float]]:
     """Pairs of frames, the same ones every time; NaN for those of different occasions."""
     chance = np.random.default_rng(len(camera))
     plain = [s for own in camera.occasions.values() for s in own if not s.relit]

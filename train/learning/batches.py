@@ -18,7 +18,7 @@ from models.language.wording import read
 from models.papers.nearest import Nearest
 from models.papers.recurrent import WholePair
 from pipeline.changes import ChangeOptions
-from train.learning.distributed import ALONE, Group
+from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.features import Features, Progress, sample_features
 from train.samples import Sample, load_samples
 
@@ -106,7 +106,7 @@ def epoch_batches(
     seed: int,
     epoch: int,
     max_words: int,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
     """The annotations of a split in an order that seed and epoch decide, `size` at a time.
 

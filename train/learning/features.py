@@ -28,7 +28,7 @@ from models.encoders.encoder import Encoder
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
 from pipeline.narration.batch import aligned
-from train.learning.shards import SHARD, FeatureError, Seen, Shard, open_shard, sweep, write_shard
+from train.learning.shards import SHARD, FeatureError, Shard, ShardContent, open_shard, sweep, write_shard
 from train.samples import Sample
 
 __all__ = ["FeatureError", "Features", "Progress", "read_image", "sample_features"]
@@ -143,7 +143,7 @@ def sample_features(
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     sweep(cache)
-    seen = Seen(images)
+    seen = ShardContent(images)
     shards, keys = [], []
     for start in range(0, len(samples), SHARD):
         part = samples[start : start + SHARD]
@@ -183,7 +183,7 @@ def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None
         progress(start + done, whole)
 
 
-def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, seen: Seen) -> str:
+def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, seen: ShardContent) -> str:
     made_from = [FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options)]
     if seen.images:
         made_from.append("images")
@@ -201,7 +201,7 @@ def _computed(
     samples: Sequence[Sample],
     encoder: Encoder,
     options: ChangeOptions,
-    seen: Seen,
+    seen: ShardContent,
     ready: Callable[[int], None],
 ) -> dict[str, NDArray[np.generic]]:
     found: list[tuple[Cluster, ...]] = []

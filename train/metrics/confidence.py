@@ -36,7 +36,7 @@ class Reliability:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OperatingPoint:
     """What comes of telling only what is at least so sure.
 
     Attributes:
@@ -154,7 +154,7 @@ def choices(
     tells: Sequence[Sequence[Hashable]],
     changes: int,
     thresholds: Sequence[float] = THRESHOLDS,
-) -> list[Choice]:
+) -> list[OperatingPoint]:
     """Fewer false, or fewer missed: what each threshold on the confidence gives.
 
     Args:
@@ -174,7 +174,7 @@ def choices(
         number, good = int(told.sum()), told & true
         found = len({name for k in np.flatnonzero(good).tolist() for name in tells[k]})
         rows.append(
-            Choice(
+            OperatingPoint(
                 threshold=threshold,
                 told=number,
                 false=number - int(good.sum()),

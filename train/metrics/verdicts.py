@@ -112,7 +112,7 @@ def shares(verdicts: Iterable[Verdict]) -> Shares:
 
 
 @dataclass(slots=True)
-class _Said:
+class _Claimed:
     """A sentence with what it claims, and the changes it is about."""
 
     sentence: Sentence
@@ -133,7 +133,7 @@ def judge(sentences: Sequence[Sentence], sample: Sample) -> list[Verdict]:
         (by twice as many where something may be told as gone and come), each sentence takes the change that
         it fits best, and a sentence about several objects takes further changes of its place and kind.
     """
-    said = [_Said(s, read(s.text), _boxes(s)) for s in sentences]
+    said = [_Claimed(s, read(s.text), _boxes(s)) for s in sentences]
     _assign(said, sample)
     told: dict[int, int] = {}
     for each in said:
@@ -142,7 +142,7 @@ def judge(sentences: Sequence[Sentence], sample: Sample) -> list[Verdict]:
     return [_verdict(each, sample, told) for each in said]
 
 
-def _assign(said: Sequence[_Said], sample: Sample) -> None:
+def _assign(said: Sequence[_Claimed], sample: Sample) -> None:
     """Fill in `tells`: best fit first, then what a sentence about several objects tells besides."""
     room = [_sentences(change, sample) for change in sample.changes]
     pairs = [(s, k) for s in range(len(said)) for k in range(len(room))]
@@ -163,7 +163,7 @@ def _assign(said: Sequence[_Said], sample: Sample) -> None:
             taken.add(k)
 
 
-def _verdict(said: _Said, sample: Sample, told: dict[int, int]) -> Verdict:
+def _verdict(said: _Claimed, sample: Sample, told: dict[int, int]) -> Verdict:
     sentence, claim = said.sentence, said.claim
     if not said.tells:
         doubtful = [o.box for o in sample.objects if not o.sure]
@@ -214,7 +214,7 @@ def _labels(change: SampleChange) -> list[Box]:
     return [b for b in (change.box_before, change.box_after) if b is not None]
 
 
-def _fit(said: _Said, k: int, sample: Sample) -> float:
+def _fit(said: _Claimed, k: int, sample: Sample) -> float:
     """How well a sentence fits a change; 0 where it cannot mean it."""
     change, claim = sample.changes[k], said.claim
     if claim.type == "none":
@@ -248,7 +248,7 @@ def _identified(change: SampleChange, sample: Sample) -> bool:
     return sample.kind in _BY_HAND or change.type in ("appeared", "disappeared", "more", "fewer")
 
 
-def _type(said: _Said, k: int, sample: Sample) -> bool:
+def _type(said: _Claimed, k: int, sample: Sample) -> bool:
     change = sample.changes[k]
     claimed = (_ADDS | _REMOVES).get(said.claim.type, said.claim.type)
     known = (_ADDS | _REMOVES).get(change.type, change.type)

@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.papers.generated.captions import Annotation, annotate
+from train.papers.generated.captions import PairCaption, annotate
 from train.papers.generated.rendering import Box, Kind, Rendered, drawn_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
@@ -225,7 +225,7 @@ def _staged(
     raise SampleError(f"no change finds room in {_TRIES} views of {options.side} pixels; take larger frames")
 
 
-def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: Annotation) -> dict[str, object]:
+def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCaption) -> dict[str, object]:
     changes, objects = _known(staged, drawn)
     by_change = dict(zip(said.told, said.sentences, strict=False))
     changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
