@@ -18,7 +18,7 @@ import pytest
 import redis
 from running_daemon import page
 
-from daemon.config.configuration import secrets
+from daemon.config import secrets
 from daemon.service.embedded_redis import EmbeddedServer
 
 IN_URL, IN_QUERY, OF_REDIS = "pl4nted-in-url", "pl4nted-token", "pl4nted@redis"
