@@ -46,19 +46,19 @@ def _in(module: str, name: str) -> Callable[[], type[Captioner]]:
 
 CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
     "grounded": _in("grounded.grounded", "Grounded"),
-    "ddla": _in("ddla", "DDLA"),
-    "nn": _in("nearest", "Nearest"),
-    "nn-multi": _in("nearest", "NearestMulti"),
-    "capt": _in("capt", "Capt"),
-    "capt-masked": _in("capt", "CaptMasked"),
-    "capt-multi": _in("capt", "CaptMulti"),
-    "capt-pix-diff": _in("duda_ablations", "CaptPixDiff"),
-    "capt-rep-diff": _in("duda_ablations", "CaptRepDiff"),
-    "capt-att": _in("duda_ablations", "CaptAtt"),
-    "capt-dual-att": _in("duda_ablations", "CaptDualAtt"),
-    "duda": _in("duda", "DUDA"),
-    "spot-it": _in("spot_it", "SpotIt"),
-    "idc-pcl": _in("idc_pcl", "IDCPCL"),
+    "ddla": _in("papers.ddla", "DDLA"),
+    "nn": _in("papers.nearest", "Nearest"),
+    "nn-multi": _in("papers.nearest", "NearestMulti"),
+    "capt": _in("papers.capt", "Capt"),
+    "capt-masked": _in("papers.capt", "CaptMasked"),
+    "capt-multi": _in("papers.capt", "CaptMulti"),
+    "capt-pix-diff": _in("papers.duda_ablations", "CaptPixDiff"),
+    "capt-rep-diff": _in("papers.duda_ablations", "CaptRepDiff"),
+    "capt-att": _in("papers.duda_ablations", "CaptAtt"),
+    "capt-dual-att": _in("papers.duda_ablations", "CaptDualAtt"),
+    "duda": _in("papers.duda", "DUDA"),
+    "spot-it": _in("papers.spot_it", "SpotIt"),
+    "idc-pcl": _in("papers.idc_pcl", "IDCPCL"),
 }
 """Every captioner by its name; call the value for its class."""
 

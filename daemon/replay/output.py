@@ -65,9 +65,9 @@ class OutputFolder:
     def __exit__(self, *_: object) -> None:
         self._report.close()
 
-    def add(self, told: JournalledPair) -> None:
+    def add(self, journalled: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
-        self._report.add(told.record, told.pair.before.image, told.pair.after.image)
+        self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
 
     def finish(self, facts: ReportFacts) -> ReportFiles:
         """Write narrations.jsonl, the subtitles and the page.

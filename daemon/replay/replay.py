@@ -108,7 +108,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.told, tuple(problems), interrupted)
+        return ReplayReport(run.narrations, tuple(problems), interrupted)
 
 
 class _Replay:
@@ -122,7 +122,7 @@ class _Replay:
         show: Show,
         resources: ExitStack,
     ) -> None:
-        self.told = 0
+        self.narrations = 0
         self._captioner = captioner
         self._paths = {each.camera: each.paths for each in footage}
         self._options, self._show = options, show
@@ -162,15 +162,15 @@ class _Replay:
             self._show_next()
             if self._publishing:
                 self._publishing.loop.raise_error()
-            progress.update(self._threads, self.told)
+            progress.update(self._threads, self.narrations)
 
     def _note(self, narrated: list[JournalledPair]) -> None:
-        for told in narrated:
+        for journalled in narrated:
             # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
-            self._waiting[told.record.camera].append(told.record)
-            self.told += 1
+            self._waiting[journalled.record.camera].append(journalled.record)
+            self.narrations += 1
             if self._output:
-                self._output.add(told)
+                self._output.add(journalled)
         if self._publishing and narrated:
             self._publishing.wake()
 

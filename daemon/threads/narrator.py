@@ -148,8 +148,8 @@ class Narrator:
         Those that only went on with what was told (`pipeline.policy.deduplication`), and those beyond a limit
         (`pipeline.policy.limits`).
         """
-        told = [stories.dropped for stories in self._stories.values()]
-        return sum([*told, *(limits.dropped for limits in self._limits.values())], Counter())
+        counts = [stories.dropped for stories in self._stories.values()]
+        return sum([*counts, *(limits.dropped for limits in self._limits.values())], Counter())
 
     def tell(self, batch: Sequence[Proposed]) -> list[JournalledPair]:
         """Narrate a batch of any cameras.
@@ -275,13 +275,13 @@ class Narrator:
     def _write(self, group: _OpenRecord) -> None:
         """Journal what pairs told, and account for them."""
         narration, pair = group.whole()
-        camera, parts, told = narration.camera, len(group.parts), False
+        camera, parts, written = narration.camera, len(group.parts), False
         try:
-            told = self._journal(
+            written = self._journal(
                 narration, pair, _latency_ms(narration, group.took_ms) if self._live else None
             )
         finally:
-            if told:
+            if written:
                 self.accounts.publish(camera, parts)
             else:
                 self.accounts.drop(camera, FAILED, parts)

@@ -89,7 +89,7 @@ class Retention:
         self._options, self._journals, self._evidence = options, journals, evidence
         self._forsaken: set[str] = set()  # digests that deleted segments named
         self._whole_due = float("-inf")
-        self._told = ""
+        self._reported = ""
         self.loop = Loop(LOOP, self._turn, _EVERY_S, pulses=pulses, within_s=_WITHIN_S)
 
     def start(self) -> None:
@@ -213,10 +213,10 @@ class Retention:
     def _turn(self) -> None:
         try:
             self.look()
-            self._told = ""
+            self._reported = ""
         except (JournalError, OSError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._reported:
+                self._reported = str(error)
                 logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
 
 

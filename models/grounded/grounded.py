@@ -115,9 +115,9 @@ class Grounded(Captioner):
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See the head of this file; a mean over pairs."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        told = (sentences[:, :, 0] != PAD).any(dim=1) & pairs.valid.any(dim=1)
+        worded = (sentences[:, :, 0] != PAD).any(dim=1) & pairs.valid.any(dim=1)
         nothing = sum((p.sum() * 0 for p in self.parameters() if p.requires_grad), self.prior_nothing * 0)
-        return nothing - self.log_likelihood(pairs, sentences).sum() / told.sum().clamp(min=1)
+        return nothing - self.log_likelihood(pairs, sentences).sum() / worded.sum().clamp(min=1)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See `Captioner`: equation (1) of DDLA with what may be told in place of the clusters."""
@@ -215,14 +215,14 @@ class Grounded(Captioner):
             options: see there.
         """
         options = options or DescribeOptions()
-        told: list[list[Sentence]] = [[] for _ in range(pairs)]
+        sentences: list[list[Sentence]] = [[] for _ in range(pairs)]
         for b in range(pairs):
             own = [fact for fact in facts if fact.pair == b]
             if own:
-                told[b] = self._told(own, options)
-        return told
+                sentences[b] = self._worded(own, options)
+        return sentences
 
-    def _told(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
+    def _worded(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]
@@ -278,12 +278,13 @@ class Grounded(Captioner):
         return _Rows(rows, of, where, score - total[of])
 
     def _state(self, rows: _Rows, pairs: PairBatch) -> State:
-        told, memory = self.speaker.begin(facts_of([_claims(fact) for fact in rows.facts]).to(self.device))
+        facts = facts_of([_claims(fact) for fact in rows.facts]).to(self.device)
+        embedded, memory = self.speaker.begin(facts)
         log_prior = torch.full(pairs.valid.shape, -torch.inf, device=self.device)
         for b, k in set(zip(rows.pair.tolist(), rows.cluster.tolist(), strict=True)):
             own = (rows.pair == b) & (rows.cluster == k)
             log_prior[b, k] = torch.logsumexp(rows.log_prior.detach()[own], 0)
-        return State(rows.pair, rows.cluster, log_prior, pictures=(told,), memory=memory)
+        return State(rows.pair, rows.cluster, log_prior, pictures=(embedded,), memory=memory)
 
 
 def _claims(fact: Fact | None) -> Claims | None:

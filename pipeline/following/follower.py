@@ -132,7 +132,7 @@ class Follower:
         frames = self._look(tracker, pair, see)
         moments = self._seconds(pair.before.time), self._seconds(pair.after.time)
         view = _PairTracks(pair, tracker, frames, *moments, _step(pair))
-        facts = [fact for track in tracker.tracks for fact in self._told(track, view)]
+        facts = [fact for track in tracker.tracks for fact in self._facts(track, view)]
         alive = {track.number for track in tracker.tracks}
         self._stories = {k: story for k, story in self._stories.items() if k in alive}
         facts = [fact for fact in facts if not view.masked(fact.box)]
@@ -170,7 +170,7 @@ class Follower:
             tracker.step(self._seconds(time), found, _looks(picture, found))
         return [self._seconds(t) for t in moments]
 
-    def _told(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
+    def _facts(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
         story = self._stories.get(track.number) or self._remnant(track, view)

@@ -15,7 +15,7 @@ _ASTRIDE = 0.3  # share of the person's lower half that lies on the wheels
 def with_riders(facts: Sequence[Fact]) -> list[Fact]:
     """Facts in which a person and the two-wheeler that the same happens to are one."""
     people = [fact for fact in facts if fact.object == "person"]
-    told, ridden = [], []
+    kept, ridden = [], []
     for fact in facts:
         if fact.object not in _NAMES:
             continue
@@ -24,7 +24,7 @@ def with_riders(facts: Sequence[Fact]) -> list[Fact]:
         )
         if rider:
             ridden += [rider, fact]
-            told.append(
+            kept.append(
                 replace(
                     rider,
                     object=_NAMES[fact.object],
@@ -33,7 +33,7 @@ def with_riders(facts: Sequence[Fact]) -> list[Fact]:
                     confidence=min(rider.confidence, fact.confidence),
                 )
             )
-    return [*(fact for fact in facts if fact not in ridden), *told]
+    return [*(fact for fact in facts if fact not in ridden), *kept]
 
 
 def _astride(person: Fact, wheels: Fact) -> bool:

@@ -77,7 +77,7 @@ class _Place:
 
     path: Path
     offset: int
-    told: bytes
+    digest: bytes
     id: str
     config: str
     frames: tuple[str, str, str]
@@ -137,7 +137,7 @@ def _differences(
         if late:
             yield place, f"it stands elsewhere in {names[1]}"
         else:
-            yield place, None if twin.told == place.told else _reason(place.read(), twin.read(), names[1])
+            yield place, None if twin.digest == place.digest else _reason(place.read(), twin.read(), names[1])
     for place in theirs:
         if place.id not in met:
             yield place, f"only in {names[1]}: {_short(place.read().text)}"
@@ -162,7 +162,7 @@ def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Pat
 
 def _reason(mine: Record, theirs: Record, name: Path) -> str | None:
     """What differs in two records that belong together."""
-    ours, others = _told(mine), _told(theirs)
+    ours, others = _narrated(mine), _narrated(theirs)
     if mine.id != theirs.id:
         ours, others = _timeless(ours), _timeless(others)
         ours["config_sha256"], others["config_sha256"] = mine.config_sha256, theirs.config_sha256
@@ -172,11 +172,11 @@ def _reason(mine: Record, theirs: Record, name: Path) -> str | None:
     keys = [key for key in {**ours, **others} if ours.get(key) != others.get(key)]
     if not keys:
         return None
-    told = (f"{key} is {_short(ours.get(key))}, in {name} {_short(others.get(key))}" for key in keys)
-    return "; ".join(told)
+    differing = (f"{key} is {_short(ours.get(key))}, in {name} {_short(others.get(key))}" for key in keys)
+    return "; ".join(differing)
 
 
-def _told(record: Record) -> dict[str, Any]:
+def _narrated(record: Record) -> dict[str, Any]:
     members = record.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {key: value for key, value in members.items() if key not in _APART}
 
@@ -207,7 +207,7 @@ def _index(path: Path) -> dict[str, list[_Place]]:
                         place = _Place(
                             file_path,
                             offset,
-                            hashlib.sha256(rfc8785.dumps(_told(record))).digest(),
+                            hashlib.sha256(rfc8785.dumps(_narrated(record))).digest(),
                             record.id,
                             record.config_sha256,
                             (record.before.sha256, record.after.sha256, record.event),

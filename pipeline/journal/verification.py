@@ -237,6 +237,6 @@ class _Walk:
             end, walk = ends.get(camera, (None, journals[0]))
             if self.ends.get(camera) != end:
                 path = walk.chain.files[-1].relative_to(self.chain.folder)
-                told = f"its records of {camera} are not those of {path}: one of the two was written anew"
-                self.problem = Problem(self.chain.files[-1], 0, told)
+                reason = f"its records of {camera} are not those of {path}: one of the two was written anew"
+                self.problem = Problem(self.chain.files[-1], 0, reason)
                 return

@@ -38,12 +38,12 @@ def narrate_facts(
     Returns:
         The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
     """
-    told: tuple[Sentence, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
     if change.event is not SceneEvent.NONE:
-        told = (event_sentence(change.event),)
+        sentences = (event_sentence(change.event),)
     elif change.clusters or not placed:
-        told = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
-    narration = narration_of(change, told, captioner, settings_sha256)
+        sentences = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
+    narration = narration_of(change, sentences, captioner, settings_sha256)
     return replace(narration, fallback=reason)
 
 

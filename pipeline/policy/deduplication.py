@@ -116,8 +116,8 @@ class Stories:
         if tracked:
             return narration
         self.dropped.update(reasons.values())
-        told = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
-        return replace(narration, sentences=told) if reasons else narration
+        remaining = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
+        return replace(narration, sentences=remaining) if reasons else narration
 
     def _taken(self, sentence: Sentence, narration: Narration, gone: list[_KnownObject]) -> str:
         """Remember a sentence; why it is dropped, or nothing."""

@@ -91,14 +91,14 @@ class Limits:
     def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
         self.options, self.zones = options, zones
         self.dropped: Counter[str] = Counter()
-        self._told: dict[_Kind, datetime] = {}
+        self._last_told: dict[_Kind, datetime] = {}
         self._cap = HourlyCap(options.max_per_hour)
         self._facts_cap = HourlyCap(options.max_per_hour)
         self._open: datetime | None = None
 
     def follow(self, earlier: Limits) -> None:
         """Go on from what other limits of the same camera remember, whatever their options were."""
-        self._told = earlier._told
+        self._last_told = earlier._last_told
         self._cap.follow(earlier._cap)
         self._facts_cap.follow(earlier._facts_cap)
 
@@ -128,7 +128,7 @@ class Limits:
         if event in set(CapEvent):
             return
         cap.count(time, _said(sentences))
-        self._told.update((self._kind(event, sentence), time) for sentence in sentences)
+        self._last_told.update((self._kind(event, sentence), time) for sentence in sentences)
 
     def admit(self, narration: Narration) -> tuple[Narration, Fate]:
         """Decide about a narration, and remember it where it is told.
@@ -143,7 +143,7 @@ class Limits:
         now = narration.after.time
         self.advance(now)
         event = narration.event.value
-        kept = tuple(s for s in narration.sentences if self._kind(event, s) not in self._told)
+        kept = tuple(s for s in narration.sentences if self._kind(event, s) not in self._last_told)
         if not kept:
             self.dropped[Fate.COOLDOWN] += len(narration.sentences)
             return narration, Fate.COOLDOWN
@@ -153,7 +153,7 @@ class Limits:
         if not merged and cap.holds_back(now, _said(kept), narration.fallback if facts else ""):
             self.dropped[Fate.CAPPED] += len(narration.sentences)
             return narration, Fate.CAPPED
-        self._told.update((self._kind(event, sentence), now) for sentence in kept)
+        self._last_told.update((self._kind(event, sentence), now) for sentence in kept)
         if len(kept) < len(narration.sentences):
             self.dropped[Fate.COOLDOWN] += len(narration.sentences) - len(kept)
             narration = replace(narration, sentences=kept)
@@ -192,8 +192,8 @@ class Limits:
     def advance(self, now: datetime) -> None:
         """Forget what is over at the time of a frame."""
         oldest = now - timedelta(seconds=self.options.cooldown_s or 0.0)
-        told = {kind: min(at, now) for kind, at in self._told.items()}
-        self._told = {kind: at for kind, at in told.items() if at > oldest}
+        latest = {kind: min(at, now) for kind, at in self._last_told.items()}
+        self._last_told = {kind: at for kind, at in latest.items() if at > oldest}
         for cap in self._caps:
             cap.advance(now)
         if not self.open_at(now):

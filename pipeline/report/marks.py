@@ -92,12 +92,12 @@ def marks(sentences: Sequence[MarkedSentence], side: Side) -> list[Mark]:
     What is told on one side only is marked there only; a sentence that knows no side is marked on both.
     """
     found = []
-    for number, told in enumerate(sentences, 1):
-        sided = told.before is not None or told.after is not None
-        box = (told.before if side == "before" else told.after) if sided else told.box
-        outline = (told.outline_before if side == "before" else told.outline_after) if sided else ()
+    for number, sentence in enumerate(sentences, 1):
+        sided = sentence.before is not None or sentence.after is not None
+        box = (sentence.before if side == "before" else sentence.after) if sided else sentence.box
+        outline = (sentence.outline_before if side == "before" else sentence.outline_after) if sided else ()
         if box is not None:
-            found.append(Mark(number, box, outline or (), tuple(told.paths or ())))
+            found.append(Mark(number, box, outline or (), tuple(sentence.paths or ())))
     return found
 
 

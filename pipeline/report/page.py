@@ -96,7 +96,7 @@ def page(facts: ReportFacts, records: Sequence[Record], entries: Iterator[Entry]
     """
     environment = page_environment()
     environment.filters |= {"fallback_words": fallback_words, "abstained_words": abstained_words}
-    environment.tests["marked"] = lambda told: bool(told.box or told.before or told.after)
+    environment.tests["marked"] = lambda sentence: bool(sentence.box or sentence.before or sentence.after)
     files = resources.files(__package__)
     source = files.joinpath("page.html.j2").read_text(encoding="utf-8")
     script = files.joinpath("filter.js").read_text(encoding="utf-8")

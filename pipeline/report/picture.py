@@ -67,8 +67,8 @@ def side_by_side(
     title[:, starts_after:] = _text_rows([("after", None)], after.shape[1], scale)
     marked = {mark.number for side in SIDES for mark in marks(sentences, side)}
     rows = [(f"{n}. {s.text}", n if n in marked else None) for n, s in enumerate(sentences, 1)]
-    told = _text_rows(rows or [(silence, None)], pictures.shape[1], scale)
-    return np.vstack([title, pictures, told, np.full((margin // 2, pictures.shape[1], 3), PAPER, np.uint8)])
+    texts = _text_rows(rows or [(silence, None)], pictures.shape[1], scale)
+    return np.vstack([title, pictures, texts, np.full((margin // 2, pictures.shape[1], 3), PAPER, np.uint8)])
 
 
 def _text_rows(rows: Sequence[tuple[str, int | None]], width: int, scale: float) -> Image:

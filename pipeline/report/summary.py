@@ -53,14 +53,14 @@ class Summary:
 def summary(records: Sequence[Record], facts: ReportFacts) -> Summary:
     """The summary of all records of a page."""
     spans = _spans(records, facts)
-    told = {record.camera for record in records}
-    silent = [camera for camera in spans if camera not in told]
+    narrated = {record.camera for record in records}
+    silent = [camera for camera in spans if camera not in narrated]
     cameras = listed(list(spans))
-    if silent and told:
+    if silent and narrated:
         cameras += f" (nothing to tell from {listed(silent)})"
     rows = [("Camera" if len(spans) == 1 else "Cameras", cameras)] if spans else []
     rows += [("Time", _time_words(spans))] if spans else []
-    rows.append(("Narrations", _told_words(records)))
+    rows.append(("Narrations", _number_words(records)))
     if confidences := [s.confidence for r in records if _by_captioner(r) for s in r.sentences]:
         unsure = sum(confidence < SURE for confidence in confidences)
         number = f"{unsure:,} of {many(len(confidences), 'sentence')}"
@@ -103,7 +103,7 @@ def _time_words(spans: Mapping[str, tuple[datetime, datetime]]) -> str:
     return ", and ".join(parts)
 
 
-def _told_words(records: Sequence[Record]) -> str:
+def _number_words(records: Sequence[Record]) -> str:
     number = sum(len(record.sentences) for record in records)
     if number == len(records):
         return f"{len(records):,}"

@@ -80,7 +80,7 @@ def negatives(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same captions.")] = 0,
 ) -> None:
     """Rewrite true captions into false ones that look like them (IDC-PCL), as JSON lines."""
-    from train.learning.objectives.rewriting import Rewriter  # noqa: PLC0415 - needed by this command only
+    from train.learning.objectives.rewriter import Rewriter  # noqa: PLC0415 - needed by this command only
 
     if split not in SPLITS:
         raise typer.BadParameter(f"one of {', '.join(SPLITS)}", param_hint="--split")

@@ -88,7 +88,7 @@ def match(before: Side, after: Side) -> Matched:
     the same family at the same place has replaced the first, where the tracks say so.
     """
     links = _pairs(before, after)
-    told = [k for k in links if _tells(before, after, k)]
+    worth = [k for k in links if _tells(before, after, k)]
     linked = {("before", k.before) for k in links} | {("after", k.after) for k in links}
     single = [
         (when, k)
@@ -96,7 +96,7 @@ def match(before: Side, after: Side) -> Matched:
         for k in range(len(side.detections))
         if (when, k) not in linked and _stands_out(side.detections[k], other)
     ]
-    sure = {("before", k.before) for k in told} | {("after", k.after) for k in told} | set(single)
+    sure = {("before", k.before) for k in worth} | {("after", k.after) for k in worth} | set(single)
     identities = _identities(before, after, links)
     seen = {"before": before.detections, "after": after.detections}
     objects = tuple(
@@ -105,7 +105,7 @@ def match(before: Side, after: Side) -> Matched:
     )
     places = {key: n for n, key in enumerate(identities)}
     changes = []
-    for link in told:
+    for link in worth:
         a, b = before.detections[link.before], after.detections[link.after]
         label = a.label if a.score >= b.score else b.label
         kind = "moved" if link.moved else "replaced"
@@ -345,11 +345,11 @@ def seen_objects(
     Returns:
         The objects that are left, and the changes with their members renumbered.
     """
-    told = {k for change in changes for k in change.members}
+    members = {k for change in changes for k in change.members}
     kept: dict[int, SampleObject] = {}
     for k, o in enumerate(objects):
         met = max((covered(c.mask, o.box) / _area(c.mask, o.box) for c in clusters), default=0.0)
-        if o.sure or met >= MIN_TOUCHED or k in told:
+        if o.sure or met >= MIN_TOUCHED or k in members:
             kept[k] = replace(o, sure=o.sure and met >= MIN_MET)
     places = {k: n for n, k in enumerate(kept)}
     return tuple(kept.values()), renumbered(changes, places)

@@ -107,14 +107,14 @@ def calibrate(
     fitted = 1 / (1 + np.exp(-slope * decided - offset))
     threshold = threshold_for(fitted, known.right, FALSE_RATE)
     captioner.fit_confidence(slope, offset, threshold)
-    told = fitted >= threshold
+    kept = fitted >= threshold
     return {
         "slope": round(slope, 4),
         "offset": round(offset, 4),
         "threshold": round(threshold, 3),
         "facts": len(known.right),
-        "told": int(told.sum()),
-        "false rate": round(float(1 - known.right[told].mean()), 4) if told.any() else None,
+        "told": int(kept.sum()),
+        "false rate": round(float(1 - known.right[kept].mean()), 4) if kept.any() else None,
         "error": round(float(reliability(fitted, known.right).ece), 4),
     }
 

@@ -63,8 +63,10 @@ def link_scores(
                 own &= (a.track >= UNTRACKED)[:, None] & (b.track >= UNTRACKED)[None]
                 for name, measure in _measures(linker, gap_s).items():
                     values = measure(a, b)
-                    told = own & ~values.isnan()
-                    tallies.setdefault(f"{kind}, {group}", _EndScores()).add(name, values[told], table[told])
+                    compared = own & ~values.isnan()
+                    tallies.setdefault(f"{kind}, {group}", _EndScores()).add(
+                        name, values[compared], table[compared]
+                    )
             for known in (True, False):
                 row = _links(linker, (a, b), table, gap_s if known else math.nan, least)
                 for name in (group, "all"):

@@ -88,14 +88,14 @@ class _Lesson(nn.Module):
     def loss(self, batch: Example, options: LinkOptions) -> Tensor:
         logits = self.linker(batch.before, batch.after, batch.gap_s)
         found = links(logits.masked_fill(~batch.real, -30.0))
-        told = batch.table != UNKNOWN
-        same = (batch.table[told] == SAME).float()
+        decided = batch.table != UNKNOWN
+        same = (batch.table[decided] == SAME).float()
         ends = max(_FEW, int(same.sum()))
-        judged = binary_cross_entropy(found.one[told].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
-        alone = binary_cross_entropy_with_logits(logits[told], same, reduction="sum") / ends
+        judged = binary_cross_entropy(found.one[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
+        alone = binary_cross_entropy_with_logits(logits[decided], same, reduction="sum") / ends
         near = self.linker.embedding(batch.before.feature) @ self.linker.embedding(batch.after.feature).mT
         weight = torch.where(same > 0, 0.5 / ends, 0.5 / max(1, len(same)))
-        odds = near[told] * self.scale[0] + self.scale[1]
+        odds = near[decided] * self.scale[0] + self.scale[1]
         alike = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()
         known = ~batch.likeness.isnan()
         apart = near[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]

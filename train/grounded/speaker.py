@@ -40,9 +40,9 @@ def sentences_of(count: int, seed: int) -> tuple[list[Claims | None], list[str]]
     claims: list[Claims | None] = [None, None]
     words = list(NO_CHANGE)
     while len(claims) < count:
-        told = veiled(any_claims(rng)[1])
-        claims.append(told)
-        words.append(wording(told, rng))
+        claim = veiled(any_claims(rng)[1])
+        claims.append(claim)
+        words.append(wording(claim, rng))
     return claims, words
 
 

@@ -116,7 +116,7 @@ def evaluate(
     """
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options, silence)
-    told = described(captioner, split, lambda _: options)
+    described_pairs = described(captioner, split, lambda _: options)
     multi = multi_texts(captioner, split, options, silence)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     measured = perplexity(captioner, split)
@@ -125,7 +125,7 @@ def evaluate(
         multi=text_scores(multi, joined),
         length_ratio=length_ratio(multi, joined),
         perplexity=None if math.isnan(measured) else measured,
-        truth=truth(single, [not sentences for sentences in told], split.sentences),
+        truth=truth(single, [not sentences for sentences in described_pairs], split.sentences),
         alignment=_alignment(captioner, split),
         trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
         human=_human(split.samples),
@@ -140,7 +140,7 @@ def silence_of(training: Sequence[Sequence[str]]) -> str:
     A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
     annotator uses, while others have learnt theirs.
     """
-    said = Counter(" ".join(tokenize(s)) for told in training for s in told if read(s).type == "none")
+    said = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
     return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
 
 
@@ -149,8 +149,8 @@ def single_sentences(
 ) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
     one = _given(options or DescribeOptions(), 1)
-    told = described(captioner, split, lambda _: one)
-    return [sentences[0].text if sentences else silence for sentences in told]
+    sentences_of = described(captioner, split, lambda _: one)
+    return [sentences[0].text if sentences else silence for sentences in sentences_of]
 
 
 def multi_texts(
@@ -208,8 +208,8 @@ def described(
             groups.setdefault(options(sample), []).append(position)
     for chosen, positions in groups.items():
         for some in _chunks(positions):
-            told = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
-            for position, sentences in zip(some, told, strict=True):
+            predicted = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
+            for position, sentences in zip(some, predicted, strict=True):
                 described[position] = sentences
     return described
 
@@ -260,7 +260,7 @@ def _human(samples: Sequence[Sample]) -> TextScores | None:
     several = [s.annotations for s in samples if s.further]
     if not several:
         return None
-    others = [[sentence for told in annotations[1:] for sentence in told] for annotations in several]
+    others = [[sentence for one in annotations[1:] for sentence in one] for annotations in several]
     return text_scores([annotations[0][0] for annotations in several], others)
 
 

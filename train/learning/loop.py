@@ -338,11 +338,11 @@ def _provenance(
     settings = asdict(options)
     for stops in ("epochs", "patience"):
         settings.pop(stops)
-    told = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
+    record = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
     return {
         "captioner": captioner.name,
         "training": settings,
-        **({"objective": told} if told else {}),
+        **({"objective": record} if record else {}),
         "metric": objective.metric,
         "train_sha256": training.sha256,
         "val_sha256": validation.sha256,

@@ -318,7 +318,7 @@ def plain_changes(changes: ChangeOptions) -> dict[str, Any]:
 
 
 def _all_sentences(samples: list[Sample]) -> list[str]:
-    return [s for sample in samples for told in sample.annotations for s in told]
+    return [s for sample in samples for annotation in sample.annotations for s in annotation]
 
 
 def _note_skipped(split: Split, telling: Telling) -> None:

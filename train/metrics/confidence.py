@@ -41,7 +41,7 @@ class OperatingPoint:
 
     Attributes:
         threshold: least confidence.
-        told: sentences that remain.
+        kept: sentences that remain.
         false: how many of them are not right.
         missed: changes that no right sentence is about.
         precision: right sentences of those told, 0..1; NaN where none is told.
@@ -49,7 +49,7 @@ class OperatingPoint:
     """
 
     threshold: float
-    told: int
+    kept: int
     false: int
     missed: int
     precision: float
@@ -170,13 +170,13 @@ def choices(
     sure, true = _checked(confidence, right)
     rows = []
     for threshold in thresholds:
-        told = sure >= threshold
-        number, good = int(told.sum()), told & true
+        kept = sure >= threshold
+        number, good = int(kept.sum()), kept & true
         found = len({name for k in np.flatnonzero(good).tolist() for name in tells[k]})
         rows.append(
             OperatingPoint(
                 threshold=threshold,
-                told=number,
+                kept=number,
                 false=number - int(good.sum()),
                 missed=changes - found,
                 precision=int(good.sum()) / number if number else float("nan"),

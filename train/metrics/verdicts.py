@@ -135,11 +135,11 @@ def judge(sentences: Sequence[Sentence], sample: Sample) -> list[Verdict]:
     """
     said = [_Claimed(s, read(s.text), _boxes(s)) for s in sentences]
     _assign(said, sample)
-    told: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for each in said:
         for k in each.tells:
-            told[k] = told.get(k, 0) + (each.claim.count or 2)
-    return [_verdict(each, sample, told) for each in said]
+            counts[k] = counts.get(k, 0) + (each.claim.count or 2)
+    return [_verdict(each, sample, counts) for each in said]
 
 
 def _assign(said: Sequence[_Claimed], sample: Sample) -> None:
@@ -163,7 +163,7 @@ def _assign(said: Sequence[_Claimed], sample: Sample) -> None:
             taken.add(k)
 
 
-def _verdict(said: _Claimed, sample: Sample, told: dict[int, int]) -> Verdict:
+def _verdict(said: _Claimed, sample: Sample, counts: dict[int, int]) -> Verdict:
     sentence, claim = said.sentence, said.claim
     if not said.tells:
         doubtful = [o.box for o in sample.objects if not o.sure]
@@ -179,7 +179,7 @@ def _verdict(said: _Claimed, sample: Sample, told: dict[int, int]) -> Verdict:
         )
     first = sample.changes[said.tells[0]]
     there = sum(sample.changes[k].count for k in said.tells)
-    shared = claim.count < there and told[said.tells[0]] == first.count  # "a car", twice, about two cars
+    shared = claim.count < there and counts[said.tells[0]] == first.count  # "a car", twice, about two cars
     return Verdict(
         sentence,
         tells=tuple(said.tells),

@@ -56,8 +56,8 @@ def attention_picture(
     captioner.eval()
     if sentence is None:
         with torch.inference_mode():
-            (told,) = decode(captioner.step, captioner.encode(pairs), max_words=max_words)
-        sentence = surface(captioner.vocabulary.decode(told.tokens))
+            (decoded,) = decode(captioner.step, captioner.encode(pairs), max_words=max_words)
+        sentence = surface(captioner.vocabulary.decode(decoded.tokens))
     tokens = captioner.vocabulary.batch([[sentence]])
     if int(tokens[0, 0, 0]) in (PAD, EOS):
         raise TrainError(f"there is no word in {sentence!r}; say what changed")

@@ -289,7 +289,7 @@ def _captioner(config: TrainConfig, encoder: Encoder, shelf: Shelf, seed: int) -
 
     splits = shelf.splits(config, CAPTIONERS[config.captioner]())
     torch.manual_seed(seed)
-    sentences = [sentence for told in splits.training.sentences for sentence in told]
+    sentences = [sentence for annotation in splits.training.sentences for sentence in annotation]
     return build_captioner(config, Vocabulary.build(sentences, config.min_count), encoder), splits
 
 

@@ -131,8 +131,8 @@ class JointTraining(Objective):
             primary = captioner.loss(pairs, tokens)
         else:
             true = self.network.embed_word(tokens), tokens != PAD
-            queries, told = self._queries(seen, *true)
-            auxiliary = seen.loss(queries, told)
+            queries, worded = self._queries(seen, *true)
+            auxiliary = seen.loss(queries, worded)
             if self.coupled:
                 pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
             primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
@@ -179,12 +179,12 @@ class PicturedBatch:
         """<k(A, C), g(I)> ``(B, 2B)``; -inf for what is not in the set."""
         return (queries @ self.candidates.T).masked_fill(~self.allowed, -torch.inf)
 
-    def loss(self, queries: Tensor, told: Tensor) -> Tensor:
+    def loss(self, queries: Tensor, worded: Tensor) -> Tensor:
         """Equation 6, over the pairs that have a sentence."""
         b = len(queries)
         right = torch.arange(b, 2 * b, device=queries.device)
         each = cross_entropy(self.logits(queries), right, reduction="none")
-        return (each * told).sum() / told.sum().clamp(min=1)
+        return (each * worded).sum() / worded.sum().clamp(min=1)
 
     def chosen(self, queries: Tensor) -> Tensor:
         """B^, equations 9 and 10, as maps ``(B, C, 14, 14)``."""

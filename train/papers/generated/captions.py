@@ -61,11 +61,11 @@ class PairCaption:
 
     Attributes:
         sentences: in the annotator's order.
-        told: per sentence the position of its change; empty where nothing has changed.
+        changes: per sentence the position of its change; empty where nothing has changed.
     """
 
     sentences: tuple[str, ...]
-    told: tuple[int, ...]
+    changes: tuple[int, ...]
 
 
 def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> PairCaption:
@@ -79,12 +79,12 @@ def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> Pa
     if not stage.changes:
         return PairCaption((NO_CHANGE[int(rng.integers(len(NO_CHANGE)))],), ())
     chance = [_TELLS[min(k, len(_TELLS) - 1)] for k in range(len(stage.changes))]
-    told = [k for k, share in enumerate(chance) if rng.random() < share] or [0]
-    if len(told) > 1 and rng.random() < 0.15:  # noqa: PLR2004
-        told[0], told[1] = told[1], told[0]
-    sentences = {k: _sentence(stage, stage.changes[k], boxes[k], rng) for k in told}
+    chosen = [k for k, share in enumerate(chance) if rng.random() < share] or [0]
+    if len(chosen) > 1 and rng.random() < 0.15:  # noqa: PLR2004
+        chosen[0], chosen[1] = chosen[1], chosen[0]
+    sentences = {k: _sentence(stage, stage.changes[k], boxes[k], rng) for k in chosen}
     first = {text: k for k, text in reversed(sentences.items())}
-    kept = [k for k in told if first[sentences[k]] == k]
+    kept = [k for k in chosen if first[sentences[k]] == k]
     return PairCaption(tuple(sentences[k] for k in kept), tuple(kept))
 
 
@@ -136,13 +136,13 @@ def _place(
     draw = rng.random()
     if draw < 0.36:  # noqa: PLR2004 - shares of the head of this file
         return ""
-    surface = surface_name(change.told)
+    surface = surface_name(change.named)
     on = f"{'in' if surface == 'parking lot' else 'on'} the {surface}"
     if draw < 0.69:  # noqa: PLR2004
         return on
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
     if draw < 0.81:  # noqa: PLR2004
-        beside = _beside(scenery, still, change.told)
+        beside = _beside(scenery, still, change.named)
         if beside:
             return beside
     if draw < 0.92 and not 0.4 <= x <= 0.6:  # noqa: PLR2004

@@ -161,10 +161,10 @@ def read_clusters(folder: Path, name: str) -> tuple[NDArray[np.bool_], NDArray[n
             "generate it again"
         )
     values = [int(v) for v in np.unique(labels) if v]
-    told = [labels == v for v in values if v < FIRST_IGNORED]
+    masks = [labels == v for v in values if v < FIRST_IGNORED]
     ignored = [labels == v for v in values if v >= FIRST_IGNORED]
     empty = np.zeros((0, *labels.shape), np.bool_)
-    return np.stack(told) if told else empty, np.stack(ignored) if ignored else empty
+    return np.stack(masks) if masks else empty, np.stack(ignored) if ignored else empty
 
 
 def _shares(pairs: int) -> dict[str, int]:
@@ -227,7 +227,7 @@ def _staged(
 
 def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCaption) -> dict[str, object]:
     changes, objects = _known(staged, drawn)
-    by_change = dict(zip(said.told, said.sentences, strict=False))
+    by_change = dict(zip(said.changes, said.sentences, strict=False))
     changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
     camera = staged.scenery.name
     entry = sample_entry(
@@ -244,7 +244,7 @@ def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCapt
         )
     )
     for plain, change in zip(cast("Entries", entry["changes"]), staged.changes, strict=True):
-        plain |= {"colour": change.told.colour, "surface": surface_name(change.told)}
+        plain |= {"colour": change.named.colour, "surface": surface_name(change.named)}
     way = drawn.camera
     return {
         **entry,
@@ -267,7 +267,7 @@ def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tu
         for number, (thing, box) in enumerate(zip(change.after, after, strict=True)):
             own = 100 * k + number + (50 if change.type == "replaced" else 0)
             objects.append(SampleObject("after", thing.label, box, sure=True, identity=own))
-        named = change.told if change.type in ("appeared", "more") else change.before[0]
+        named = change.named if change.type in ("appeared", "more") else change.before[0]
         members = tuple(range(first, len(objects)))
         number = max(len(before), len(after))
         sides = (_around(before), _around(after))
@@ -293,12 +293,12 @@ def _mapped(work: Callable[[int], Entries], number: int, workers: int) -> Iterat
 
 def _report(out: Path, written: dict[str, list[Entries]]) -> GenerateReport:
     pairs = [entries for made in written.values() for entries in made]
-    told = [entry for entries in pairs for entry in entries]
+    flat = [entry for entries in pairs for entry in entries]
     changes = [c for entries in pairs for c in cast("Entries", entries[0]["changes"])]
     return GenerateReport(
         out=out,
         pairs={split: len(made) for split, made in written.items()},
         kinds=dict(Counter(str(entries[0]["kind"]) for entries in pairs).most_common()),
         types=dict(Counter(str(c["type"]) for c in changes).most_common()),
-        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in told) / len(told), 3),
+        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in flat) / len(flat), 3),
     )

@@ -115,7 +115,7 @@ class StagedChange:
     after: tuple[Prop, ...]
 
     @property
-    def told(self) -> Prop:
+    def named(self) -> Prop:
         """The thing that a sentence names first."""
         return self.after[0] if self.type in ("appeared", "more") else self.before[0]
 

@@ -105,16 +105,16 @@ def tell(
         SampleError: a picture cannot be read, or the two of a pair differ in size.
     """
     changes = trained_changes(captioner)
-    told = []
+    pairs = []
     for start in range(0, len(samples), _AT_ONCE):
         some = samples[start : start + _AT_ONCE]
         found = find_changes([frame_pair(sample) for sample in some], changes, captioner.salience)
         for sample, narration in zip(some, narrate(found, captioner, options), strict=True):
             one = GalleryPair(sample, narration, ())
-            told.append(replace(one, verdicts=tuple(judge(one.sentences, sample))) if truth else one)
+            pairs.append(replace(one, verdicts=tuple(judge(one.sentences, sample))) if truth else one)
         if progress:
-            progress(len(told), len(samples))
-    return told
+            progress(len(pairs), len(samples))
+    return pairs
 
 
 def figures(told: Iterable[GalleryPair]) -> Figures:
