@@ -21,13 +21,14 @@ from predictors import DATA
 from scoring import loaded
 
 from models import load_captioner
+from models.boxes import overlaps
 from models.families import OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from models.grounded.sight import seen
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
-from train.footage.votes import merged, overlaps
+from train.footage.votes import merged
 from train.grounded.detection_scores import area, viewed
 from train.grounded.pairs import FAMILY_OF
 from train.grounded.start import starting_detector

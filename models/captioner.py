@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from models.boxes import Box, area, intersection
 from models.decoding import Decoded, decode
 from models.detections import Detections
 from models.encoders.encoder import Encoder
@@ -22,10 +23,7 @@ from models.language.wording import read
 from models.pair_batch import PairBatch
 from models.state import State
 
-__all__ = ["Box", "Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
-
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
+__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
 
 Outline = tuple[tuple[float, float], ...]
 """A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
@@ -347,6 +345,5 @@ def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: 
 def _repeats(sentence: Sentence, earlier: Sentence) -> bool:
     if sentence.text != earlier.text or sentence.box is None or earlier.box is None:
         return False
-    (ax, ay, aw, ah), (bx, by, bw, bh) = sentence.box, earlier.box
-    width, height = min(ax + aw, bx + bw) - max(ax, bx), min(ay + ah, by + bh) - max(ay, by)
-    return width > 0 and height > 0 and width * height >= SAME_PLACE * min(aw * ah, bw * bh)
+    shared = intersection(sentence.box, earlier.box)
+    return shared > 0 and shared >= SAME_PLACE * min(area(sentence.box), area(earlier.box))

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.boxes import box_of, hull, intersection
 from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
 from models.encoders.encoder import Encoder
@@ -38,7 +39,7 @@ from models.grounded.linker import Linker, ends, links
 from models.grounded.sight import nearer, seen
 from models.grounded.speaker import Speaker, facts_of, said, speak
 from models.language.claims import Claims, claims_of, merged
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from models.language.vocabulary import PAD, Vocabulary
 from models.state import State
 
@@ -293,20 +294,13 @@ def _claims(fact: Fact | None) -> Claims | None:
 
 def _met(fact: Fact, cluster: Sequence[float]) -> float:
     """Area that a fact's boxes share with a cluster's."""
-    x, y, w, h = cluster
-    shared = 0.0
-    for box in (fact.before, fact.after):
-        if box is not None:
-            across = min(box[0] + box[2], x + w) - max(box[0], x)
-            down = min(box[1] + box[3], y + h) - max(box[1], y)
-            shared += max(across, 0.0) * max(down, 0.0)
-    return shared
+    return sum(intersection(box, box_of(cluster)) for box in (fact.before, fact.after) if box is not None)
 
 
 def _sentence(text: str, claims: Claims, facts: Sequence[Fact], salience: float) -> Sentence:
     """The sentence of facts that are told as one; as sure as the least sure of them."""
-    before = _hull([fact.before for fact in facts if fact.before])
-    after = _hull([fact.after for fact in facts if fact.after])
+    before = hull(fact.before for fact in facts)
+    after = hull(fact.after for fact in facts)
     moments = [fact.moment_s for fact in facts if fact.moment_s is not None]
     return Sentence(
         text,
@@ -321,11 +315,3 @@ def _sentence(text: str, claims: Claims, facts: Sequence[Fact], salience: float)
         moment_s=min(moments, default=None),
         paths=tuple(fact.path for fact in facts if fact.path),
     )
-
-
-def _hull(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
-        return None
-    x, y = min(b[0] for b in boxes), min(b[1] for b in boxes)
-    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
-    return x, y, right - x, bottom - y

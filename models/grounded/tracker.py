@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.boxes import Box, box_of, overlaps
 from models.detections import Detections
 from models.families import FAMILY, OBJECTS
 from models.grounded.assignment import assigned
 from models.grounded.tracks import Sight, Track, alike
-from models.language.facts import Box
 
 Floats = NDArray[np.float64]
 
@@ -141,7 +140,7 @@ class Tracker:
         place, best = np.array([box]), 0.0
         for seen in self._weak:
             if len(seen.box) and any(abs(seen.seconds - t) < _SAME_S for t in frames):
-                there = (_overlap(place, seen.box)[0] > _THERE) & ~seen.used
+                there = (overlaps(place, seen.box)[0] > _THERE) & ~seen.used
                 best = max(best, float(seen.score[there].max(initial=0.0)))
         return best
 
@@ -159,7 +158,7 @@ class Tracker:
         return [track for row, track in enumerate(live) if row not in found]
 
     def _add(self, track: Track, seen: _FrameDetections, k: int, score: float) -> None:
-        box, last = _box(seen.box[k]), track.last
+        box, last = box_of(seen.box[k]), track.last
         gap = seen.seconds - last.seconds
         rests = _moved(track.at(last.since), box, self.aspect) < self.options.rest
         since = last.since if rests else seen.seconds
@@ -186,7 +185,7 @@ class Tracker:
                 continue
             seen.used[k] = True
             self._count += 1
-            sight = Sight(seen.seconds, _box(seen.box[k]), float(seen.score[k]), 1.0, seen.seconds)
+            sight = Sight(seen.seconds, box_of(seen.box[k]), float(seen.score[k]), 1.0, seen.seconds)
             track = Track(self._count, [sight], seen.label[k].copy(), looks=_mixed(None, seen.looks, int(k)))
             self.tracks.append(track)
             self._lead_back(track)
@@ -203,7 +202,7 @@ class Tracker:
             best = int(score.argmax()) if len(score) else -1
             if best >= 0 and score[best] > 0:
                 seen.used[best] = True
-                box = _box(seen.box[best])
+                box = box_of(seen.box[best])
                 self._put_first(
                     track,
                     Sight(seen.seconds, box, float(seen.score[best]), _sigmoid(score[best]), seen.seconds),
@@ -263,7 +262,7 @@ def _likeness(tracks: Sequence[Track], seen: _FrameDetections, aspect: float) ->
     change = np.abs(np.log(last[:, None, 2:] / seen.box[None, :, 2:]))
     terms = (
         _far(ahead, seen.box, aspect) / size / reach,
-        _overlap(ahead, seen.box),
+        overlaps(ahead, seen.box),
         change[..., 1],
         change[..., 0],
         _alike(tracks, seen),
@@ -304,18 +303,13 @@ def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: floa
     box, score, label = (x.cpu().numpy().astype(np.float64) for x in (found.box, found.score, found.label))
     family = _FAMILIES[label.argmax(1)] if len(box) else np.zeros(0, np.int64)
     keep: list[int] = []
-    share = _overlap(box, box)
+    share = overlaps(box, box)
     for k in np.argsort(-score, kind="stable"):
         rivals = [j for j in keep if share[k, j] > _SAME and {family[k], family[j]} != {_PERSON, _WHEELS}]
         if score[k] >= least and not rivals:
             keep.append(int(k))
     colours = None if looks is None else looks.cpu().numpy().astype(np.float64)[keep]
     return _FrameDetections(seconds, box[keep], score[keep], label[keep], family[keep], colours)
-
-
-def _box(row: NDArray[Any]) -> Box:
-    x, y, w, h = (float(v) for v in row)
-    return x, y, w, h
 
 
 def _sigmoid(x: float) -> float:
@@ -334,16 +328,6 @@ def _moved(sight: Sight | None, box: Box, aspect: float) -> float:
         return float("inf")
     a, b = np.array([sight.box]), np.array([box])
     return float(_far(a, b, aspect)[0, 0] / np.sqrt(np.sqrt(a[0, 2:].prod() * b[0, 2:].prod()) * aspect))
-
-
-def _overlap(a: Floats, b: Floats) -> Floats:
-    """Intersection over union ``(N, M)``."""
-    low, high = (
-        np.maximum(a[:, None, :2], b[None, :, :2]),
-        np.minimum(a[:, None, :2] + a[:, None, 2:], b[:, :2] + b[:, 2:]),
-    )
-    shared = np.maximum(high - low, 0).prod(-1)
-    return np.asarray(shared / np.maximum(a[:, 2:].prod(1)[:, None] + b[:, 2:].prod(1) - shared, 1e-12))
 
 
 def _within(box: Floats, others: Floats) -> float:

@@ -25,12 +25,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.linker import looks
 from models.grounded.tracker import Tracker, TrackingOptions
 from models.grounded.tracks import Sight, Track
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from pipeline.following.confidence import confidence
 from pipeline.following.events import apart, end_of, evidence, in_doubt, through
 from pipeline.following.riders import with_riders

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from models.language.facts import Box, Fact
-from pipeline.following.events import within
+from models.boxes import Box, inside
+from models.language.facts import Fact
 
 _NAMES = {"bicycle": "cyclist", "motorcycle": "motorcyclist"}
 _ASTRIDE = 0.3  # share of the person's lower half that lies on the wheels
@@ -40,7 +40,7 @@ def _astride(person: Fact, wheels: Fact) -> bool:
     """Whether the person's lower half lies on the wheels, wherever both are."""
     sides = [(a, b) for a, b in ((person.before, wheels.before), (person.after, wheels.after)) if a and b]
     return bool(sides) and all(
-        within((a[0], a[1] + a[3] / 2, a[2], a[3] / 2), b) > _ASTRIDE for a, b in sides
+        inside((a[0], a[1] + a[3] / 2, a[2], a[3] / 2), b) > _ASTRIDE for a, b in sides
     )
 
 

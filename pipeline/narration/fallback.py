@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from models.captioner import Box, Captioner, DescribeOptions, Sentence
+from models.boxes import Box, hull
+from models.captioner import Captioner, DescribeOptions, Sentence
 from models.language.places import place, zone_of
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.narration import Narration, event_sentence, narration_of
@@ -63,8 +64,8 @@ def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
 
 
 def _around(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
+    around = hull(boxes)
+    if around is None:
         return None
-    left, top = (min(box[k] for box in boxes) for k in (0, 1))
-    right, bottom = (max(box[k] + box[k + 2] for box in boxes) for k in (0, 1))
-    return left, top, min(right, 1.0) - left, min(bottom, 1.0) - top
+    left, top, width, height = around
+    return left, top, min(width, 1.0 - left), min(height, 1.0 - top)

@@ -12,9 +12,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from models.grounded.sight import canvas
 from pipeline.alignment import Shift
-from pipeline.clusters import Box, Cluster
+from pipeline.clusters import Cluster
 
 Image = NDArray[np.uint8]
 

@@ -32,7 +32,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from models.captioner import Box, Sentence
+from models.boxes import Box, area, intersection, iou, offset
+from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
@@ -148,7 +149,7 @@ class Stories:
             if known is None:
                 self._things.append(thing)
             rested = (after - thing.since).total_seconds() >= MEMORY_S
-            stirs = _over_union(was, now) >= _STIRS
+            stirs = iou(was, now) >= _STIRS
             if not stirs or sentence.type == "replaced":
                 thing.since = after
             thing.box, thing.mentioned = now, after
@@ -229,31 +230,20 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
     """The thing of a family at a place, the one whose box fits best."""
     best, most = None, 0.0
     for thing in things:
-        least, largest = sorted((thing.box[2] * thing.box[3], box[2] * box[3]))
-        near = _shared(thing.box, box) >= _SHARED * least and largest <= _ALIKE * least
+        least, largest = sorted((area(thing.box), area(box)))
+        near = intersection(thing.box, box) >= _SHARED * least and largest <= _ALIKE * least
         alike = thing.family == family or "any" in {thing.family, family}
-        if near and alike and (fit := _over_union(thing.box, box)) > most:
+        if near and alike and (fit := iou(thing.box, box)) > most:
             best, most = thing, fit
     return best
 
 
-def _shared(a: Box, b: Box) -> float:
-    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
-    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
-    return max(width, 0.0) * max(height, 0.0)
-
-
-def _over_union(a: Box, b: Box) -> float:
-    shared = _shared(a, b)
-    return shared / max(a[2] * a[3] + b[2] * b[3] - shared, 1e-9)
-
-
 def _part(box: Box, whole: Box) -> bool:
     """Whether a box shows so little of what the other one shows that it is no second thing of its kind."""
-    area = box[2] * box[3]
-    return _shared(box, whole) >= _WITHIN * area and _ALIKE * area <= whole[2] * whole[3]
+    own = area(box)
+    return intersection(box, whole) >= _WITHIN * own and _ALIKE * own <= area(whole)
 
 
 def _way(a: Box, b: Box) -> float:
     """Between the middles of two boxes, in 0..1 of the frame along the longer axis."""
-    return max(abs(a[0] + a[2] / 2 - b[0] - b[2] / 2), abs(a[1] + a[3] / 2 - b[1] - b[3] / 2))
+    return max(abs(along) for along in offset(a, b))

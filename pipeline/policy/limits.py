@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from models.captioner import Box
+from models.boxes import Box
 from models.language.places import Zone, place_bin, zone_of
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import CapEvent, Narration, narration_id

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.clusters import Box
+from models.boxes import Box
 from pipeline.narration.outlines import Outline
 from pipeline.report.labels import Rectangle, place_labels
 from pipeline.sources import Image

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, centre, intersection, iou, union
 from pipeline.clusters import Cluster
 from train.compose.objects import pixels
 from train.footage.identity import colours, growth, likeness, step
-from train.footage.teacher import Detection, centre, intersection, iou, union
-from train.samples import Box, SampleChange, SampleObject, Time
+from train.footage.teacher import Detection
+from train.samples import SampleChange, SampleObject, Time
 
 Image = NDArray[np.uint8]
 

@@ -16,8 +16,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
+
 Image = NDArray[np.uint8]
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, centre
 from train.compose.objects import Crop
-from train.footage.teacher import FAMILIES, centre
-from train.samples import Box
+from train.footage.teacher import FAMILIES
 
 Image = NDArray[np.uint8]
 Light = tuple[float, float, float]

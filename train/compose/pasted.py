@@ -9,13 +9,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, area, centre, intersection
 from train.compose.differences import as_objects
 from train.compose.drafts import Draft, SplitFootage
 from train.compose.objects import Crop
 from train.compose.overlay import extent, keep_aspect, light_of, paste, varied
 from train.footage.scenes import Scene
-from train.footage.teacher import FAMILIES, Detection, centre, intersection
-from train.samples import Box, SampleChange
+from train.footage.teacher import FAMILIES, Detection
+from train.samples import SampleChange
 
 Image = NDArray[np.uint8]
 
@@ -257,8 +258,7 @@ def _enlarged(crop: Crop, height: float, shape: tuple[int, ...]) -> bool:
 
 
 def _blocked(box: Box, taken: Sequence[Box], allowed: Sequence[Box]) -> bool:
-    area = box[2] * box[3]
-    return any(intersection(box, t) > 0.08 * min(area, t[2] * t[3]) for t in taken if t not in allowed)
+    return any(intersection(box, t) > 0.08 * min(area(box), area(t)) for t in taken if t not in allowed)
 
 
 def _step_aside(box: Box, taken: Sequence[Box], rng: np.random.Generator) -> Box | None:

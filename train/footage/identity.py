@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.footage.teacher import Box, Detection, centre
+from models.boxes import Box, area, centre
+from train.footage.teacher import Detection
 
 Image = NDArray[np.uint8]
 
@@ -40,13 +41,13 @@ def likeness(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 def step(a: Box, b: Box) -> float:
     """Distance of two boxes' centres in their mean size (for boxes of a square frame)."""
     (ax, ay), (bx, by) = centre(a), centre(b)
-    size = (np.sqrt(a[2] * a[3]) + np.sqrt(b[2] * b[3])) / 2
+    size = (np.sqrt(area(a)) + np.sqrt(area(b))) / 2
     return float(np.hypot(ax - bx, ay - by) / max(size, 1e-6))
 
 
 def growth(a: Box, b: Box) -> float:
     """Ratio >= 1 of two boxes' areas."""
-    ratio = (a[2] * a[3] + 1e-9) / (b[2] * b[3] + 1e-9)
+    ratio = (area(a) + 1e-9) / (area(b) + 1e-9)
     return max(ratio, 1 / ratio)
 
 

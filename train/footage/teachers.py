@@ -19,8 +19,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from models.families import COCO
-from train.footage.votes import FAMILY, Box, Raw
+from train.footage.votes import FAMILY, Raw
 
 Image = NDArray[np.uint8]
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
 from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
 from pipeline.sources import Image
 from train.gallery.pairs import Figures, GalleryPair, Progress, figures, frame_pair, tell
 from train.metrics.verdicts import FAULTS, Verdict
-from train.samples import Box, Sample, SampleError
+from train.samples import Sample, SampleError
 
 _PANEL = (384, 288)
 _AROUND = 2.2  # a crop shows this many times the sides of what is told

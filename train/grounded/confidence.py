@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, overlaps
 from models.grounded.grounded import Grounded
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from train.footage.frames import LabelledFrame
-from train.footage.votes import UNLIKELY, Vote, overlaps
+from train.footage.votes import UNLIKELY, Vote
 from train.grounded.judge import looked
 from train.grounded.pairs import FAMILY_OF, FramePairing, pairings
 from train.metrics.confidence import fit_confidence, logit, reliability

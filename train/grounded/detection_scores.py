@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.boxes import overlaps
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.sight import canvas, seen
 from train.footage.frames import Image, LabelledFrame
-from train.footage.votes import Vote, overlaps
+from train.footage.votes import Vote
 from train.grounded.pairs import FAMILY_OF, picture
 
 FAMILIES = ("person", "vehicle", "wheels")

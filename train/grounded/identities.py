@@ -23,9 +23,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
 from models.families import FAMILY, OBJECTS
-from models.grounded.detections import detections, overlaps, pooled
+from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, assigned, looks
 from pipeline.sources.times import stamp_in_name
@@ -127,25 +128,15 @@ class ClipTracker:
 def _gain(expected: list[list[float]], box: Tensor) -> Tensor:
     """How well boxes continue tracks, 0..1: overlap, or nearness where a fast thing has left its place."""
     one = torch.tensor(expected).view(-1, 4)
-    size = torch.sqrt(one[:, None, 2:] * box[None, :, 2:]).clamp(min=1e-6)
-    apart = ((_middle(one)[:, None] - _middle(box)[None]) / size).norm(dim=-1)
     ratio = (one[:, None, 2:] / box[None, :, 2:].clamp(min=1e-6)).log().abs().amax(-1)
-    near = (1 - apart / 1.2).clamp(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
-    gain: Tensor = (overlaps(_corners(one), _corners(box)) + near) / 2
+    near = (1 - distances(one, box) / 1.2).clamp(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
+    gain: Tensor = (corner_overlaps(corners(one), corners(box)) + near) / 2
     return gain
 
 
 def _clear(gain: Tensor, i: int, j: int) -> bool:
     others = torch.cat([gain[i, :j], gain[i, j + 1 :], gain[:i, j], gain[i + 1 :, j]])
     return not len(others) or float(gain[i, j] - others.max()) >= _CLEAR
-
-
-def _middle(box: Tensor) -> Tensor:
-    return box[:, :2] + box[:, 2:] / 2
-
-
-def _corners(box: Tensor) -> Tensor:
-    return torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], dim=1)
 
 
 class Collector:
@@ -276,7 +267,7 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor
     voted = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
     sure = torch.tensor([vote.sure for vote in frame.votes], dtype=torch.bool)
     family = torch.tensor([_family(vote.family) for vote in frame.votes])
-    shares = overlaps(_corners(seen.box), _corners(voted))
+    shares = corner_overlaps(corners(seen.box), corners(voted))
     own = FAMILY[seen.label.argmax(1)][:, None] == family[None]
     real = ((shares >= 0.5) & own & sure).any(1)  # noqa: PLR2004
     nothing = ~(shares >= 0.1).any(1)  # noqa: PLR2004
@@ -303,13 +294,13 @@ def _planted(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Boxes, scores and labels of ghosts, where another frame has an object and this one nothing."""
     taken = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
-    taken = _corners(torch.cat([taken, seen.box]))
+    taken = corners(torch.cat([taken, seen.box]))
     boxes, labels = list[Tensor](), list[Tensor]()
     for i in chance.permutation(len(pool))[: 4 * _PLANTED]:
         family, (x, y, w, h) = pool[i]
         dx, dy = chance.uniform(-0.1, 0.1, 2)
         box = torch.tensor([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], dtype=torch.float32)
-        if len(boxes) < _PLANTED and not (overlaps(_corners(box), taken) > 0.05).any():  # noqa: PLR2004
+        if len(boxes) < _PLANTED and not (corner_overlaps(corners(box), taken) > 0.05).any():  # noqa: PLR2004
             label = torch.zeros(len(OBJECTS))
             label[_family(family)] = 1
             boxes.append(box[0])

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.box_tensors import distances
 from models.families import OBJECTS
-from models.grounded.linker import LEAST, Ends, Linker, assigned, links
+from models.grounded.linker import LEAST, Linker, assigned, links
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
 from train.grounded.link_examples import OTHER, SAME, CameraSnapshots, family, likeness, relations, shares
 
@@ -104,16 +105,8 @@ def _measures(linker: Linker, gap_s: float) -> dict[str, Callable[[Snapshot, Sna
         "embedding": lambda a, b: linker.embedding(a.ends.feature) @ linker.embedding(b.ends.feature).mT,
         "colour": lambda a, b: a.ends.looks @ b.ends.looks.mT,
         "teacher": likeness,
-        "nearness": lambda a, b: -_apart(a.ends, b.ends),
+        "nearness": lambda a, b: -distances(a.ends.box, b.ends.box),
     }
-
-
-def _apart(one: Ends, two: Ends) -> Tensor:
-    """Distance of the middles in own sizes."""
-    middle, other = (e.box[:, :2] + e.box[:, 2:] / 2 for e in (one, two))
-    size = (one.box[:, None, 2:] * two.box[None, :, 2:]).sqrt().clamp(min=1e-6)
-    apart: Tensor = ((middle[:, None] - other[None]) / size).norm(dim=-1)
-    return apart
 
 
 def _links(

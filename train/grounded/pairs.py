@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.boxes import overlaps
 from models.families import FAMILY, OBJECTS
 from models.grounded.judge import EVIDENCE
 from models.grounded.linker import Ends
 from train.footage.frames import Image, LabelledFrame
-from train.footage.votes import Vote, overlaps
+from train.footage.votes import Vote
 
 FAMILY_OF = {
     name: {"car": "vehicle", "motorcycle": "wheels"}.get(OBJECTS[int(FAMILY[row])], OBJECTS[int(FAMILY[row])])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from models.boxes import Box, overlaps
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.language.vocabulary import PAD, tokenize
 from models.language.wording import read
@@ -20,7 +21,7 @@ from train.learning.batches import Split, by_pair, tells_stories
 from train.metrics.claims import Truth, truth
 from train.metrics.groups import group_scores, sample_groups
 from train.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
-from train.samples import Box, Sample
+from train.samples import Sample
 
 SILENCE = "there are no differences"
 """The text of a captioner that says nothing about a pair, where text is scored.
@@ -247,12 +248,7 @@ def _alignment(captioner: Captioner, split: Split) -> Alignment | None:
 
 def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:
     """The cluster ``(K, 4)`` whose box shares the largest intersection over union with any of the boxes."""
-    best = np.zeros(len(clusters))
-    for x, y, width, height in boxes:
-        across = np.minimum(clusters[:, 0] + clusters[:, 2], x + width) - np.maximum(clusters[:, 0], x)
-        down = np.minimum(clusters[:, 1] + clusters[:, 3], y + height) - np.maximum(clusters[:, 1], y)
-        both = across.clip(0) * down.clip(0)
-        best = np.maximum(best, both / (clusters[:, 2] * clusters[:, 3] + width * height - both))
+    best = overlaps(np.asarray(clusters, np.float64), boxes).max(1, initial=0.0)
     return int(best.argmax()) if best.max(initial=0) > 0 else None
 
 

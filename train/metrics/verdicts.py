@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.boxes import Box, area, centre, holds, iou, union
 from models.captioner import Sentence
 from models.language.wording import Wording, read
-from train.footage.teacher import FAMILIES, centre, iou, union
-from train.samples import Box, Sample, SampleChange
+from train.footage.teacher import FAMILIES
+from train.samples import Sample, SampleChange
 
 LEAST_IOU = 0.1
 """Two boxes that share this much of their union meet."""
@@ -174,7 +175,7 @@ def _verdict(said: _Claimed, sample: Sample, counts: dict[int, int]) -> Verdict:
             sentence,
             counted=known and claim.type != "none",
             again=again,
-            wide=any(_holds(box, point) for box in said.boxes for point in held),
+            wide=any(holds(box, point) for box in said.boxes for point in held),
             camera=sample.camera,
         )
     first = sample.changes[said.tells[0]]
@@ -201,9 +202,9 @@ def meets(box: Box, other: Box, count: int = 1) -> bool:
     """
     if iou(box, other) >= LEAST_IOU:
         return True
-    ratio = box[2] * box[3] / max(other[2] * other[3], 1e-9)
-    holds = _holds(other, centre(box)) or _holds(box, centre(other))
-    return holds and ratio * count >= SMALLEST and ratio <= LARGEST
+    ratio = area(box) / max(area(other), 1e-9)
+    held = holds(other, centre(box)) or holds(box, centre(other))
+    return held and ratio * count >= SMALLEST and ratio <= LARGEST
 
 
 def _boxes(sentence: Sentence) -> tuple[Box, ...]:
@@ -282,8 +283,3 @@ def _place(claim: Wording, change: SampleChange) -> bool:
         if not true:
             return False
     return True
-
-
-def _holds(box: Box, point: tuple[float, float]) -> bool:
-    x, y, width, height = box
-    return x <= point[0] <= x + width and y <= point[1] <= y + height

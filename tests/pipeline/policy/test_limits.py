@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.captioner import Box, Sentence
+from models.boxes import Box
+from models.captioner import Sentence
 from models.language.places import Zone
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.boxes import iou
 from pipeline.changes import image_changes
 from train.compose.drafts import Draft, SplitFootage, against_median, behind, erased, nuisance, real
 from train.compose.objects import apart, cut, matte_of, moving, object_bank, pixels, solidity
@@ -10,7 +11,7 @@ from train.compose.overlay import paste
 from train.compose.pasted import pasted
 from train.footage.recipe import Plans, Recipe
 from train.footage.scenes import Scene
-from train.footage.teacher import Detection, iou
+from train.footage.teacher import Detection
 
 HEIGHT, WIDTH, SIDE = 144, 192, 24
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,8 +23,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import hull
 from train.papers.generated.captions import PairCaption, annotate
-from train.papers.generated.rendering import Box, Kind, Rendered, drawn_camera, render
+from train.papers.generated.rendering import Kind, Rendered, drawn_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
 from train.samples import (
@@ -270,17 +271,9 @@ def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tu
         named = change.named if change.type in ("appeared", "more") else change.before[0]
         members = tuple(range(first, len(objects)))
         number = max(len(before), len(after))
-        sides = (_around(before), _around(after))
+        sides = (hull(before), hull(after))
         changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
     return tuple(changes), tuple(objects)
-
-
-def _around(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
-        return None
-    left, top = min(b[0] for b in boxes), min(b[1] for b in boxes)
-    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
-    return left, top, right - left, bottom - top
 
 
 def _mapped(work: Callable[[int], Entries], number: int, workers: int) -> Iterator[Entries]:

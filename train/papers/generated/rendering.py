@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from train.compose.nuisances import Nuisance, disturb
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.sprites import sprite
@@ -19,9 +20,6 @@ from train.papers.generated.stage import Prop, Stage
 Image = NDArray[np.uint8]
 Labels = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
-
 Kind = Literal["still", "light", "view", "shift"]
 """How the camera itself differs between the frames; still: by its noise only."""
 

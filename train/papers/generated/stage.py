@@ -16,7 +16,7 @@ import numpy as np
 from train.papers.generated.scenery import GRASS, LOT, ROAD, SIDEWALK, SURFACES, Scenery
 from train.papers.generated.sprites import SHAPES, VARIANTS, sprite_size
 
-Box = tuple[float, float, float, float]
+Edges = tuple[float, float, float, float]
 """``(left, top, right, bottom)`` in pixels of the canvas."""
 
 TYPES = ("appeared", "disappeared", "moved", "number", "replaced")
@@ -96,7 +96,7 @@ class Prop:
     surface: int
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Edges:
         """Its box on the canvas."""
         return (self.left, self.top, self.left + self.width, self.top + self.height)
 
@@ -120,7 +120,7 @@ class StagedChange:
         return self.after[0] if self.type in ("appeared", "more") else self.before[0]
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Edges:
         """Around all of it."""
         return _around([t.box for t in (*self.before, *self.after)])
 
@@ -180,7 +180,7 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
 
 
 def _change(
-    kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Box], still: Sequence[Box]
+    kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Edges], still: Sequence[Edges]
 ) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
     label = str(rng.choice(_GROUPED)) if kind == "number" else _drawn_label(rng)
@@ -323,7 +323,7 @@ def surface_name(thing: Prop) -> str:
     return SURFACES[thing.surface]
 
 
-def _around(boxes: Sequence[Box]) -> Box:
+def _around(boxes: Sequence[Edges]) -> Edges:
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
@@ -333,7 +333,7 @@ def _area(change: StagedChange) -> float:
     return (right - left) * (bottom - top)
 
 
-def _free(box: Box, taken: Sequence[Box], gap: float) -> bool:
+def _free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
     """Whether a box stays `gap` pixels away from all the others."""
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap
