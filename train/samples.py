@@ -21,11 +21,10 @@ from typing import Literal
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import Box, area, box_of
+from pipeline.sources import Image
 
-Image = NDArray[np.uint8]
 Time = Literal["before", "after"]
 """One of the two frames of a pair."""
 

@@ -24,8 +24,8 @@ from models.boxes import Box
 from models.captioner import Sentence
 from models.language.claims import PEOPLE, VEHICLES
 from models.language.phrases import coloured
+from pipeline.sources import Image
 
-Image = NDArray[np.uint8]
 _Floats = NDArray[np.float32]
 
 LEAST_PIXELS = 100

@@ -16,8 +16,7 @@ from models.boxes import Box
 from models.grounded.sight import canvas
 from pipeline.alignment import Shift
 from pipeline.clusters import Cluster
-
-Image = NDArray[np.uint8]
+from pipeline.sources import Image
 
 TILE = 192
 """Side of a tile in pixels."""

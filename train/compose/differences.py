@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, centre, intersection, iou, union
 from pipeline.clusters import Cluster
+from pipeline.sources import Image
 from train.compose.objects import pixels
 from train.footage.identity import colours, growth, likeness, step
 from train.footage.teacher import Detection
 from train.samples import SampleChange, SampleObject, Time
-
-Image = NDArray[np.uint8]
 
 SURE = 0.45
 """Least score of a detection about which a sentence is said."""

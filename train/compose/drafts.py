@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection
+from pipeline.sources import Image
 from train.compose.differences import Side, as_objects, match
 from train.compose.nuisances import disturb, screens, strong
 from train.compose.objects import MIN_DIFFERENCE, Crop, moving, pixels
@@ -20,8 +21,6 @@ from train.footage.scenes import Scene, aligned_views
 from train.samples import SampleChange, SampleObject
 
 _ERASED_MARGIN = 0.15
-
-Image = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 import av
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import Box
-
-Image = NDArray[np.uint8]
+from pipeline.sources import Image
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, area, intersection
+from pipeline.sources import Image
 from train.footage.scenes import Scene
 
-Image = NDArray[np.uint8]
 Matte = NDArray[np.float32]
 
 MIN_DIFFERENCE = 26

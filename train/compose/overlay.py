@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import Box, centre
+from pipeline.sources import Image
 from train.compose.objects import Crop
 from train.footage.teacher import FAMILIES
 
-Image = NDArray[np.uint8]
 Light = tuple[float, float, float]
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import Box, area, centre, intersection
+from pipeline.sources import Image
 from train.compose.differences import as_objects
 from train.compose.drafts import Draft, SplitFootage
 from train.compose.objects import Crop
@@ -17,8 +17,6 @@ from train.compose.overlay import extent, keep_aspect, light_of, paste, varied
 from train.footage.scenes import Scene
 from train.footage.teacher import FAMILIES, Detection
 from train.samples import SampleChange
-
-Image = NDArray[np.uint8]
 
 _MAX_ENLARGED = 1.6
 _REFERENCE = 288

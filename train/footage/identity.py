@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, area, centre
+from pipeline.sources import Image
 from train.footage.teacher import Detection
-
-Image = NDArray[np.uint8]
 
 MAX_STEP = 1.3
 """Longest way between two sampled frames, in the object's own sizes."""

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import Box, area, inside, intersection, iou, union
+from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import TRUST, Vote, merged
-
-Image = NDArray[np.uint8]
 
 LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "bottle", "vehicle")
 """What is reported; the captions have words for these alone."""

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from models.families import COCO
+from pipeline.sources import Image
 from train.footage.votes import FAMILY, Raw
-
-Image = NDArray[np.uint8]
 
 LEAST = 0.1
 """Scores below are not reported."""

@@ -19,7 +19,8 @@ from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.sight import canvas, seen
-from train.footage.frames import Image, LabelledFrame
+from pipeline.sources import Image
+from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 from train.grounded.pairs import FAMILY_OF, picture
 

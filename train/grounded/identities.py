@@ -20,7 +20,6 @@ import av
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from models.box_tensors import corner_overlaps, corners, distances
@@ -29,6 +28,7 @@ from models.families import FAMILY, OBJECTS
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, assigned, looks
+from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.frames import LabelledFrame
 from train.grounded.reid import Reid
@@ -48,7 +48,6 @@ _LOST = 3  # looks for which a track may be missed
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
 
-Image = NDArray[np.uint8]
 _VIDEOS = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v"}
 
 

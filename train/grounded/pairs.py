@@ -21,7 +21,8 @@ from models.boxes import overlaps
 from models.families import FAMILY, OBJECTS
 from models.grounded.judge import EVIDENCE
 from models.grounded.linker import Ends
-from train.footage.frames import Image, LabelledFrame
+from pipeline.sources import Image
+from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 
 FAMILY_OF = {

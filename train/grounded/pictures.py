@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.footage.frames import Image, LabelledFrame
+from pipeline.sources import Image
+from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))

@@ -28,6 +28,7 @@ from models.encoders.encoder import Encoder
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
 from pipeline.narration.batch import aligned
+from pipeline.sources import Image
 from train.learning.shards import SHARD, FeatureError, Shard, ShardContent, open_shard, sweep, write_shard
 from train.samples import Sample
 
@@ -36,7 +37,6 @@ __all__ = ["FeatureError", "Features", "Progress", "read_image", "sample_feature
 FORMAT = 1
 _ENCODED_AT_ONCE = 8
 
-Image = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
 """Called with the number of samples that are ready and of all samples."""
 

@@ -19,10 +19,9 @@ from models.papers.idc_pcl import IDCPCL
 from pipeline.alignment import Shift
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
+from pipeline.sources import Image
 from train.learning.features import read_image
 from train.learning.loop import TrainError
-
-Image = NDArray[np.uint8]
 
 THUMB, LABEL = 128, 22
 """Pixels of a small picture, and of the line with its word."""

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
+from pipeline.sources import Image
 from train.compose.nuisances import Nuisance, disturb
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.sprites import sprite
 from train.papers.generated.stage import Prop, Stage
 
-Image = NDArray[np.uint8]
 Labels = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
 Kind = Literal["still", "light", "view", "shift"]
