@@ -6,6 +6,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 PACKAGES = ("daemon", "pipeline", "models", "train")
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -56,3 +58,15 @@ def test_modules_are_named_by_nouns_that_say_something() -> None:
     empty = {path for word, path in named.items() if {word, word.removesuffix("s")} & EMPTY_WORDS}
     gerunds = {path for word, path in named.items() if word.endswith(("ing", "ings")) and word not in GERUNDS}
     assert empty | gerunds == set()
+
+
+@pytest.mark.parametrize("name", ["Box", "Image", "Outline", "Progress", "Polygon", "Point"])
+def test_a_type_that_many_use_is_defined_once(name: str) -> None:
+    places = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    ]
+    assert len(places) == 1, places

@@ -31,7 +31,7 @@ from pipeline.policy.hourly_cap import HourlyCap, Notice, SaidKind
 
 _EVENTS = {event.value for event in SceneEvent if event is not SceneEvent.NONE}
 
-_Kind = tuple[str, str, str]
+_CooldownKind = tuple[str, str, str]
 
 
 class LimitedSentence(Protocol):
@@ -91,7 +91,7 @@ class Limits:
     def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
         self.options, self.zones = options, zones
         self.dropped: Counter[str] = Counter()
-        self._last_told: dict[_Kind, datetime] = {}
+        self._last_told: dict[_CooldownKind, datetime] = {}
         self._cap = HourlyCap(options.max_per_hour)
         self._facts_cap = HourlyCap(options.max_per_hour)
         self._open: datetime | None = None
@@ -203,7 +203,7 @@ class Limits:
     def _caps(self) -> tuple[HourlyCap, HourlyCap]:
         return self._cap, self._facts_cap
 
-    def _kind(self, event: str, sentence: LimitedSentence) -> _Kind:
+    def _kind(self, event: str, sentence: LimitedSentence) -> _CooldownKind:
         if event in _EVENTS:
             return event, "scene", ""
         box = sentence.after or sentence.before or sentence.box

@@ -23,7 +23,7 @@ from pipeline.report.words import (
 SURE = 0.9
 """Sentences of less confidence are less than sure."""
 
-Kind = tuple[str, str]
+HappeningKind = tuple[str, str]
 """Type, or event, and object as the filter knows them; the object is empty for an event."""
 
 
@@ -68,7 +68,7 @@ def summary(records: Sequence[Record], facts: ReportFacts) -> Summary:
     return Summary(tuple(rows), tuple(_happenings(records)), tuple(_untold(records, facts)))
 
 
-def kind_of(record: Record, index: int) -> Kind:
+def kind_of(record: Record, index: int) -> HappeningKind:
     """What the filter knows a sentence by."""
     sentence = record.sentences[index]
     return (sentence.type, sentence.object) if record.event == "change" else (record.event, "")
@@ -111,7 +111,7 @@ def _number_words(records: Sequence[Record]) -> str:
 
 
 def _happenings(records: Sequence[Record]) -> list[Happening]:
-    counts: Counter[Kind] = Counter()
+    counts: Counter[HappeningKind] = Counter()
     for record in records:
         for index, sentence in enumerate(record.sentences):
             # "More people" is told of a crowd: its sentences are counted, not its people.
@@ -131,7 +131,7 @@ def _untold(records: Sequence[Record], facts: ReportFacts) -> list[str]:
             missing.append(f"{UNTOLD.get(reason, reason)}: {many(count, 'sentence')}.")
     elif held := sum(record.suppressed for record in records):
         missing.append(f"Repetition, or more than the hourly limit: {many(held, 'narration')}.")
-    capped: Counter[Kind] = Counter()
+    capped: Counter[HappeningKind] = Counter()
     for record in records:
         if record.event == "cap_ended":
             capped.update({(kind.type, kind.object): kind.count for kind in record.counts or ()})

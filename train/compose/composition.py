@@ -32,12 +32,10 @@ from train.footage.recipe import ComposeOptions, Recipe
 from train.footage.scenes import Clip, FootageError, Scene, avoided_times, find_clips, load_scene
 from train.footage.teacher import Teacher
 from train.footage.teachers import TeacherFile
+from train.progress import Progress
 from train.samples import Sample, SampleError, new_folder, write_image, write_split
 
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
-
-__all__ = ["ComposeOptions", "ComposeReport", "Progress", "compose"]
+__all__ = ["ComposeOptions", "ComposeReport", "compose"]
 
 _ITEM = TypeVar("_ITEM")
 _RESULT = TypeVar("_RESULT")

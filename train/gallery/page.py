@@ -15,8 +15,9 @@ from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
 from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
 from pipeline.sources import Image
-from train.gallery.pairs import Figures, GalleryPair, Progress, figures, frame_pair, tell
+from train.gallery.pairs import Figures, GalleryPair, figures, frame_pair, tell
 from train.metrics.verdicts import FAULTS, Verdict
+from train.progress import Count
 from train.samples import Sample, SampleError
 
 _PANEL = (384, 288)
@@ -100,7 +101,7 @@ def make_gallery(
     number: int = 100,
     seed: int = 1,
     options: DescribeOptions | None = None,
-    progress: Progress | None = None,
+    progress: Count | None = None,
 ) -> tuple[int, Figures | None]:
     """Narrate all samples and show some of their sentences on a page.
 

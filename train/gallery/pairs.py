@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -20,11 +20,10 @@ from pipeline.thresholds import PairThresholds
 from train.learning.runs import trained_changes
 from train.metrics.confidence import OperatingPoint, Reliability, choices, reliability
 from train.metrics.verdicts import Shares, Verdict, judge, shares
+from train.progress import Count
 from train.samples import Sample, SampleError
 
 _AT_ONCE = 8
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +89,7 @@ def tell(
     *,
     truth: bool,
     options: DescribeOptions | None = None,
-    progress: Progress | None = None,
+    progress: Count | None = None,
 ) -> list[GalleryPair]:
     """Narrate pairs as `narrated describe` does, and judge what is said.
 

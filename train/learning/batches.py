@@ -19,7 +19,8 @@ from models.papers.nearest import Nearest
 from models.papers.recurrent import WholePair
 from pipeline.changes import ChangeOptions
 from train.learning.distributed import ALONE, ProcessGroup
-from train.learning.features import Features, Progress, sample_features
+from train.learning.features import Features, sample_features
+from train.progress import Count
 from train.samples import Sample, load_samples
 
 DISTRACTORS = frozenset({"distractor", "light", "nuisance", "shift", "view"})
@@ -60,7 +61,7 @@ def load_split(
     options: ChangeOptions,
     *,
     cache: Path,
-    progress: Progress | None = None,
+    progress: Count | None = None,
     leave_out: frozenset[str] = frozenset(),
     whole: bool = False,
     images: bool = False,

@@ -30,15 +30,13 @@ from pipeline.clusters import Cluster
 from pipeline.narration.batch import aligned
 from pipeline.sources import Image
 from train.learning.shards import SHARD, FeatureError, Shard, ShardContent, open_shard, sweep, write_shard
+from train.progress import Count
 from train.samples import Sample
 
-__all__ = ["FeatureError", "Features", "Progress", "read_image", "sample_features"]
+__all__ = ["FeatureError", "Features", "read_image", "sample_features"]
 
 FORMAT = 1
 _ENCODED_AT_ONCE = 8
-
-Progress = Callable[[int, int], None]
-"""Called with the number of samples that are ready and of all samples."""
 
 
 class Features:
@@ -122,7 +120,7 @@ def sample_features(
     encoder: Encoder,
     options: ChangeOptions,
     cache: Path,
-    progress: Progress | None = None,
+    progress: Count | None = None,
     *,
     images: bool = False,
 ) -> Features:
@@ -178,7 +176,7 @@ def read_image(path: Path) -> Image:
     return np.ascontiguousarray(image[..., ::-1])
 
 
-def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None:
+def _ready(progress: Count | None, start: int, whole: int, done: int) -> None:
     if progress:
         progress(start + done, whole)
 

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from models.boxes import hull
 from train.papers.generated.captions import PairCaption, annotate
-from train.papers.generated.rendering import Kind, Rendered, drawn_camera, render
+from train.papers.generated.rendering import CameraKind, Rendered, drawn_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
+from train.progress import Progress
 from train.samples import (
     SPLITS,
     Sample,
@@ -39,7 +40,7 @@ from train.samples import (
 )
 
 FORMAT = 1
-DISTRACTORS: tuple[Kind, ...] = ("light", "view", "shift")
+DISTRACTORS: tuple[CameraKind, ...] = ("light", "view", "shift")
 FIRST_IGNORED = 128
 """Labels in a clusters file from here on are changes that nobody tells."""
 
@@ -48,9 +49,13 @@ _TRIES = 20
 _FAST_PNG = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_HUFFMAN_ONLY]
 """Of noisy frames it is smaller as well as faster: there is nothing to find twice."""
 _SPLIT_SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
-_MILD: tuple[tuple[Kind, float], ...] = (("still", 0.4), ("light", 0.25), ("shift", 0.25), ("view", 0.1))
+_MILD: tuple[tuple[CameraKind, float], ...] = (
+    ("still", 0.4),
+    ("light", 0.25),
+    ("shift", 0.25),
+    ("view", 0.1),
+)
 
-Progress = Callable[[str, int, int], None]
 Entries = list[dict[str, object]]
 
 
@@ -192,9 +197,9 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
     kind, staged = _staged(options, _cameras(options)[split], rng, changed=changed)
     if changed:
         kinds, shares = zip(*_MILD, strict=True)
-        camera_kind: Kind = kinds[int(rng.choice(len(kinds), p=shares))]
+        camera_kind: CameraKind = kinds[int(rng.choice(len(kinds), p=shares))]
     else:
-        camera_kind = cast("Kind", kind)
+        camera_kind = cast("CameraKind", kind)
     drawn = render(staged, drawn_camera(camera_kind, options.side, rng, hard=not changed), rng)
     name = f"{split}{number:06d}"
     for suffix, image in (

@@ -18,9 +18,9 @@ from train.papers.generated.scenery import Scenery
 from train.papers.generated.sprites import sprite
 from train.papers.generated.stage import Prop, Stage
 
-Labels = NDArray[np.uint8]
+LabelMap = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
-Kind = Literal["still", "light", "view", "shift"]
+CameraKind = Literal["still", "light", "view", "shift"]
 """How the camera itself differs between the frames; still: by its noise only."""
 
 IGNORED = 255
@@ -43,7 +43,7 @@ class Viewpoint:
         light: nuisances of the light on the after frame.
     """
 
-    kind: Kind
+    kind: CameraKind
     shift: tuple[int, int] = (0, 0)
     turn: float = 0.0
     zoom: float = 1.0
@@ -64,13 +64,13 @@ class Rendered:
 
     before: Image
     after: Image
-    labels: Labels
+    labels: LabelMap
     before_boxes: tuple[tuple[Box, ...], ...]
     after_boxes: tuple[tuple[Box, ...], ...]
     camera: Viewpoint
 
 
-def drawn_camera(kind: Kind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
+def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
     """Draw how the camera differs between the frames.
 
     Args:
@@ -141,7 +141,7 @@ def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendere
     )
 
 
-def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: Labels | None) -> None:
+def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMap | None) -> None:
     """Draw things on a canvas and, numbered from 1, on the labels."""
     for number, thing in enumerate(things, 1):
         drawn = sprite(thing.label, thing.colour, (thing.width, thing.height), thing.flip, thing.variant)
@@ -155,7 +155,7 @@ def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: Labels 
             numbers[rows, columns][drawn.alpha[..., 0] >= _COVERED] = number
 
 
-def _ignored(canvas: NDArray[np.float32], numbers: Labels, stage: Stage, rng: np.random.Generator) -> None:
+def _ignored(canvas: NDArray[np.float32], numbers: LabelMap, stage: Stage, rng: np.random.Generator) -> None:
     """A bird, a puddle or a bag that blows about: something small, dark or light."""
     for k, (x, y, radius) in enumerate(stage.ignored):
         blot = np.zeros(numbers.shape, np.uint8)
@@ -194,7 +194,7 @@ def _table(counts: Sequence[int]) -> NDArray[np.uint8]:
     return table
 
 
-def _boxes(numbers: Labels, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
+def _boxes(numbers: LabelMap, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
     side, first, found = len(numbers), 1, []
     for count in counts:
         found.append(tuple(_box(numbers == n, side) for n in range(first, first + count)))
