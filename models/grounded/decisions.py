@@ -22,7 +22,7 @@ from torch import Tensor
 
 from models.box_tensors import overlaps
 from models.boxes import Box, box_of, hull, intersection
-from models.families import FAMILY, OBJECTS
+from models.families import FAMILY, OBJECTS, family_of
 from models.grounded.linker import Ends
 from models.language.facts import Fact
 
@@ -51,7 +51,7 @@ _REAL = (1.5, 1.0)  # slope and offset from the log odds of a score to those tha
 _STIRS = 0.3  # of what is that likely a change it is not said that nobody else stirs
 _WITHIN = 0.9  # of its box that must lie in another one's for it to be a part of that
 _BETWEEN = (0.46, 0.62)  # share of lorry and bus from which a car is a van, and beyond which it is none
-_VEHICLES = ("car", "van", "bus", "truck")
+_VEHICLES = tuple(name for name in OBJECTS if family_of(name) == "vehicle")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from models.boxes import Box, box_of, overlaps
 from models.detections import Detections
-from models.families import FAMILY, OBJECTS
+from models.families import FAMILY, first_of
 from models.grounded.assignment import assigned
 from models.grounded.tracks import Sight, Track, alike
 
@@ -45,7 +45,7 @@ OUTSIDE = 4.0
 _STEP_S = 0.5
 _RESTS_S = 2.0
 _FAMILIES = FAMILY.numpy()
-_PERSON, _WHEELS = OBJECTS.index("person"), int(_FAMILIES[OBJECTS.index("bicycle")])
+_PERSON, _WHEELS = first_of("person"), first_of("wheels")
 _WEAK_FRAMES = 24  # of which unsure detections are kept, to lead new tracks back
 _PACE = 0.6  # share of a new step in the velocity
 _PAUSE_S = 12.0  # without a look: what is one after that rested

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.boxes import Box, area, hull
+from models.families import FAMILIES
 from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.wording import COLOURS, places_in
 
-VEHICLES = frozenset({"car", "vehicle", "van", "bus", "truck"})
+# Apart from vehicles these are no families: they group what is told in one manner, not what looks alike.
+VEHICLES = frozenset(FAMILIES["vehicle"])
 """Objects that drive, and whose paint is told."""
 PEOPLE = frozenset({"person", "cyclist", "motorcyclist"})
 """Objects that are somebody, and whose clothes are told: "a black person" would not be heard as such."""

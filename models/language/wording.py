@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from models.language.vocabulary import tokenize
 
+# Every word that people write, many more than the detector has names for; families are in `models.families`.
 NOUNS = {
     "person": "person persons people pedestrian pedestrians man men woman women boy boys girl girls child "
     "children kid kids lady ladies gentleman guy guys someone somebody worker workers officer individual "

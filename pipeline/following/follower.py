@@ -31,6 +31,7 @@ from models.families import OBJECTS
 from models.grounded.linker import looks
 from models.grounded.tracker import Tracker, TrackingOptions
 from models.grounded.tracks import Sight, Track
+from models.language.claims import THINGS, VEHICLES
 from models.language.facts import Fact
 from pipeline.following.confidence import confidence
 from pipeline.following.events import apart, end_of, evidence, in_doubt, through
@@ -68,8 +69,6 @@ _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGO_S = 60.0  # a clock that goes back further is set anew
 _REMEMBERED = 32  # pairs whose answers are kept, more than a batch has
 _CROP = 160  # pixels of the width in which changes of a place are measured
-_LAID = ("bag", "bottle", "object")
-_VEHICLES = ("car", "van", "bus", "truck")
 
 
 @dataclass(slots=True)
@@ -253,7 +252,7 @@ class _PairTracks:
         kind, manner = OBJECTS[int(track.label.argmax())], "came in" if by_edge else "arrived"
         if self.pair.returned and track.last.seconds < self.frames[-1] and not rests:
             manner = "crossed"
-        elif kind in _LAID and rests:
+        elif kind in THINGS and rests:
             manner = "put down"
         elif rests and self._parked(track):
             manner = "parked"
@@ -268,8 +267,8 @@ class _PairTracks:
         """The fact that a track went."""
         (name, by_edge), rest = through(end_of(track, coming=False), self.aspect), _rest(track, self.after)
         kind = OBJECTS[int(track.label.argmax())]
-        manner = "left" if by_edge else "taken away" if kind in _LAID else ""
-        if kind in _VEHICLES and rest and by_edge:
+        manner = "left" if by_edge else "taken away" if kind in THINGS else ""
+        if kind in VEHICLES and rest and by_edge:
             manner = "drove off"
         return Fact(
             0, "disappeared", kind, 1, before.box, None, self._sure(track, "disappeared"), manner,
@@ -351,7 +350,7 @@ def _rests(track: Track, after: Sight) -> bool:
 
 
 def _is_vehicle(track: Track) -> bool:
-    return OBJECTS[int(track.label.argmax())] in _VEHICLES
+    return OBJECTS[int(track.label.argmax())] in VEHICLES
 
 
 def _goes(sight: Sight) -> bool:

@@ -32,6 +32,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from models import families
 from models.boxes import Box, area, intersection, iou, offset
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
@@ -50,11 +51,7 @@ _STIRS = 0.5  # intersection over union of two boxes of an object that stays whe
 _PACE = 1.0  # own lengths a second that a walker or a car in a street takes
 _SEEN_TOGETHER_S = 0.5  # by so much may the moments of what went and what came overlap
 _ON_ITS_WAY_S = 1.0  # arrived so shortly before the pair began
-_FAMILIES = {
-    **dict.fromkeys(("car", "van", "bus", "truck", "vehicle"), "vehicle"),
-    **dict.fromkeys(("bicycle", "motorcycle", "cyclist"), "cycle"),
-    **dict.fromkeys(("something", "unknown"), "any"),
-}
+_ANYTHING = {"something", "unknown"}
 _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
 
@@ -199,9 +196,9 @@ class Stories:
         return dropped
 
 
-def family_of(label: str) -> str:
-    """The family of an object's class: those that are easily taken for each other."""
-    return _FAMILIES.get(label, label)
+def family_of(name: str) -> str:
+    """The family of an object's name; "any" of what may be anything."""
+    return "any" if name in _ANYTHING else families.family_of(name)
 
 
 def _turn(sentence: Sentence) -> int:

@@ -9,13 +9,14 @@ import cv2
 import numpy as np
 
 from models.boxes import Box, area, centre, intersection
+from models.families import family_of
 from pipeline.sources import Image
 from train.compose.differences import as_objects
 from train.compose.drafts import Draft, SplitFootage
 from train.compose.objects import Crop
 from train.compose.overlay import extent, keep_aspect, light_of, paste, varied
 from train.footage.scenes import Scene
-from train.footage.teacher import FAMILIES, Detection
+from train.footage.teacher import Detection
 from train.samples import SampleChange
 
 _MAX_ENLARGED = 1.6
@@ -215,7 +216,7 @@ def _place(
     crop: Crop, scene: Scene, taken: Sequence[Box], shape: tuple[int, ...], rng: np.random.Generator
 ) -> Box | None:
     """A free place that the scene's own objects of the same family suggest, else one in its lower part."""
-    family = FAMILIES.get(crop.label, crop.label)
+    family = family_of(crop.label)
     own = [d for seen in scene.detections for d in seen if d.family == family and d.score > 0.5]  # noqa: PLR2004
     for _ in range(12):
         if own and rng.random() < 0.8:  # noqa: PLR2004
@@ -239,7 +240,7 @@ def _anywhere(crop: Crop, on: _Canvas) -> Box | None:
     least, most = on.footage.recipe.small_pixels
     for _ in range(8):
         height = float(np.exp(on.rng.uniform(np.log(least), np.log(most)))) / _REFERENCE
-        height *= 0.75 if FAMILIES.get(crop.label) == "vehicle" else 1.0
+        height *= 0.75 if family_of(crop.label) == "vehicle" else 1.0
         x, foot = on.rng.uniform(0.03, 0.97), on.rng.uniform(0.12, 0.98)
         box = keep_aspect(crop, (x, foot - height, 0, height), on.after.shape)
         inside = min(box[:2]) > 0.005 and box[0] + box[2] < 0.995  # noqa: PLR2004

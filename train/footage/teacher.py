@@ -11,26 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.boxes import Box, area, inside, intersection, iou, union
+from models.families import family_of
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import TRUST, Vote, merged
 
 LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "bottle", "vehicle")
-"""What is reported; the captions have words for these alone."""
+"""What is reported, of the names in `models.families`; the generated captions have words for these alone."""
 
 UNNAMED = {"person": "person", "vehicle": "vehicle", "wheels": "motorcycle"}
 """What a family is called of which no detector names the kind."""
-
-FAMILIES = {
-    "car": "vehicle",
-    "bus": "vehicle",
-    "truck": "vehicle",
-    "vehicle": "vehicle",
-    "bicycle": "cycle",
-    "motorcycle": "cycle",
-    "cyclist": "cycle",
-}
-"""Labels that a small detector confuses, and that therefore suppress each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ class Detection:
     @property
     def family(self) -> str:
         """The label, or the family of labels that are easily confused with it."""
-        return FAMILIES.get(self.label, self.label)
+        return family_of(self.label)
 
 
 class Teacher:

@@ -19,16 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, area, box_of, overlaps
+from models.families import family_of, object_of
 
-FAMILY = {
-    "person": "person",
-    **dict.fromkeys(("vehicle", "car", "bus", "truck", "van"), "vehicle"),
-    **dict.fromkeys(("bike", "bicycle", "motorcycle"), "wheels"),
-    **dict.fromkeys(("cat", "dog"), "animal"),
-    **dict.fromkeys(("backpack", "handbag", "suitcase"), "bag"),
-    "bottle": "bottle",
-}
-"""The family of each class that a detector of the ensemble may answer."""
+_ANSWERS = (
+    *("person", "vehicle", "car", "bus", "truck", "van", "bike", "bicycle", "motorcycle"),
+    *("cat", "dog", "backpack", "handbag", "suitcase", "bottle"),
+)
+FAMILY = {name: "wheels" if name == "bike" else family_of(object_of(name)) for name in _ANSWERS}
+"""The family of each class that a detector of the ensemble may answer; "bike" is either kind."""
 
 LIKELY, UNLIKELY = 0.62, 0.25
 """From which probability a candidate is an object, and below which it is nothing."""

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, overlaps
+from models.families import family_of
 from models.grounded.grounded import Grounded
 from models.language.facts import Fact
 from train.footage.frames import LabelledFrame
 from train.footage.votes import UNLIKELY, Vote
 from train.grounded.judge import looked
-from train.grounded.pairs import FAMILY_OF, FramePairing, pairings
+from train.grounded.pairs import FramePairing, pairings
 from train.metrics.confidence import fit_confidence, logit, reliability
 
 FALSE_RATE = 0.15
@@ -73,7 +74,7 @@ def verdict(fact: Fact, pair: FramePairing) -> bool | None:
 
 
 def _end(name: str, box: Box, here: Sequence[Vote], there: Sequence[Vote]) -> bool | None:
-    family = FAMILY_OF.get(name, "wheels" if name in ("cyclist", "motorcyclist") else "vehicle")
+    family = "wheels" if name == "motorcyclist" else family_of(name)  # the teacher sees the motorcycle
     own = [v for v in here if v.family == family]
     shares = overlaps([box], [v.box for v in own])[0] if own else np.zeros(0)
     if not own or shares.max() < _NEAR:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
-from models.families import FAMILY, OBJECTS
+from models.families import FAMILY, OBJECTS, first_of
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, assigned, looks
@@ -265,7 +265,7 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor
     """Track, or what else is known of everything that is seen."""
     voted = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
     sure = torch.tensor([vote.sure for vote in frame.votes], dtype=torch.bool)
-    family = torch.tensor([_family(vote.family) for vote in frame.votes])
+    family = torch.tensor([first_of(vote.family) for vote in frame.votes])
     shares = corner_overlaps(corners(seen.box), corners(voted))
     own = FAMILY[seen.label.argmax(1)][:, None] == family[None]
     real = ((shares >= 0.5) & own & sure).any(1)  # noqa: PLR2004
@@ -276,13 +276,6 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor
     track[nothing & (seen.score < 0.5)] = GHOST  # noqa: PLR2004
     track[~real & ~nothing & (seen.score < _FOLLOWED + 0.1)] = UNSURE
     return track
-
-
-_VOTED = {"person": "person", "vehicle": "car", "wheels": "motorcycle", "animal": "animal", "bag": "bag"}
-
-
-def _family(voted: str) -> int:
-    return int(FAMILY[OBJECTS.index(_VOTED.get(voted, "bottle"))])
 
 
 def _planted(
@@ -301,7 +294,7 @@ def _planted(
         box = torch.tensor([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], dtype=torch.float32)
         if len(boxes) < _PLANTED and not (corner_overlaps(corners(box), taken) > 0.05).any():  # noqa: PLR2004
             label = torch.zeros(len(OBJECTS))
-            label[_family(family)] = 1
+            label[first_of(family)] = 1
             boxes.append(box[0])
             labels.append(label)
     score = torch.from_numpy(chance.uniform(_FAINT, 0.45, len(boxes))).float()

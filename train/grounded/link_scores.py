@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from models.box_tensors import distances
-from models.families import OBJECTS
+from models.families import first_of
 from models.grounded.linker import LEAST, Linker, assigned, links
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
 from train.grounded.link_examples import OTHER, SAME, CameraSnapshots, family, likeness, relations, shares
 
 _GAPS = ((0.0, 2.0, "up to 2 s"), (2.0, 10.0, "2 to 10 s"), (10.0, math.inf, "over 10 s"))
 _MOST = 80  # pairs of frames of a camera
-_KINDS = {"people": OBJECTS.index("person"), "vehicles": OBJECTS.index("car")}
+_KINDS = {"people": first_of("person"), "vehicles": first_of("vehicle")}
 _MOVED = 0.5  # overlap below which something has moved
 
 

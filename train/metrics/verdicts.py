@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from models.boxes import Box, area, centre, holds, iou, union
 from models.captioner import Sentence
+from models.families import family_of
 from models.language.wording import Wording, read
-from train.footage.teacher import FAMILIES
 from train.samples import Sample, SampleChange
 
 LEAST_IOU = 0.1
@@ -24,7 +24,6 @@ SMALLEST, LARGEST = 1 / 20, 8.0
 """Boxes of which one's centre lies in the other meet too, if the first has so much of the other's area."""
 
 _ADDS, _REMOVES = {"more": "appeared"}, {"fewer": "disappeared"}
-_FAMILIES = {**FAMILIES, "van": "vehicle"}  # the teacher knows no vans, people and captioners do
 _BY_HAND = ("pasted", "erased")  # kinds of samples in which it is known which object is which
 _SHARED = 0.4  # how much worse a change fits that another sentence is about as well
 _SLACK = 0.05
@@ -263,7 +262,7 @@ def _type(said: _Claimed, k: int, sample: Sample) -> bool:
 
 
 def _object(claim: Wording, change: SampleChange) -> bool:
-    claimed, known = (_FAMILIES.get(name, name) for name in (claim.object, change.object))
+    claimed, known = (family_of(name) for name in (claim.object, change.object))
     rider = claim.object == "cyclist" and change.object == "person"
     return claimed == known or rider or (claim.object == "vehicle" and change.object == "motorcycle")
 
