@@ -99,7 +99,6 @@ class Narrate(_Section):
     """What is told."""
 
     max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="sentences per pair at most")
-    min_salience: Share = Field(0.05, description="least share of the greatest salience")
     min_confidence: Share | None = Field(
         None,
         description="least confidence of a sentence: higher tells less that is false and misses more; "

@@ -69,7 +69,7 @@ class Retention:
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
-        pictures, picture_bytes: what was deleted of evidence.
+        pictures: how many were deleted of evidence.
         unpublished: cameras of which more would go if it were published.
         runs: how often this looked.
         loop: the thread.
@@ -84,7 +84,7 @@ class Retention:
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
-        self.pictures = self.picture_bytes = self.runs = 0
+        self.pictures = self.runs = 0
         self.unpublished: frozenset[str] = frozenset()
         self._options, self._journals, self._evidence = options, journals, evidence
         self._forsaken: set[str] = set()  # digests that deleted segments named
@@ -190,7 +190,6 @@ class Retention:
         if whole:
             self._whole_due = monotonic() + _WHOLE_EVERY_S
         self.pictures += swept.files
-        self.picture_bytes += swept.bytes
         return True
 
     def _too_large(self) -> int:

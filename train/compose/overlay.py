@@ -12,8 +12,6 @@ from models.families import family_of
 from pipeline.sources import Image
 from train.compose.objects import Crop
 
-Light = tuple[float, float, float]
-
 
 def extent(crop: Crop) -> tuple[slice, slice]:
     """Where the matte is solid: the object's tight rows and columns."""

@@ -1,10 +1,7 @@
-"""Recall at k of a retrieval: how often the right candidate is among the first k."""
+"""Ranks of a retrieval: how far in front the right candidate is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 
 
@@ -26,18 +23,3 @@ def ranks(scores: Tensor, targets: Tensor) -> Tensor:
         raise ValueError("a score is NaN; such a candidate has no rank")
     right = scores.gather(1, targets.unsqueeze(1))
     return (scores >= right).sum(1)
-
-
-def recall_at(places: Tensor, ks: Sequence[int] = (1, 5, 10)) -> dict[int, float]:
-    """Recall@k, share 0..1 of the queries whose right candidate is among the first k.
-
-    Args:
-        places: of `ranks`, at least one.
-        ks: wanted, each at least 1.
-
-    Raises:
-        ValueError: there are no queries, or a k is below 1.
-    """
-    if not len(places) or min(ks) < 1:
-        raise ValueError("recall needs at least one query and k of at least 1")
-    return {k: float((places <= k).to(torch.float64).mean()) for k in ks}
