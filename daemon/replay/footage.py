@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import shutil
 import subprocess
 import tempfile
@@ -18,8 +17,6 @@ CLIP_SHA256 = "45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf"
 CLIP_URL = "https://raw.githubusercontent.com/opencv/opencv/4.x/samples/data/vtest.avi"
 DEBIAN_PACKAGE = "opencv-doc"
 DEBIAN_PATH = Path("usr/share/doc/opencv-doc/examples/data/vtest.avi")
-
-logger = logging.getLogger(__name__)
 
 
 class DemoClipError(Exception):

@@ -58,11 +58,6 @@ class Matched:
     changes: tuple[SampleChange, ...]
     objects: tuple[SampleObject, ...]
 
-    @property
-    def unsure(self) -> tuple[Box, ...]:
-        """Boxes in which something may differ that is not among `changes`."""
-        return tuple(o.box for o in self.objects if not o.sure)
-
 
 @dataclass(frozen=True, slots=True)
 class _Link:

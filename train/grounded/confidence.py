@@ -23,7 +23,7 @@ from train.footage.frames import LabelledFrame
 from train.footage.votes import UNLIKELY, Vote
 from train.grounded.judge import looked
 from train.grounded.pairs import FramePairing, pairings
-from train.metrics.confidence import fit_confidence, logit, reliability
+from train.metrics.confidence import calibrated, fit_confidence, logit, reliability
 
 FALSE_RATE = 0.15
 """Share of what is told that may be false on the validation cameras."""
@@ -106,7 +106,7 @@ def calibrate(
     known = checked(captioner, folder, frames, number, seed)
     decided = logit(np.clip(known.confidence, 1e-4, 1 - 1e-4))
     slope, offset = fit_confidence(decided, known.right)
-    fitted = 1 / (1 + np.exp(-slope * decided - offset))
+    fitted = calibrated(decided, slope, offset)
     threshold = threshold_for(fitted, known.right, FALSE_RATE)
     captioner.fit_confidence(slope, offset, threshold)
     kept = fitted >= threshold
