@@ -32,7 +32,7 @@ from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.lateness import Lateness
 from daemon.threads.loop import Loop
-from daemon.threads.narrator import Narrator, Told, warm_up
+from daemon.threads.narrator import JournalledPair, Narrator, warm_up
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
@@ -79,7 +79,7 @@ class Daemon:
         path: of the configuration file.
         configuration: in force.
         journals: by camera; also of removed cameras, until all is told and published.
-        told: narrations journalled, by camera.
+        narrations: journalled, by camera.
         lateness: whether this machine keeps up.
     """
 
@@ -101,7 +101,7 @@ class Daemon:
     pages: Pages | None
     cameras: Cameras = field(init=False)
     lateness: Lateness = field(default_factory=Lateness)
-    told: Counter[str] = field(default_factory=Counter)
+    narrations: Counter[str] = field(default_factory=Counter)
 
     @property
     def loops(self) -> list[Loop]:
@@ -114,7 +114,7 @@ class Daemon:
         """One line for `systemctl status`."""
         threads = self.cameras.threads.values()
         running = sum(thread.alive for thread in threads)
-        parts = [f"{running} of {len(threads)} cameras running", f"{self.told.total()} narrations"]
+        parts = [f"{running} of {len(threads)} cameras running", f"{self.narrations.total()} narrations"]
         if dropped := self.queue.dropped.total():
             parts.append(f"{dropped} pairs dropped")
         if self.lateness.overloaded:
@@ -193,7 +193,7 @@ def startup(
     publishing.start()
     publishing.compare(COMPARE_S, signals.stop)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
-    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
+    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
     daemon = Daemon(
         path=path,
         configuration=configuration,
@@ -297,12 +297,12 @@ def shutdown(daemon: Daemon) -> bool:
     return joined and narrated and not daemon.publishing.loop.alive
 
 
-def _note(daemon: Daemon, told: Told) -> None:
+def _note(daemon: Daemon, journalled: JournalledPair) -> None:
     """A narration is journalled; called in the narrator's thread."""
-    daemon.told[told.record.camera] += 1
-    daemon.metrics.observe(told.record)
+    daemon.narrations[journalled.record.camera] += 1
+    daemon.metrics.observe(journalled.record)
     daemon.publishing.wake()
-    logger.info("%s", time_line(told.record))
+    logger.info("%s", time_line(journalled.record))
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:

@@ -170,9 +170,9 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _of_records(daemon: Daemon) -> Iterator[Metric]:
-    told = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
-    for name, count in daemon.told.copy().items():
-        told.add_metric([name], count)
+    narrations = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
+    for name, count in daemon.narrations.copy().items():
+        narrations.add_metric([name], count)
     waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
     held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
     failing = GaugeMetricFamily("narrated_publishing_failing", "1 while publishing fails.", labels=["camera"])
@@ -184,7 +184,7 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
         size.add_metric([name], journal.size)
         failing.add_metric([name], float(name in not_published))
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
-    yield from (told, waiting, held, size, failing, published)
+    yield from (narrations, waiting, held, size, failing, published)
     yield from _of_retention(daemon)
 
 

@@ -65,7 +65,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
 
         def operate(daemon: Daemon) -> None:
             until(daemon, lambda: ready(port) == (200, []))  # one camera that is away is no reason
-            until(daemon, lambda: daemon.told["ball"])
+            until(daemon, lambda: daemon.narrations["ball"])
             server.stop()
             until(daemon, lambda: ready(port)[0] == 503)
             (reason,) = ready(port)[1]
