@@ -45,7 +45,7 @@ def test_the_map_names_each_place_once() -> None:
 def test_names_in_contributing_are_where_it_says() -> None:
     """`NAME` in `path`: the file holds the name."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    said = re.findall(r"`(\w+)`(?: \(| in\s+)`([\w/]+\.py)`", text)
+    said = re.findall(r"`(\w+)`(?:\s+\(|\s+in\s+)`([\w/]+\.py)`", text)
     assert len(said) >= 6
     for name, path in said:
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), (name, path)

@@ -53,7 +53,8 @@ def test_the_examples_run(footage: None, capsys: pytest.CaptureFixture[str]) -> 
             exec(compile(example, f"docs/python.md, example {number + 1}", "exec"), names)  # noqa: S102
             told.append(capsys.readouterr().out)
     video, stills, journal, stream = told
-    assert video.count("car") == 4
+    assert len(video.splitlines()) == 2
+    assert all("car" in line for line in video.splitlines())
     assert "appeared car" in stills
     assert [line[:2] for line in journal.splitlines()] == ["1 ", "2 "]
     assert [line[:5] for line in stream.splitlines()] == ["yard "] * 2
