@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 import redis
@@ -16,6 +16,8 @@ from narrations import narration
 from daemon.embedded import EmbeddedServer
 from pipeline.journal import Journal
 from pipeline.publisher import drain, open_publisher, subscribe
+
+LIMIT_S = 30.0
 
 
 def commands(text: str, first: str, last: str) -> list[str]:
@@ -46,13 +48,25 @@ def guarded() -> Iterator[dict[str, str]]:
             yield {user: f"unix://{user}:{secret}@{path}" for user, _, secret in made}
 
 
-def test_users_may_do_what_they_must(guarded: dict[str, str], tmp_path: Path) -> None:
+@pytest.fixture
+def stop() -> Iterator[Event]:
+    """Ends the waiting for a server that refuses."""
+    stopped = Event()
+    timer = Timer(LIMIT_S, stopped.set)
+    timer.start()
+    yield stopped
+    timer.cancel()
+    timer.join()
+
+
+def test_users_may_do_what_they_must(guarded: dict[str, str], stop: Event, tmp_path: Path) -> None:
     with Journal(tmp_path, "yard") as journal:
         for second in range(3):
             journal.append(narration(second))
         publisher = open_publisher(guarded["narrated"])
-        drain(journal, publisher, Event())
+        drain(journal, publisher, stop)
         publisher.close()
+        assert journal.published.seq == 3
     assert set(guarded) == {"narrated", "reader"}
-    records = list(islice(subscribe(guarded["reader"], last_id="0"), 3))
+    records = list(islice(subscribe(guarded["reader"], last_id="0", stop=stop), 3))
     assert [record.seq for record in records] == [1, 2, 3]
