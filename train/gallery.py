@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
-from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
+from pipeline.report import SIDES, draw_marks, encode, page_environment
+from pipeline.report.marks import marks
 from pipeline.sources import Image
 from train.judging import Figures, Progress, Told, figures, frame_pair, tell
 from train.samples import Box, Sample, SampleError

@@ -1,0 +1,147 @@
+"""How many narrations there are, by hour, by camera, by object."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daemon.search.local_time import DAY_NAMES
+from daemon.search.selection import Loaded, Mask, Selection
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_S = 86_400
+_TABLE = 4_000_000
+"""Groups up to which counting needs no sorting."""
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One line of a count.
+
+    Attributes:
+        labels: one per grouping.
+        narrations: how many.
+        objects: of how many objects they tell; whoever comes twice is counted twice.
+    """
+
+    labels: tuple[str, ...]
+    narrations: int
+    objects: int
+
+
+def counted(
+    connection: sqlite3.Connection, selection: Selection, loaded: Loaded, mask: Mask, by: Sequence[str]
+) -> list[Group]:
+    """Count sentences' records and objects.
+
+    Args:
+        connection: of the index.
+        selection: knows the time zone.
+        loaded: what was looked through.
+        mask: which sentences are meant.
+        by: of `GROUPINGS`; empty counts all in one group.
+
+    Returns:
+        Groups that are not empty, times in their order, others the most frequent first.
+    """
+    rows = np.flatnonzero(mask)
+    codes, sizes, labellers = np.zeros(len(rows), np.int64), list[int](), list[Callable[[int], str]]()
+    for grouping in by:
+        code, labeller = _coded(connection, selection, loaded, rows, grouping)
+        low = int(code.min()) if len(code) else 0
+        size = int(code.max()) - low + 1 if len(code) else 1
+        codes = codes * size + (code - low)
+        sizes.append(size)
+        labellers.append(lambda number, low=low, labeller=labeller: labeller(number + low))
+    narrations, objects = _sums(loaded, rows, codes, per_sentence=not set(by).isdisjoint(_OF_SENTENCES))
+    groups = []
+    for code, count in narrations.items():
+        labels, rest = list[str](), code
+        for size, labeller in zip(reversed(sizes), reversed(labellers), strict=True):
+            rest, number = divmod(rest, size)
+            labels.append(labeller(number))
+        groups.append((code, Group(tuple(reversed(labels)), count, objects[code])))
+    timed = not by or by[0] in _TIMES
+    groups.sort(key=lambda item: item[0] if timed else (-item[1].narrations, item[1].labels))
+    return [group for _, group in groups]
+
+
+def _sums(
+    loaded: Loaded, rows: NDArray[np.int64], codes: Codes, *, per_sentence: bool
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Records and objects by code."""
+    if not len(rows):
+        return {}, {}
+    if int(codes.max()) >= _TABLE:
+        found, codes = np.unique(codes, return_inverse=True)
+    else:
+        found = np.arange(int(codes.max()) + 1)
+    counts = np.maximum(loaded.sentences.count[rows], 1)
+    objects = np.bincount(codes, counts, len(found)).astype(np.int64)
+    record = loaded.record[rows]
+    if per_sentence:  # of a record several groups may be told, and one of them twice
+        pairs = np.sort(record * len(found) + codes, kind="stable")
+        codes = pairs[np.diff(pairs, prepend=-1) != 0] % len(found)
+    else:
+        codes = codes[np.diff(record, prepend=-1) != 0]
+    narrations = np.bincount(codes, minlength=len(found))
+    kept = np.flatnonzero(narrations)
+    return (
+        {int(found[n]): int(narrations[n]) for n in kept},
+        {int(found[n]): int(objects[n]) for n in kept},
+    )
+
+
+def _coded(
+    connection: sqlite3.Connection,
+    selection: Selection,
+    loaded: Loaded,
+    rows: NDArray[np.int64],
+    grouping: str,
+) -> tuple[Codes, Callable[[int], str]]:
+    """A number per sentence, and the label of a number."""
+    if grouping == "camera":
+        names = dict(connection.execute("SELECT id, name FROM cameras").fetchall())
+        return loaded.sentences.camera[rows].astype(np.int64), names.__getitem__
+    if grouping in _OF_SENTENCES:
+        sql = f"SELECT id, {grouping} FROM phrases"  # noqa: S608 - one of three names
+        phrases = connection.execute(sql).fetchall()
+        labels = sorted({label for _, label in phrases})
+        places = {label: n for n, label in enumerate(labels)}
+        table = np.zeros(max((number for number, _ in phrases), default=0) + 1, np.int64)
+        for number, label in phrases:
+            table[number] = places[label]
+        return table[loaded.sentences.phrase[rows]], lambda number: labels[number] or "-"
+    seconds = selection.local.seconds(loaded.sentences.time[rows])
+    code, labeller = _TIMES[grouping]
+    return code(seconds), labeller
+
+
+def _moment(seconds: int) -> datetime:
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def _months(seconds: NDArray[np.int64]) -> Codes:
+    return seconds.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+
+
+def _week_label(number: int) -> str:
+    return f"{_moment((number * 7 - 3) * _DAY_S):%G-W%V}"
+
+
+_OF_SENTENCES = ("object", "kind", "colour")
+_TIMES: dict[str, tuple[Callable[[NDArray[np.int64]], Codes], Callable[[int], str]]] = {
+    "hour": (lambda s: s // 3600, lambda n: f"{_moment(n * 3600):%Y-%m-%d %H:00}"),
+    "day": (lambda s: s // _DAY_S, lambda n: f"{_moment(n * _DAY_S):%Y-%m-%d}"),
+    "week": (lambda s: (s // _DAY_S + 3) // 7, _week_label),  # 1970 began on a Thursday
+    "month": (_months, lambda n: f"{1970 + n // 12}-{n % 12 + 1:02d}"),
+    "weekday": (lambda s: (s // _DAY_S + 3) % 7, lambda n: DAY_NAMES[n].capitalize()),
+    "hour-of-day": (lambda s: s % _DAY_S // 3600, lambda n: f"{n:02d}:00"),
+}

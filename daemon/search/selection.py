@@ -1,0 +1,254 @@
+"""Which sentences of the index are asked for, and how many: columns of numbers against filters."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daemon.search.columns import FIRST, SURE, Sentences
+from daemon.search.errors import SearchError
+from daemon.search.filters import Filters
+from daemon.search.local_time import LocalTime, microseconds
+from daemon.search.words import CAME, LEFT, colour_of, kind_of, objects_of
+
+Mask = NDArray[np.bool_]
+
+_PLACE = re.compile(
+    r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
+    r"(?:the |an? )?(?P<name>.+)",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """Sentences of the index in memory.
+
+    Attributes:
+        sentences: block by block, each camera's in the order of its journal.
+        record: number of the record that each belongs to, from 0 on, int64.
+        blocks: numbers of the blocks.
+        firsts: number of each block's first record.
+    """
+
+    sentences: Sentences
+    record: NDArray[np.int64]
+    blocks: tuple[int, ...]
+    firsts: NDArray[np.int64]
+
+
+class Selection:
+    """Looks through an index; what was loaded is kept until the index changes.
+
+    Args (and attributes):
+        connection: of the index.
+        local: in whose time zone days and hours are meant.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, local: LocalTime) -> None:
+        self.local = local
+        self.connection = connection
+        self._kept: tuple[tuple[int, int], Loaded] | None = None
+
+    def load(self, filters: Filters, fresh: Mapping[int, int] | None = None) -> Loaded:
+        """The sentences among which those that are asked for must be.
+
+        Args:
+            filters: those of time spare reading the rest.
+            fresh: only these files from these bytes on; None is everything.
+        """
+        state = self.connection.execute("PRAGMA data_version").fetchone()[0], self.connection.total_changes
+        if fresh is None and self._kept and self._kept[0] == state:
+            return self._kept[1]
+        rows = self.connection.execute(
+            "SELECT blocks.id, file, until, time_from, time_to, records FROM blocks JOIN files ON files.id = file "
+            "ORDER BY chain, first, blocks.id"
+        ).fetchall()
+        since = microseconds(filters.since) if filters.since else None
+        until = microseconds(filters.until) if filters.until else None
+        wanted = [
+            (block, records)
+            for block, file, end, first, last, records in rows
+            if (since is None or last >= since)
+            and (until is None or first < until)
+            and (fresh is None or fresh.get(file, end) < end)
+        ]
+        loaded = self._loaded(wanted)
+        if len(wanted) == len(rows):
+            self._kept = state, loaded
+        return loaded
+
+    def _loaded(self, wanted: Sequence[tuple[int, int]]) -> Loaded:
+        parts = []
+        for block, _ in wanted:
+            row = self.connection.execute(
+                "SELECT columns, sentences FROM blocks WHERE id = ?", (block,)
+            ).fetchone()
+            parts.append(Sentences.unpack(*row) if row else Sentences.of([]))
+        sentences = Sentences.joined(parts)
+        record = np.cumsum(sentences.flags & FIRST, dtype=np.int64) - 1
+        sizes = [records for _, records in wanted]
+        firsts = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)
+        return Loaded(sentences, record, tuple(block for block, _ in wanted), firsts)
+
+    def matching(self, loaded: Loaded, filters: Filters, *, strict: bool = True) -> Mask:
+        """Which sentences have everything that is asked for, bool ``(n,)``.
+
+        Args:
+            loaded: the sentences.
+            filters: what is asked for.
+            strict: False takes cameras that no journal knows: they may come.
+
+        Raises:
+            SearchError: a camera, object, kind or colour is not known.
+        """
+        sentences = loaded.sentences
+        mask = np.ones(len(sentences), bool)
+        if filters.cameras:
+            mask &= np.isin(sentences.camera, self._cameras(filters.cameras, strict=strict))
+        phrases = self._phrases(filters)
+        if phrases is not None:
+            mask &= phrases[sentences.phrase]
+        if filters.confidence is not None:
+            mask &= sentences.confidence >= round(filters.confidence * SURE)
+        if filters.since:
+            mask &= sentences.time >= microseconds(filters.since)
+        if filters.until:
+            mask &= sentences.time < microseconds(filters.until)
+        if filters.between:
+            begin, end = (60 * minutes for minutes in filters.between)
+            rows = np.flatnonzero(mask)
+            of_day = self.local.seconds(sentences.time[rows]) % 86_400
+            late, early = of_day >= begin, of_day < end
+            mask[rows] = late & early if begin < end else late | early
+        return mask
+
+    def records(self, loaded: Loaded, mask: Mask) -> NDArray[np.int64]:
+        """The records of some sentences in the order of their times; equal ones as their journal has them."""
+        rows = np.flatnonzero(mask)
+        record = loaded.record[rows]
+        rows = rows[np.diff(record, prepend=-1) != 0]
+        return loaded.record[rows[np.argsort(loaded.sentences.time[rows], kind="stable")]]
+
+    def cameras(self) -> list[str]:
+        """The cameras of the journals, also those that were removed long ago."""
+        return [name for (name,) in self.connection.execute("SELECT name FROM cameras ORDER BY name")]
+
+    def objects(self) -> set[str]:
+        """The objects that the journals name."""
+        return {name for (name,) in self.connection.execute("SELECT DISTINCT object FROM phrases") if name}
+
+    def tells_of(self, place: str) -> bool:
+        """Whether any sentence names a place."""
+        words = _either((place,))
+        sql = "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1"
+        return self.connection.execute(sql, (words,)).fetchone() is not None
+
+    def _cameras(self, names: Sequence[str], *, strict: bool) -> list[int]:
+        known = dict(self.connection.execute("SELECT name, id FROM cameras").fetchall())
+        for name in names:
+            if strict and name not in known:
+                there = ", ".join(sorted(known)) or "none yet"
+                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
+        return [known[name] for name in names if name in known]
+
+    def _phrases(self, filters: Filters) -> Mask | None:
+        """By number of the phrase whether it is asked for; None where any is."""
+        where, values = list[str](), list[object]()
+        _within(where, values, "colour", [colour_of(word) for word in filters.colours])
+        kinds = [kind_of(word) for word in filters.kinds]
+        _within(where, values, "kind", _recorded(kinds, placed=bool(filters.zones)))
+        if filters.objects:
+            known, either = self.objects(), list[str]()
+            for word in filters.objects:
+                names, spoken = objects_of(word, known)
+                either.append(
+                    f"(object IN ({_marks(names)})" + (" AND (object = ? OR text LIKE ?))" if spoken else ")")
+                )
+                values += [*names, *([spoken, f"%{spoken}%"] if spoken else [])]
+            where.append(f"({' OR '.join(either)})")
+        if words := " AND ".join(filter(None, [_match(filters.text), _either(filters.zones)])):
+            where.append("id IN (SELECT rowid FROM words WHERE words MATCH ?)")
+            values.append(words)
+        if not where:
+            return None
+        sql = f"SELECT id, kind, text FROM phrases WHERE {' AND '.join(where)}"  # noqa: S608 - our own words
+        rows = self.connection.execute(sql, values)
+        if filters.zones:
+            places = [_Place(zone) for zone in filters.zones]
+            found = [number for number, kind, text in rows if any(p.holds(text, kind, kinds) for p in places)]
+        else:
+            found = [row[0] for row in rows]
+        most = self.connection.execute("SELECT max(id) FROM phrases").fetchone()[0] or 0
+        mask = np.zeros(most + 1, bool)
+        mask[found] = True
+        return mask
+
+
+class _Place:
+    """A zone as sentences name it."""
+
+    def __init__(self, words: str) -> None:
+        named = _PLACE.fullmatch(words.strip())
+        name = re.escape(" ".join((named["name"] if named else words).lower().split()))
+        self._named = re.compile(rf"(?<![\w-]){name}(?![\w-])")
+        self._end = re.compile(
+            rf"\b(?:now|to|into|towards?|stopped|parked)(?: [a-z]+){{0,2}}? {name}(?![\w-])"
+        )
+
+    def holds(self, text: str, kind: str, kinds: Sequence[str]) -> bool:
+        """Whether a sentence is about the place; of what moved, whether it came there, or went from there."""
+        text = text.lower()
+        if self._named.search(text) is None:
+            return False
+        if kind != "moved" or kind in kinds or not {CAME, LEFT} & set(kinds):
+            return True
+        ends = self._end.search(text) is not None
+        return (ends and CAME in kinds) or (not ends and LEFT in kinds)
+
+
+def _recorded(kinds: Sequence[str], *, placed: bool) -> list[str]:
+    """Kinds as records have them."""
+    meant = {CAME: ["appeared"], LEFT: ["disappeared"]}
+    found = [each for kind in kinds for each in meant.get(kind, [kind])]
+    return [*found, "moved"] if placed and {CAME, LEFT} & set(kinds) else found
+
+
+def _within(where: list[str], values: list[object], column: str, names: Sequence[str]) -> None:
+    if names:
+        where.append(f"{column} IN ({_marks(names)})")
+        values.extend(names)
+
+
+def _marks(names: Sequence[str]) -> str:
+    return ", ".join("?" * len(names))
+
+
+def _match(text: str) -> str:
+    """Words for FTS5; nothing in them is its syntax but quotes and a star."""
+    found = []
+    for quoted, _, word in _TOKEN.findall(text):
+        star = "*" if word.endswith("*") else ""
+        tokens = _WORD.findall(quoted or word)
+        if tokens:
+            found.append(f'"{" ".join(tokens)}"{star}')
+    if text.strip() and not found:
+        raise SearchError(f"--text {text!r} holds no word")
+    return f"({' '.join(found)})" if found else ""
+
+
+def _either(zones: Sequence[str]) -> str:
+    if not zones:
+        return ""
+    names = [(_PLACE.fullmatch(zone.strip()) or re.fullmatch("(?P<name>.*)", zone)) for zone in zones]
+    words = [" ".join(_WORD.findall(named["name"])) for named in names if named]
+    if not all(words):
+        raise SearchError("--zone needs the words of a place, such as entrance")
+    return "(" + " OR ".join(f'"{each}"' for each in words) + ")"
