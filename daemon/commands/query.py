@@ -211,10 +211,11 @@ def _understood(search: Search, words: str, given: Question, now: datetime) -> Q
 
 def _tell_counts(search: Search, question: Question, shape: Shape, file: TextIO) -> None:
     from daemon.search import output  # noqa: PLC0415
+    from daemon.search.counting import Group  # noqa: PLC0415
 
     groups = search.count(question)
     if not question.by and not groups:
-        groups = [output.Group((), 0, 0)]
+        groups = [Group((), 0, 0)]
     writers = {Shape.JSONL: output.count_json, Shape.CSV: output.count_comma_separated}
     _write(file, writers.get(shape, output.count_table)(groups, question.by))
     if not groups:
@@ -245,9 +246,7 @@ def _tell(
     if search.reader.gone:
         _say(f"{search.reader.gone} of them were deleted by retention meanwhile")
     if search.reread():
-        _say(
-            "a journal was changed since it was read: ask again, it is read anew; `narrated verify` tells more"
-        )
+        _say("a journal was changed since it was read; ask again, and `narrated verify` says more")
 
 
 def _page(search: Search, question: Question, found: Iterable[Found], shown: int) -> Iterator[str]:

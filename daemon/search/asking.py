@@ -9,6 +9,9 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from daemon.search.counting import Group, counted
 from daemon.search.faults import faults
 from daemon.search.filters import Question
@@ -115,21 +118,19 @@ class Search:
         Raises:
             SearchError: a camera, object, kind or colour is not known.
         """
-        loaded = self.selection.load(question.filters)
-        records = self.selection.records(loaded, self.selection.matching(loaded, question.filters))
-        total = len(records)
-        limit = (
-            question.limit if question.limit is not None else 1 if question.order != "all" else default_limit
-        )
-        if limit:
-            records = records[:limit] if question.order == "first" else records[-limit:]
-        return Answer(self.reader.read(loaded, records.tolist()), len(records), total)
+        with self.index.store.snapshot():
+            loaded = self.selection.load(question.filters)
+            records = self.selection.records(loaded, self.selection.matching(loaded, question.filters))
+            total, records = len(records), _limited(records, question, default_limit)
+            located = self.reader.locate(loaded, records)
+        return Answer(self.reader.read(located), len(records), total)
 
     def count(self, question: Question) -> list[Group]:
         """How many there are; raises as `answer`."""
-        loaded = self.selection.load(question.filters)
-        mask = self.selection.matching(loaded, question.filters)
-        return counted(self.index.store.connection, self.selection, loaded, mask, question.by)
+        with self.index.store.snapshot():
+            loaded = self.selection.load(question.filters)
+            mask = self.selection.matching(loaded, question.filters)
+            return counted(self.index.store.connection, self.selection, loaded, mask, question.by)
 
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[Found]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
@@ -154,12 +155,23 @@ class Search:
         return changed
 
     def _new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[Found]:
-        loaded = self.selection.load(question.filters, fresh)
-        mask = self.selection.matching(loaded, question.filters, strict=False)
-        records = self.selection.records(loaded, mask)
-        yield from self.reader.read(loaded, records.tolist(), fresh)
+        with self.index.store.snapshot():
+            loaded = self.selection.load(question.filters, fresh)
+            mask = self.selection.matching(loaded, question.filters, strict=False)
+            located = self.reader.locate(loaded, self.selection.records(loaded, mask), fresh)
+        yield from self.reader.read(located)
 
     def _attach(self) -> None:
         connection = self.index.store.connection
         self.selection = Selection(connection, self.local)
         self.reader = Reader(connection, self.folder, self._evidence or evidence_folder(self.folder))
+
+
+def _limited(records: NDArray[np.int64], question: Question, default: int | None) -> NDArray[np.int64]:
+    """The newest, or the oldest; 0 is all."""
+    limit = question.limit
+    if limit is None:
+        limit = 1 if question.order != "all" else default
+    if not limit:
+        return records
+    return records[:limit] if question.order == "first" else records[-limit:]

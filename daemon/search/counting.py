@@ -52,22 +52,21 @@ def counted(
         Groups that are not empty, times in their order, others the most frequent first.
     """
     rows = np.flatnonzero(mask)
-    codes, sizes, labellers = np.zeros(len(rows), np.int64), list[int](), list[Callable[[int], str]]()
+    codes, parts = np.zeros(len(rows), np.int64), list[tuple[int, int, Callable[[int], str]]]()
     for grouping in by:
         code, labeller = _coded(connection, selection, loaded, rows, grouping)
         low = int(code.min()) if len(code) else 0
         size = int(code.max()) - low + 1 if len(code) else 1
         codes = codes * size + (code - low)
-        sizes.append(size)
-        labellers.append(lambda number, low=low, labeller=labeller: labeller(number + low))
+        parts.append((low, size, labeller))
     narrations, objects = _sums(loaded, rows, codes, per_sentence=not set(by).isdisjoint(_OF_SENTENCES))
     groups = []
-    for code, count in narrations.items():
-        labels, rest = list[str](), code
-        for size, labeller in zip(reversed(sizes), reversed(labellers), strict=True):
+    for group, count in narrations.items():
+        labels, rest = list[str](), group
+        for low, size, labeller in reversed(parts):
             rest, number = divmod(rest, size)
-            labels.append(labeller(number))
-        groups.append((code, Group(tuple(reversed(labels)), count, objects[code])))
+            labels.append(labeller(number + low))
+        groups.append((group, Group(tuple(reversed(labels)), count, objects[group])))
     timed = not by or by[0] in _TIMES
     groups.sort(key=lambda item: item[0] if timed else (-item[1].narrations, item[1].labels))
     return [group for _, group in groups]

@@ -35,7 +35,7 @@ def faults(store: Store, folder: Path) -> list[str]:
             if (first_seq, first_prev) != (seq + 1, digest) and not interrupted:
                 found.append(
                     f"{folder / name}: seq {first_seq} of {camera} does not continue "
-                    f"{f'seq {seq}' if seq else 'the start of the chain'}: records are missing or were changed"
+                    f"{f'seq {seq}' if seq else 'the start of the chain'}: records are missing or changed"
                 )
             if not interrupted:
                 seq, digest = last_seq, last_hash

@@ -29,7 +29,7 @@ class Filters:
         text: words that a sentence must hold; "in quotes" together, with a star at the end any ending.
         confidence: at least, 0..1.
         since, until: aware times; from the one on, before the other.
-        between: minutes of the local day, from the first on, before the second; over midnight if that is less.
+        between: minutes of the local day, from the first on, before the second; over midnight if it is less.
     """
 
     cameras: tuple[str, ...] = ()
@@ -65,25 +65,7 @@ class Question:
 
 def options_of(question: Question, local: LocalTime) -> str:
     """The question as options of the command, which ask the same."""
-    filters, words = question.filters, list[str]()
-    for option, values in (
-        ("camera", filters.cameras),
-        ("zone", filters.zones),
-        ("object", filters.objects),
-        ("kind", filters.kinds),
-        ("colour", filters.colours),
-    ):
-        for value in values:
-            words += [f"--{option}", value]
-    if filters.text:
-        words += ["--text", filters.text]
-    if filters.confidence is not None:
-        words += ["--confidence", f"{filters.confidence:g}"]
-    for option, moment in (("since", filters.since), ("until", filters.until)):
-        if moment:
-            words += [f"--{option}", f"{local.of(moment):%Y-%m-%dT%H:%M:%S}".removesuffix(":00")]
-    if filters.between:
-        words += ["--between", *(format_time_of_day(minutes) for minutes in filters.between)]
+    words = _filter_options(question.filters, local)
     if question.order != "all":
         words.append(f"--{question.order}")
     if question.limit is not None:
@@ -93,3 +75,25 @@ def options_of(question: Question, local: LocalTime) -> str:
     for grouping in question.by:
         words += ["--by", grouping]
     return shlex.join(words)
+
+
+def _filter_options(filters: Filters, local: LocalTime) -> list[str]:
+    words = list[str]()
+    for option, values in (
+        ("camera", filters.cameras),
+        ("zone", filters.zones),
+        ("object", filters.objects),
+        ("kind", filters.kinds),
+        ("colour", filters.colours),
+        ("text", (filters.text,) if filters.text else ()),
+    ):
+        for value in values:
+            words += [f"--{option}", value]
+    if filters.confidence is not None:
+        words += ["--confidence", f"{filters.confidence:g}"]
+    for option, moment in (("since", filters.since), ("until", filters.until)):
+        if moment:
+            words += [f"--{option}", f"{local.of(moment):%Y-%m-%dT%H:%M:%S}".removesuffix(":00")]
+    if filters.between:
+        words += ["--between", *(format_time_of_day(minutes) for minutes in filters.between)]
+    return words

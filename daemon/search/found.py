@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daemon.search.columns import ALTERED, STEPPED, UNLINKED, Places
 from daemon.search.selection import Loaded
@@ -40,6 +42,23 @@ class Found:
     pictures: Mapping[str, Path] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """Where the lines of records are, one row per record, in the order in which they are read.
+
+    Attributes:
+        file: number of the file in the index, int64.
+        offset, length, digest: see `daemon.search.columns.Places`.
+        flags: see `daemon.search.columns`.
+    """
+
+    file: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    length: NDArray[np.uint32]
+    digest: NDArray[np.uint64]
+    flags: NDArray[np.uint8]
+
+
 @dataclass(slots=True)
 class Reader:
     """Reads records of the index from the journals.
@@ -60,49 +79,54 @@ class Reader:
     gone: int = 0
     changed: set[int] = field(default_factory=set)
 
-    def read(
-        self, loaded: Loaded, records: Iterable[int], fresh: Mapping[int, int] | None = None
-    ) -> Iterator[Found]:
-        """The narrations of some records, in their order.
+    def locate(
+        self, loaded: Loaded, records: NDArray[np.int64], fresh: Mapping[int, int] | None = None
+    ) -> Located:
+        """Where the lines of records are; of the same moment as what was loaded, see `Store.snapshot`.
 
         Args:
             loaded: what they were found in.
-            records: their numbers in it.
+            records: their numbers in it, in the order in which they are read.
             fresh: by file the byte from which records are wanted; None is all.
         """
         first = np.flatnonzero(np.diff(loaded.record, prepend=-1))
+        block = np.searchsorted(loaded.firsts, records, side="right") - 1
+        file, offset = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+        length, digest = np.zeros(len(records), np.uint32), np.zeros(len(records), np.uint64)
+        sql = "SELECT file, places, records FROM blocks WHERE id = ?"
+        order = np.argsort(block, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if len(order) else []:
+            number = int(block[rows[0]])
+            of, packed, count = self.connection.execute(sql, (loaded.blocks[number],)).fetchone()
+            places, inside = Places.unpack(packed, count), records[rows] - loaded.firsts[number]
+            file[rows], offset[rows] = of, places.offset[inside]
+            length[rows], digest[rows] = places.length[inside], places.digest[inside]
+        flags = loaded.sentences.flags[first[records]]
+        kept = np.ones(len(records), bool)
+        if fresh is not None:
+            kept = np.array([at >= fresh.get(int(of), 0) for of, at in zip(file, offset, strict=True)], bool)
+        return Located(file[kept], offset[kept], length[kept], digest[kept], flags[kept])
+
+    def read(self, located: Located) -> Iterator[Found]:
+        """The narrations at places of the journals, in their order."""
         store = EvidenceStore(self.evidence) if self.evidence else None
-        blocks: dict[int, tuple[int, Places]] = {}
         with ExitStack() as opened:
             files: dict[int, BinaryIO | None] = {}
-            for record in records:
-                number = int(np.searchsorted(loaded.firsts, record, side="right")) - 1
-                if number not in blocks:
-                    blocks = {number: self._places(loaded.blocks[number])}  # the last one: 160 kB each
-                file, places = blocks[number]
-                row = int(record) - int(loaded.firsts[number])
-                if row >= len(places) or (fresh is not None and int(places.offset[row]) < fresh.get(file, 0)):
-                    continue
+            for row, number in enumerate(located.file):
+                file = int(number)
                 if file not in files:
                     if len(files) >= _OPEN:
                         opened.close()
                         files.clear()
                     files[file] = self._opened(file, opened)
-                line = _line(files[file], int(places.offset[row]), int(places.length[row]))
-                flags = int(loaded.sentences.flags[first[record]])
-                found = self._found(line, int(places.digest[row]), flags, store)
+                line = _line(files[file], int(located.offset[row]), int(located.length[row]))
+                found = self._found(line, int(located.digest[row]), int(located.flags[row]), store)
                 if found:
                     yield found
                 elif files[file] is None:
                     self.gone += 1
                 else:
                     self.changed.add(file)
-
-    def _places(self, block: int) -> tuple[int, Places]:
-        row = self.connection.execute(
-            "SELECT file, places, records FROM blocks WHERE id = ?", (block,)
-        ).fetchone()
-        return (row[0], Places.unpack(row[1], row[2])) if row else (0, Places.of([]))
 
     def _opened(self, file: int, opened: ExitStack) -> BinaryIO | None:
         """The file of that number, also where it was renamed since; None where it is gone."""
@@ -111,13 +135,15 @@ class Reader:
         if row is None:
             return None
         name, chain, first, inode = row
+        lines: BinaryIO
         for candidate in dict.fromkeys((name, f"{chain}.{first:012d}.jsonl", f"{chain}.jsonl")):
             try:
                 lines = (self.folder / candidate).open("rb")
             except OSError:
                 continue
-            if (self.folder / candidate).stat().st_ino == inode:
-                return opened.enter_context(lines)
+            if os.fstat(lines.fileno()).st_ino == inode:
+                opened.enter_context(lines)
+                return lines
             lines.close()
         return None
 

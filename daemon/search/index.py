@@ -20,7 +20,7 @@ import numpy as np
 from daemon.search.columns import Places, Sentences
 from daemon.search.folders import JournalFile, journal_files
 from daemon.search.intake import Batch, End, Phrase
-from daemon.search.store import Store, has_room, memory_store, open_store
+from daemon.search.store import has_room, memory_store, open_store
 from daemon.search.words import colour_in
 
 BLOCK = 8192

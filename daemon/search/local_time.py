@@ -149,7 +149,7 @@ class LocalTime:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
             raise SearchError(
-                f"{text!r} is no time: write 7d (so long ago), yesterday, monday, 2026-05-01 or 2026-05-01T22:00"
+                f"{text!r} is no time: write 7d (so long ago), monday, 2026-05-01 or 2026-05-01T22:00"
             ) from None
         return self.aware(moment) if moment.tzinfo is None else moment
 

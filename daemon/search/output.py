@@ -66,7 +66,7 @@ def json_lines(found: Iterable[Found], local: LocalTime) -> Iterator[str]:
 
 
 def comma_separated(found: Iterable[Found], local: LocalTime) -> Iterator[str]:
-    """CSV (RFC 4180) with a head; a text that a spreadsheet would take for a formula gets a quote in front."""
+    """CSV (RFC 4180) with a head; a text that a spreadsheet takes for a formula gets a quote in front."""
     yield _row(CSV_COLUMNS)
     for each in found:
         record = each.record

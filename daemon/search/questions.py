@@ -27,10 +27,13 @@ EXAMPLES = (
 """Questions that are understood."""
 
 _VERBS = {
-    CAME: r"c[ao]me|comes|coming|arriv(?:e|es|ed|ing)|appear(?:s|ed|ing)?|enter(?:s|ed|ing)?|(?:turn|show)(?:ed|s|n)? up",
+    CAME: r"c[ao]me|comes|coming|arriv(?:e|es|ed|ing)|appear(?:s|ed|ing)?|enter(?:s|ed|ing)?|"
+    r"(?:turn|show)(?:ed|s|n)? up",
     LEFT: r"left|leav(?:e|es|ing)|disappear(?:s|ed|ing)?|vanish(?:es|ed|ing)?|depart(?:s|ed|ing)?|"
-    r"(?:went|gone?|dr[oi]ven?|walk(?:ed)?|r[ui]de|rode|ridden|r[au]n|moved?) (?:away|off)|exit(?:s|ed)?|taken away",
-    "gone": r"went|goe?s?|gone|going|walk(?:s|ed|ing)?|dr[oi]ve[sn]?|driving|r[ui]ns?|ran|rode|rides?|moved?|moves|moving",
+    r"(?:went|gone?|dr[oi]ven?|walk(?:ed)?|ride|rode|ridden|r[au]n|moved?) (?:away|off)|"
+    r"exit(?:s|ed)?|taken away",
+    "gone": r"went|goe?s?|gone|going|walk(?:s|ed|ing)?|dr[oi]ve[sn]?|driving|runs?|ran|rode|rides?|"
+    r"moved?|moves|moving",
     "moved": r"cross(?:es|ed|ing)?|pass(?:es|ed|ing)?(?: (?:by|through))?",
     "replaced": r"replaced?|swapped",
     "more": r"more",
@@ -185,8 +188,7 @@ class Asker:
         try:
             tree = self._grammar().parse(text)
         except UnexpectedInput as error:
-            place = error.pos_in_stream
-            rest = text[place if isinstance(place, int) and place >= 0 else len(text) :].split()
+            rest = text[_where(error) :].split()
             raise _not_understood(
                 question, f"{rest[0]!r} is not understood" if rest else "it ends too soon"
             ) from None
@@ -286,8 +288,10 @@ class _Reading:
 
     def _order(self, asked: Question, part: Tree[Token]) -> Question:
         which, *number = part.children
-        order = "last" if isinstance(which, Token) and which.type == "LAST" else "first"
-        return replace(asked, order=order, limit=int(str(number[0])) if number else None)
+        last = isinstance(which, Token) and which.type == "LAST"
+        return replace(
+            asked, order="last" if last else "first", limit=int(str(number[0])) if number else None
+        )
 
     def _place(self, asked: Question, part: Tree[Token]) -> Question:
         words = _words(part)[0]
@@ -383,6 +387,13 @@ class _Reading:
     def _with(self, asked: Question, **changed: object) -> Question:
         filters: Filters = replace(asked.filters, **changed)  # type: ignore[arg-type]
         return replace(asked, filters=filters)
+
+
+def _where(error: UnexpectedInput) -> int | None:
+    """The place of what is not understood; None, as far as a slice can begin there, for the end."""
+    token = getattr(error, "token", None)
+    place: int | None = error.pos_in_stream
+    return 10**9 if place is None or place < 0 or (token is not None and token.type == "$END") else place
 
 
 def _words(part: Tree[Token]) -> list[str]:

@@ -68,8 +68,8 @@ class Selection:
         if fresh is None and self._kept and self._kept[0] == state:
             return self._kept[1]
         rows = self.connection.execute(
-            "SELECT blocks.id, file, until, time_from, time_to, records FROM blocks JOIN files ON files.id = file "
-            "ORDER BY chain, first, blocks.id"
+            "SELECT blocks.id, file, until, time_from, time_to, records FROM blocks "
+            "JOIN files ON files.id = file ORDER BY chain, first, blocks.id"
         ).fetchall()
         since = microseconds(filters.since) if filters.since else None
         until = microseconds(filters.until) if filters.until else None
@@ -88,10 +88,8 @@ class Selection:
     def _loaded(self, wanted: Sequence[tuple[int, int]]) -> Loaded:
         parts = []
         for block, _ in wanted:
-            row = self.connection.execute(
-                "SELECT columns, sentences FROM blocks WHERE id = ?", (block,)
-            ).fetchone()
-            parts.append(Sentences.unpack(*row) if row else Sentences.of([]))
+            sql = "SELECT columns, sentences FROM blocks WHERE id = ?"
+            parts.append(Sentences.unpack(*self.connection.execute(sql, (block,)).fetchone()))
         sentences = Sentences.joined(parts)
         record = np.cumsum(sentences.flags & FIRST, dtype=np.int64) - 1
         sizes = [records for _, records in wanted]
@@ -135,7 +133,8 @@ class Selection:
         rows = np.flatnonzero(mask)
         record = loaded.record[rows]
         rows = rows[np.diff(record, prepend=-1) != 0]
-        return loaded.record[rows[np.argsort(loaded.sentences.time[rows], kind="stable")]]
+        ordered = rows[np.argsort(loaded.sentences.time[rows], kind="stable")]
+        return np.asarray(loaded.record[ordered], np.int64)
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""

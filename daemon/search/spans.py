@@ -37,8 +37,9 @@ _MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
 _PART = "|".join(PARTS)
 _WEEKDAY = "|".join(DAY_NAMES)
 DAY_PATTERN = (
-    rf"(?:the day before )?yesterday(?: (?:{_PART}))?|today|tonight|this (?:{_PART}|week|month|year)|last night|"
-    rf"last (?:week|month|year)|(?:(?:last|this) )?(?:{_WEEKDAY})(?: (?:{_PART}))?|\d{{4}}-\d\d-\d\d|"
+    rf"(?:the day before )?yesterday(?: (?:{_PART}))?|today|tonight|this (?:{_PART}|week|month|year)|"
+    rf"last night|last (?:week|month|year)|(?:(?:last|this) )?(?:{_WEEKDAY})(?: (?:{_PART}))?|"
+    r"\d{4}-\d\d-\d\d|"
     rf"\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})(?: \d{{4}})?|"
     rf"(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|(?:a|\d+|{'|'.join(NUMBERS)}) (?:day|week)s? ago"
 )

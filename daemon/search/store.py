@@ -59,6 +59,16 @@ class Store:
     said: str = ""
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything that is read within is of one moment, whatever other processes write."""
+        self.connection.execute("BEGIN")
+        try:
+            self.connection.execute("SELECT 1 FROM files LIMIT 1").fetchone()
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
+
+    @contextmanager
     def transaction(self, undone: Callable[[], None]) -> Iterator[sqlite3.Connection]:
         """Write as a whole or not at all (then `undone` is called); other writers wait."""
         self.connection.execute("BEGIN IMMEDIATE")
@@ -76,7 +86,7 @@ def open_store(folder: Path) -> Store:
     """Open the index of a folder of journals: beside them, else in the user's cache, else in memory.
 
     Args:
-        folder: of the journals; nothing but ``index.sqlite3`` and what SQLite puts beside it is written there.
+        folder: of the journals; only ``index.sqlite3`` and what SQLite puts beside it is written there.
     """
     reason = ""
     for path in (folder / FILE, _cached(folder)):

@@ -50,7 +50,11 @@ ANIMALS = ("dog", "cat", "bird", "horse")
 
 COLOURS = {
     **{name: name for name in ("white", "black", "grey", "red", "blue", "green", "yellow", "orange")},
-    **{"brown": "brown", "gray": "grey", "silver": "grey", "dark": "dark", "light": "light"},
+    "brown": "brown",
+    "gray": "grey",
+    "silver": "grey",
+    "dark": "dark",
+    "light": "light",
 }
 """Word to the colour that is told; dark and light are said of clothes."""
 
