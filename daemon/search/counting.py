@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from daemon.search.local_time import DAY_NAMES
+from daemon.search.local_time import DAY_NAMES, DAY_S
 from daemon.search.selection import Loaded, Mask, Selection
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_S = 86_400
 _TABLE = 4_000_000
 """Groups up to which counting needs no sorting."""
 
@@ -82,11 +81,12 @@ def _sums(
         found, codes = np.unique(codes, return_inverse=True)
     else:
         found = np.arange(int(codes.max()) + 1)
-    counts = np.maximum(loaded.sentences.count[rows], 1)
-    objects = np.bincount(codes, counts, len(found)).astype(np.int64)
-    record = loaded.record[rows]
+    whole = len(rows) == len(loaded.record)
+    count, record = loaded.sentences.count, loaded.record
+    count, record = (count, record) if whole else (count[rows], record[rows])
+    objects = np.bincount(codes, count, len(found)).astype(np.int64)
     if per_sentence:  # of a record several groups may be told, and one of them twice
-        pairs = np.sort(record * len(found) + codes, kind="stable")
+        pairs = np.sort(record.astype(np.int64) * len(found) + codes, kind="stable")
         codes = pairs[np.diff(pairs, prepend=-1) != 0] % len(found)
     else:
         codes = codes[np.diff(record, prepend=-1) != 0]
@@ -110,17 +110,16 @@ def _coded(
         names = dict(connection.execute("SELECT id, name FROM cameras").fetchall())
         return loaded.sentences.camera[rows].astype(np.int64), names.__getitem__
     if grouping in _OF_SENTENCES:
-        sql = f"SELECT id, {grouping} FROM phrases"  # noqa: S608 - one of three names
-        phrases = connection.execute(sql).fetchall()
-        labels = sorted({label for _, label in phrases})
+        sql = f"SELECT DISTINCT {grouping} FROM phrases ORDER BY 1"  # noqa: S608 - one of three names
+        labels = [label for (label,) in connection.execute(sql)]
         places = {label: n for n, label in enumerate(labels)}
-        table = np.zeros(max((number for number, _ in phrases), default=0) + 1, np.int64)
-        for number, label in phrases:
-            table[number] = places[label]
+        numbers = connection.execute(f"SELECT id, {grouping} FROM phrases").fetchall()  # noqa: S608
+        table = np.zeros(max((number for number, _ in numbers), default=0) + 1, np.int64)
+        table[[number for number, _ in numbers]] = [places[label] for _, label in numbers]
         return table[loaded.sentences.phrase[rows]], lambda number: labels[number] or "-"
-    seconds = selection.local.seconds(loaded.sentences.time[rows])
     code, labeller = _TIMES[grouping]
-    return code(seconds), labeller
+    quarter = loaded.quarter if len(rows) == len(loaded.quarter) else loaded.quarter[rows]
+    return selection.local.by_quarter(quarter, code), labeller
 
 
 def _moment(seconds: int) -> datetime:
@@ -132,15 +131,15 @@ def _months(seconds: NDArray[np.int64]) -> Codes:
 
 
 def _week_label(number: int) -> str:
-    return f"{_moment((number * 7 - 3) * _DAY_S):%G-W%V}"
+    return f"{_moment((number * 7 - 3) * DAY_S):%G-W%V}"
 
 
 _OF_SENTENCES = ("object", "kind", "colour")
 _TIMES: dict[str, tuple[Callable[[NDArray[np.int64]], Codes], Callable[[int], str]]] = {
     "hour": (lambda s: s // 3600, lambda n: f"{_moment(n * 3600):%Y-%m-%d %H:00}"),
-    "day": (lambda s: s // _DAY_S, lambda n: f"{_moment(n * _DAY_S):%Y-%m-%d}"),
-    "week": (lambda s: (s // _DAY_S + 3) // 7, _week_label),  # 1970 began on a Thursday
+    "day": (lambda s: s // DAY_S, lambda n: f"{_moment(n * DAY_S):%Y-%m-%d}"),
+    "week": (lambda s: (s // DAY_S + 3) // 7, _week_label),  # 1970 began on a Thursday
     "month": (_months, lambda n: f"{1970 + n // 12}-{n % 12 + 1:02d}"),
-    "weekday": (lambda s: (s // _DAY_S + 3) % 7, lambda n: DAY_NAMES[n].capitalize()),
-    "hour-of-day": (lambda s: s % _DAY_S // 3600, lambda n: f"{n:02d}:00"),
+    "weekday": (lambda s: (s // DAY_S + 3) % 7, lambda n: DAY_NAMES[n].capitalize()),
+    "hour-of-day": (lambda s: s % DAY_S // 3600, lambda n: f"{n:02d}:00"),
 }

@@ -134,7 +134,7 @@ def _said(members: dict[str, Any]) -> list[tuple[Phrase, int, int]]:
         (
             (s["text"], event if s["type"] == "none" and event != "change" else s["type"], s["object"]),
             round(s["confidence"] * SURE),
-            s.get("count", 1),
+            0 if s["object"] == "scene" else max(s.get("count", 1), 1),
         )
         for s in members["sentences"]
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time as clock
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -18,9 +19,13 @@ DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 MINUTES = 24 * 60
 """Of a day."""
 
+QUARTER_S = 900
+"""Seconds within which no time zone changes its offset."""
+DAY_S = 86_400
+
+_TABLE = 8_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_QUARTERS = 96  # of a day: no offset of a time zone changes within a quarter of an hour
-_QUARTER_S = 900
+_QUARTERS = 96  # of a day
 _WEEKS = re.compile(r"(\d+(?:\.\d+)?)w")
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.](\d\d))? ?(am|pm|o'clock)?", re.IGNORECASE)
 _NAMED_TIMES = {"midnight": 0, "noon": 12 * 60, "midday": 12 * 60}
@@ -112,21 +117,31 @@ class LocalTime:
                 found[day] = [self._offset(first + n) for n in range(_QUARTERS)]
         return found.reshape(-1)[quarters - low * _QUARTERS]
 
-    def seconds(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What clocks here show at times (microseconds since 1970), as seconds since their 1970."""
-        whole = times // 1_000_000
-        quarters = whole // _QUARTER_S
+    def by_quarter(
+        self, quarters: NDArray[np.int32], value: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """A value that depends on the quarter of an hour alone, worked out once for each that there is.
+
+        Args:
+            quarters: since 1970, shape ``(n,)``.
+            value: of what clocks here show at the beginning of quarters, in seconds since their 1970.
+
+        Returns:
+            One per quarter given, shape ``(n,)``.
+        """
         if not quarters.size:
-            return whole
+            return np.zeros(0, np.int64)
         low, high = int(quarters.min()), int(quarters.max())
-        if high - low > 50 * len(times) + 10_000_000:  # far apart: no table of all between
-            return whole + self.offsets(quarters)
+        if high - low > _TABLE:  # footage of 1970 beside that of today
+            known, place = np.unique(quarters, return_inverse=True)
+            wide = known.astype(np.int64)
+            return np.asarray(value(wide * QUARTER_S + self.offsets(wide))[place])
         present = np.zeros(high - low + 1, bool)
         present[quarters - low] = True
+        known = np.flatnonzero(present) + low
         table = np.zeros(high - low + 1, np.int64)
-        known = np.flatnonzero(present)
-        table[known] = self.offsets(known + low)
-        return whole + table[quarters - low]
+        table[known - low] = value(known * QUARTER_S + self.offsets(known))
+        return table[quarters - low]
 
     def parse(self, text: str, now: datetime) -> datetime:
         """A moment: so long ago (``7d``, ``2w``, ``90m``), a day, or a time; local where no zone is said.
@@ -171,7 +186,7 @@ class LocalTime:
 
     def _offset(self, quarter: int) -> int:
         if self.zone is None:
-            return clock.localtime(quarter * _QUARTER_S).tm_gmtoff
-        moment = _EPOCH + timedelta(seconds=quarter * _QUARTER_S)
+            return clock.localtime(quarter * QUARTER_S).tm_gmtoff
+        moment = _EPOCH + timedelta(seconds=quarter * QUARTER_S)
         offset = moment.astimezone(self.zone).utcoffset()
         return int(offset.total_seconds()) if offset else 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from daemon.search.columns import FIRST, SURE, Sentences
 from daemon.search.errors import SearchError
 from daemon.search.filters import Filters
-from daemon.search.local_time import LocalTime, microseconds
+from daemon.search.local_time import DAY_S, QUARTER_S, LocalTime, microseconds
 from daemon.search.words import CAME, LEFT, colour_of, kind_of, objects_of
 
 Mask = NDArray[np.bool_]
@@ -23,6 +23,7 @@ _PLACE = re.compile(
     r"(?:the |an? )?(?P<name>.+)",
     re.IGNORECASE,
 )
+_QUARTER_US = QUARTER_S * 1_000_000
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 
@@ -33,13 +34,15 @@ class Loaded:
 
     Attributes:
         sentences: block by block, each camera's in the order of its journal.
-        record: number of the record that each belongs to, from 0 on, int64.
+        record: number of the record that each belongs to, from 0 on, int32.
+        quarter: the quarter of an hour since 1970 of each, int32: all that local hours and days depend on.
         blocks: numbers of the blocks.
         firsts: number of each block's first record.
     """
 
     sentences: Sentences
-    record: NDArray[np.int64]
+    record: NDArray[np.int32]
+    quarter: NDArray[np.int32]
     blocks: tuple[int, ...]
     firsts: NDArray[np.int64]
 
@@ -91,10 +94,11 @@ class Selection:
             sql = "SELECT columns, sentences FROM blocks WHERE id = ?"
             parts.append(Sentences.unpack(*self.connection.execute(sql, (block,)).fetchone()))
         sentences = Sentences.joined(parts)
-        record = np.cumsum(sentences.flags & FIRST, dtype=np.int64) - 1
+        record = np.cumsum(sentences.flags & FIRST, dtype=np.int32) - np.int32(1)
+        quarter = (sentences.time // _QUARTER_US).astype(np.int32)
         sizes = [records for _, records in wanted]
         firsts = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)
-        return Loaded(sentences, record, tuple(block for block, _ in wanted), firsts)
+        return Loaded(sentences, record, quarter, tuple(block for block, _ in wanted), firsts)
 
     def matching(self, loaded: Loaded, filters: Filters, *, strict: bool = True) -> Mask:
         """Which sentences have everything that is asked for, bool ``(n,)``.
@@ -121,12 +125,23 @@ class Selection:
         if filters.until:
             mask &= sentences.time < microseconds(filters.until)
         if filters.between:
-            begin, end = (60 * minutes for minutes in filters.between)
-            rows = np.flatnonzero(mask)
-            of_day = self.local.seconds(sentences.time[rows]) % 86_400
-            late, early = of_day >= begin, of_day < end
-            mask[rows] = late & early if begin < end else late | early
+            mask &= self._between(loaded, mask, *filters.between)
         return mask
+
+    def _between(self, loaded: Loaded, mask: Mask, begin: int, end: int) -> Mask:
+        """Which are of the hours between two minutes of the local day."""
+
+        def within(seconds: NDArray[np.int64]) -> Mask:
+            of_day = seconds % DAY_S
+            late, early = of_day >= 60 * begin, of_day < 60 * end
+            return late & early if begin < end else late | early
+
+        if (60 * begin) % QUARTER_S == (60 * end) % QUARTER_S == 0:
+            return self.local.by_quarter(loaded.quarter, lambda s: within(s).astype(np.int64)).astype(bool)
+        found, rows = np.zeros(len(mask), bool), np.flatnonzero(mask)
+        inside = loaded.sentences.time[rows] // 1_000_000 % QUARTER_S
+        found[rows] = within(self.local.by_quarter(loaded.quarter[rows], lambda s: s) + inside)
+        return found
 
     def records(self, loaded: Loaded, mask: Mask) -> NDArray[np.int64]:
         """The records of some sentences in the order of their times; equal ones as their journal has them."""
@@ -134,7 +149,7 @@ class Selection:
         record = loaded.record[rows]
         rows = rows[np.diff(record, prepend=-1) != 0]
         ordered = rows[np.argsort(loaded.sentences.time[rows], kind="stable")]
-        return np.asarray(loaded.record[ordered], np.int64)
+        return loaded.record[ordered].astype(np.int64)
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
