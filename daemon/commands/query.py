@@ -239,10 +239,12 @@ def _tell(
         file.writelines(_page(search, question, found, answer.shown))
     else:
         _write(file, _lines(found, search.local, shape, pictures=pictures))
-    if not answer.total and not follow:
+    if not answer.shown and not follow:
         typer.echo("nothing was found", err=True)
-    elif answer.shown < answer.total and question.order == "all" and not follow:
-        typer.echo(f"the newest {answer.shown} of {answer.total:,} (--limit 0 shows all)", err=True)
+    elif answer.more and question.order == "all" and not follow:
+        typer.echo(
+            f"these are the newest {answer.shown} (--limit 0 shows all, --count counts them)", err=True
+        )
     if search.reader.gone:
         _say(f"{search.reader.gone} of them were deleted by retention meanwhile")
     if search.reread():

@@ -9,9 +9,6 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from daemon.search.counting import Group, counted
 from daemon.search.faults import faults
 from daemon.search.filters import Question
@@ -32,12 +29,12 @@ class Answer:
     Attributes:
         found: the narrations, read one by one as they are asked for; oldest first.
         shown: how many they are.
-        total: how many there were before the limit.
+        more: whether the limit left any out.
     """
 
     found: Iterator[Found]
     shown: int
-    total: int
+    more: bool
 
 
 class Search:
@@ -118,19 +115,29 @@ class Search:
         Raises:
             SearchError: a camera, object, kind or colour is not known.
         """
+        limit = question.limit
+        if limit is None:
+            limit = 1 if question.order != "all" else default_limit or 0
+        newest, filters = question.order != "first", question.filters
         with self.index.store.snapshot():
-            loaded = self.selection.load(question.filters)
-            records = self.selection.records(loaded, self.selection.matching(loaded, question.filters))
-            total, records = len(records), _limited(records, question, default_limit)
+            if limit:
+                loaded = self.selection.load_enough(filters, limit + 1, newest=newest)
+            else:
+                loaded = self.selection.load(filters)
+            rows = self.selection.matching(loaded, filters)
+            records = self.selection.records(loaded, rows, limit and limit + 1, newest=newest)
+            more = 0 < limit < len(records)
+            if more:
+                records = records[-limit:] if newest else records[:limit]
             located = self.reader.locate(loaded, records)
-        return Answer(self.reader.read(located), len(records), total)
+        return Answer(self.reader.read(located), len(records), more)
 
     def count(self, question: Question) -> list[Group]:
         """How many there are; raises as `answer`."""
         with self.index.store.snapshot():
             loaded = self.selection.load(question.filters)
-            mask = self.selection.matching(loaded, question.filters)
-            return counted(self.index.store.connection, self.selection, loaded, mask, question.by)
+            rows = self.selection.matching(loaded, question.filters)
+            return counted(self.index.store.connection, self.selection, loaded, rows, question.by)
 
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[Found]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
@@ -157,21 +164,11 @@ class Search:
     def _new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[Found]:
         with self.index.store.snapshot():
             loaded = self.selection.load(question.filters, fresh)
-            mask = self.selection.matching(loaded, question.filters, strict=False)
-            located = self.reader.locate(loaded, self.selection.records(loaded, mask), fresh)
+            rows = self.selection.matching(loaded, question.filters, strict=False)
+            located = self.reader.locate(loaded, self.selection.records(loaded, rows), fresh)
         yield from self.reader.read(located)
 
     def _attach(self) -> None:
         connection = self.index.store.connection
         self.selection = Selection(connection, self.local)
         self.reader = Reader(connection, self.folder, self._evidence or evidence_folder(self.folder))
-
-
-def _limited(records: NDArray[np.int64], question: Question, default: int | None) -> NDArray[np.int64]:
-    """The newest, or the oldest; 0 is all."""
-    limit = question.limit
-    if limit is None:
-        limit = 1 if question.order != "all" else default
-    if not limit:
-        return records
-    return records[:limit] if question.order == "first" else records[-limit:]

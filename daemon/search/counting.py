@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daemon.search.local_time import DAY_NAMES, DAY_S
-from daemon.search.selection import Loaded, Mask, Selection
+from daemon.search.selection import Loaded, Rows, Selection
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TABLE = 4_000_000
@@ -36,7 +36,7 @@ class Group:
 
 
 def counted(
-    connection: sqlite3.Connection, selection: Selection, loaded: Loaded, mask: Mask, by: Sequence[str]
+    connection: sqlite3.Connection, selection: Selection, loaded: Loaded, rows: Rows, by: Sequence[str]
 ) -> list[Group]:
     """Count sentences' records and objects.
 
@@ -44,19 +44,20 @@ def counted(
         connection: of the index.
         selection: knows the time zone.
         loaded: what was looked through.
-        mask: which sentences are meant.
+        rows: which sentences are meant.
         by: of `GROUPINGS`; empty counts all in one group.
 
     Returns:
         Groups that are not empty, times in their order, others the most frequent first.
     """
-    rows = np.flatnonzero(mask)
-    codes, parts = np.zeros(len(rows), np.int64), list[tuple[int, int, Callable[[int], str]]]()
+    parts = list[tuple[int, int, Callable[[int], str]]]()
+    codes: Codes | None = None
     for grouping in by:
         code, labeller = _coded(connection, selection, loaded, rows, grouping)
         low = int(code.min()) if len(code) else 0
         size = int(code.max()) - low + 1 if len(code) else 1
-        codes = codes * size + (code - low)
+        code = code if low == 0 else code - low
+        codes = code if codes is None else codes * size + code
         parts.append((low, size, labeller))
     narrations, objects = _sums(loaded, rows, codes, per_sentence=not set(by).isdisjoint(_OF_SENTENCES))
     groups = []
@@ -72,29 +73,31 @@ def counted(
 
 
 def _sums(
-    loaded: Loaded, rows: NDArray[np.int64], codes: Codes, *, per_sentence: bool
+    loaded: Loaded, rows: Rows, codes: Codes | None, *, per_sentence: bool
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Records and objects by code."""
-    if not len(rows):
+    """Records and objects by code; None is one group of all."""
+    count, record = loaded.sentences.count[rows], loaded.record[rows]
+    whole = isinstance(rows, slice)
+    if not len(record):
         return {}, {}
-    if int(codes.max()) >= _TABLE:
-        found, codes = np.unique(codes, return_inverse=True)
-    else:
-        found = np.arange(int(codes.max()) + 1)
-    whole = len(rows) == len(loaded.record)
-    count, record = loaded.sentences.count, loaded.record
-    count, record = (count, record) if whole else (count[rows], record[rows])
+    if codes is None:
+        told = len(loaded.times) if whole else np.count_nonzero(np.diff(record, prepend=-1))
+        return {0: int(told)}, {0: int(count.sum(dtype=np.int64))}
+    found = np.arange(int(codes.max()) + 1) if int(codes.max()) < _TABLE else np.unique(codes)
+    codes = codes if len(found) and int(found[-1]) < _TABLE else np.searchsorted(found, codes)
     objects = np.bincount(codes, count, len(found)).astype(np.int64)
     if per_sentence:  # of a record several groups may be told, and one of them twice
         pairs = np.sort(record.astype(np.int64) * len(found) + codes, kind="stable")
         codes = pairs[np.diff(pairs, prepend=-1) != 0] % len(found)
+    elif whole:
+        codes = codes[loaded.starts]
     else:
         codes = codes[np.diff(record, prepend=-1) != 0]
     narrations = np.bincount(codes, minlength=len(found))
     kept = np.flatnonzero(narrations)
     return (
-        {int(found[n]): int(narrations[n]) for n in kept},
-        {int(found[n]): int(objects[n]) for n in kept},
+        dict(zip(found[kept].tolist(), narrations[kept].tolist(), strict=True)),
+        dict(zip(found[kept].tolist(), objects[kept].tolist(), strict=True)),
     )
 
 
@@ -102,7 +105,7 @@ def _coded(
     connection: sqlite3.Connection,
     selection: Selection,
     loaded: Loaded,
-    rows: NDArray[np.int64],
+    rows: Rows,
     grouping: str,
 ) -> tuple[Codes, Callable[[int], str]]:
     """A number per sentence, and the label of a number."""
@@ -118,8 +121,7 @@ def _coded(
         table[[number for number, _ in numbers]] = [places[label] for _, label in numbers]
         return table[loaded.sentences.phrase[rows]], lambda number: labels[number] or "-"
     code, labeller = _TIMES[grouping]
-    quarter = loaded.quarter if len(rows) == len(loaded.quarter) else loaded.quarter[rows]
-    return selection.local.by_quarter(quarter, code), labeller
+    return selection.local.by_quarter(loaded.quarter[rows], code), labeller
 
 
 def _moment(seconds: int) -> datetime:

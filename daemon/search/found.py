@@ -89,7 +89,6 @@ class Reader:
             records: their numbers in it, in the order in which they are read.
             fresh: by file the byte from which records are wanted; None is all.
         """
-        first = np.flatnonzero(np.diff(loaded.record, prepend=-1))
         block = np.searchsorted(loaded.firsts, records, side="right") - 1
         file, offset = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
         length, digest = np.zeros(len(records), np.uint32), np.zeros(len(records), np.uint64)
@@ -101,7 +100,7 @@ class Reader:
             places, inside = Places.unpack(packed, count), records[rows] - loaded.firsts[number]
             file[rows], offset[rows] = of, places.offset[inside]
             length[rows], digest[rows] = places.length[inside], places.digest[inside]
-        flags = loaded.sentences.flags[first[records]]
+        flags = loaded.sentences.flags[loaded.starts[records]]
         kept = np.ones(len(records), bool)
         if fresh is not None:
             kept = np.array([at >= fresh.get(int(of), 0) for of, at in zip(file, offset, strict=True)], bool)

@@ -7,6 +7,7 @@ import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -18,6 +19,8 @@ from daemon.search.errors import SearchError
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MINUTES = 24 * 60
 """Of a day."""
+
+Number = TypeVar("Number", bound=np.generic)
 
 QUARTER_S = 900
 """Seconds within which no time zone changes its offset."""
@@ -91,7 +94,8 @@ class LocalTime:
 
     def aware(self, wall: datetime) -> datetime:
         """The moment at which clocks here show this."""
-        return wall.astimezone() if self.zone is None else wall.replace(tzinfo=self.zone)
+        shown = wall.astimezone() if self.zone is None else wall.replace(tzinfo=self.zone)
+        return shown.astimezone(UTC)  # two times of one zone are compared by what clocks showed
 
     def midnight(self, day: date) -> datetime:
         """At which a day begins here."""
@@ -118,8 +122,8 @@ class LocalTime:
         return found.reshape(-1)[quarters - low * _QUARTERS]
 
     def by_quarter(
-        self, quarters: NDArray[np.int32], value: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    ) -> NDArray[np.int64]:
+        self, quarters: NDArray[np.int32], value: Callable[[NDArray[np.int64]], NDArray[Number]]
+    ) -> NDArray[Number]:
         """A value that depends on the quarter of an hour alone, worked out once for each that there is.
 
         Args:
@@ -130,17 +134,18 @@ class LocalTime:
             One per quarter given, shape ``(n,)``.
         """
         if not quarters.size:
-            return np.zeros(0, np.int64)
+            return value(np.zeros(0, np.int64))
         low, high = int(quarters.min()), int(quarters.max())
         if high - low > _TABLE:  # footage of 1970 beside that of today
-            known, place = np.unique(quarters, return_inverse=True)
-            wide = known.astype(np.int64)
-            return np.asarray(value(wide * QUARTER_S + self.offsets(wide))[place])
+            apart, place = np.unique(quarters, return_inverse=True)
+            wide = apart.astype(np.int64)
+            return value(wide * QUARTER_S + self.offsets(wide))[place]
         present = np.zeros(high - low + 1, bool)
         present[quarters - low] = True
         known = np.flatnonzero(present) + low
-        table = np.zeros(high - low + 1, np.int64)
-        table[known - low] = value(known * QUARTER_S + self.offsets(known))
+        values = value(known * QUARTER_S + self.offsets(known))
+        table = np.zeros(high - low + 1, values.dtype)
+        table[known - low] = values
         return table[quarters - low]
 
     def parse(self, text: str, now: datetime) -> datetime:

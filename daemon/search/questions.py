@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from importlib import resources
 
 from lark import Lark, Token, Tree, UnexpectedInput
@@ -225,7 +226,12 @@ class Asker:
         text = resources.files(__package__).joinpath("questions.lark").read_text(encoding="utf-8")
         for name, pattern in filled.items():
             text = text.replace(f"<{name}>", pattern.replace("/", r"\/"))
-        return Lark(text, parser="lalr", start="question")
+        return _parser(text)
+
+
+@lru_cache(maxsize=4)
+def _parser(grammar: str) -> Lark:
+    return Lark(grammar, parser="lalr", start="question")
 
 
 class _Reading:
@@ -303,7 +309,7 @@ class _Reading:
         return self._with(asked, zones=(name,))
 
     def _camera(self, asked: Question, part: Tree[Token]) -> Question:
-        pattern = r"^(?:(?:on|at|by|from|of|in|with|and) )?(?:the )?(?:camera )?| camera$"
+        pattern = r"^(?:(?:on|at|by|from|of|in|with) )?(?:the )?(?:camera )?| camera$"
         return self._with(
             asked, cameras=tuple(self._asker.named(re.sub(pattern, "", w)) for w in _words(part))
         )

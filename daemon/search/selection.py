@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,23 @@ from daemon.search.local_time import DAY_S, QUARTER_S, LocalTime, microseconds
 from daemon.search.words import CAME, LEFT, colour_of, kind_of, objects_of
 
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64] | slice
+"""Numbers of sentences in their order; a slice is all of them."""
 
 _PLACE = re.compile(
     r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
     r"(?:the |an? )?(?P<name>.+)",
     re.IGNORECASE,
 )
+_FEW = 4
+"""Blocks that are looked through first."""
+_PREPOSITIONS = (
+    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|down|"
+    "from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
+    "underneath|up|within"
+)
+_ADVERBS = {"downstairs", "upstairs", "indoors", "outdoors", "inside", "outside"}
+"""Zones that need no word before them."""
 _QUARTER_US = QUARTER_S * 1_000_000
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
@@ -34,8 +46,10 @@ class Loaded:
 
     Attributes:
         sentences: block by block, each camera's in the order of its journal.
-        record: number of the record that each belongs to, from 0 on, int32.
-        quarter: the quarter of an hour since 1970 of each, int32: all that local hours and days depend on.
+        record: number of the record that each belongs to, from 0 on, int32 ``(n,)``.
+        quarter: the quarter of an hour since 1970 of each, int32 ``(n,)``: local hours and days depend on it.
+        times: of each record, int64 ``(records,)``.
+        starts: the first sentence of each record, int64 ``(records,)``.
         blocks: numbers of the blocks.
         firsts: number of each block's first record.
     """
@@ -43,8 +57,19 @@ class Loaded:
     sentences: Sentences
     record: NDArray[np.int32]
     quarter: NDArray[np.int32]
+    times: NDArray[np.int64]
+    starts: NDArray[np.int64]
     blocks: tuple[int, ...]
     firsts: NDArray[np.int64]
+
+
+class _Block(NamedTuple):
+    id: int
+    file: int
+    until: int
+    time_from: int
+    time_to: int
+    records: int
 
 
 class Selection:
@@ -67,41 +92,70 @@ class Selection:
             filters: those of time spare reading the rest.
             fresh: only these files from these bytes on; None is everything.
         """
-        state = self.connection.execute("PRAGMA data_version").fetchone()[0], self.connection.total_changes
-        if fresh is None and self._kept and self._kept[0] == state:
-            return self._kept[1]
+        if fresh is None and (kept := self._known()):
+            return kept
+        every = self._blocks()
+        wanted = [
+            block
+            for block in _timely(every, filters)
+            if fresh is None or fresh.get(block.file, block.until) < block.until
+        ]
+        return self._loaded(wanted, whole=len(wanted) == len(every))
+
+    def load_enough(self, filters: Filters, limit: int, *, newest: bool) -> Loaded:
+        """As `load`, but no more than it takes to know the newest, or oldest, so many records."""
+        if kept := self._known():
+            return kept
+        every = self._blocks()
+        wanted = _timely(every, filters)
+        outer = sorted(wanted, key=(lambda b: -b.time_to) if newest else (lambda b: b.time_from))
+        taken = _FEW
+        while taken < len(outer):
+            chosen, rest = {block.id for block in outer[:taken]}, outer[taken]
+            loaded = self._loaded([block for block in wanted if block.id in chosen], whole=False)
+            times = loaded.times[self.records(loaded, self.matching(loaded, filters))]
+            if np.count_nonzero(times > rest.time_to if newest else times < rest.time_from) >= limit:
+                return loaded
+            taken *= 4
+        return self._loaded(wanted, whole=len(wanted) == len(every))
+
+    def _known(self) -> Loaded | None:
+        """All of it, where that was loaded and nothing has changed."""
+        return self._kept[1] if self._kept and self._kept[0] == self._state() else None
+
+    def _state(self) -> tuple[int, int]:
+        return self.connection.execute("PRAGMA data_version").fetchone()[0], self.connection.total_changes
+
+    def _blocks(self) -> list[_Block]:
         rows = self.connection.execute(
             "SELECT blocks.id, file, until, time_from, time_to, records FROM blocks "
             "JOIN files ON files.id = file ORDER BY chain, first, blocks.id"
-        ).fetchall()
-        since = microseconds(filters.since) if filters.since else None
-        until = microseconds(filters.until) if filters.until else None
-        wanted = [
-            (block, records)
-            for block, file, end, first, last, records in rows
-            if (since is None or last >= since)
-            and (until is None or first < until)
-            and (fresh is None or fresh.get(file, end) < end)
-        ]
-        loaded = self._loaded(wanted)
-        if len(wanted) == len(rows):
-            self._kept = state, loaded
+        )
+        return [_Block(*row) for row in rows]
+
+    def _loaded(self, wanted: Sequence[_Block], *, whole: bool) -> Loaded:
+        parts = []
+        for block in wanted:
+            sql = "SELECT columns, sentences FROM blocks WHERE id = ?"
+            parts.append(Sentences.unpack(*self.connection.execute(sql, (block.id,)).fetchone()))
+        sentences = Sentences.joined(parts)
+        first = sentences.flags & FIRST
+        starts = np.flatnonzero(first)
+        loaded = Loaded(
+            sentences,
+            np.cumsum(first, dtype=np.int32) - np.int32(1),
+            (sentences.time // _QUARTER_US).astype(np.int32),
+            sentences.time[starts],
+            starts,
+            tuple(block.id for block in wanted),
+            np.cumsum([0, *(block.records for block in wanted)])[:-1],
+        )
+        if whole:
+            self._kept = self._state(), loaded
         return loaded
 
-    def _loaded(self, wanted: Sequence[tuple[int, int]]) -> Loaded:
-        parts = []
-        for block, _ in wanted:
-            sql = "SELECT columns, sentences FROM blocks WHERE id = ?"
-            parts.append(Sentences.unpack(*self.connection.execute(sql, (block,)).fetchone()))
-        sentences = Sentences.joined(parts)
-        record = np.cumsum(sentences.flags & FIRST, dtype=np.int32) - np.int32(1)
-        quarter = (sentences.time // _QUARTER_US).astype(np.int32)
-        sizes = [records for _, records in wanted]
-        firsts = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)
-        return Loaded(sentences, record, quarter, tuple(block for block, _ in wanted), firsts)
-
-    def matching(self, loaded: Loaded, filters: Filters, *, strict: bool = True) -> Mask:
-        """Which sentences have everything that is asked for, bool ``(n,)``.
+    def matching(self, loaded: Loaded, filters: Filters, *, strict: bool = True) -> Rows:
+        """Which sentences have everything that is asked for.
 
         Args:
             loaded: the sentences.
@@ -112,23 +166,48 @@ class Selection:
             SearchError: a camera, object, kind or colour is not known.
         """
         sentences = loaded.sentences
-        mask = np.ones(len(sentences), bool)
+        masks = list[Mask]()
         if filters.cameras:
-            mask &= np.isin(sentences.camera, self._cameras(filters.cameras, strict=strict))
+            masks.append(np.isin(sentences.camera, self._cameras(filters.cameras, strict=strict)))
         phrases = self._phrases(filters)
         if phrases is not None:
-            mask &= phrases[sentences.phrase]
+            masks.append(phrases[sentences.phrase])
         if filters.confidence is not None:
-            mask &= sentences.confidence >= round(filters.confidence * SURE)
+            masks.append(sentences.confidence >= round(filters.confidence * SURE))
         if filters.since:
-            mask &= sentences.time >= microseconds(filters.since)
+            masks.append(sentences.time >= microseconds(filters.since))
         if filters.until:
-            mask &= sentences.time < microseconds(filters.until)
+            masks.append(sentences.time < microseconds(filters.until))
         if filters.between:
-            mask &= self._between(loaded, mask, *filters.between)
-        return mask
+            masks.append(self._between(loaded, *filters.between))
+        return np.flatnonzero(np.logical_and.reduce(masks)) if masks else slice(None)
 
-    def _between(self, loaded: Loaded, mask: Mask, begin: int, end: int) -> Mask:
+    def records(
+        self, loaded: Loaded, rows: Rows, limit: int = 0, *, newest: bool = True
+    ) -> NDArray[np.int64]:
+        """The records of some sentences in the order of their times; equal ones as their journal has them.
+
+        Args:
+            loaded: the sentences.
+            rows: which of them.
+            limit: only the newest so many; 0 is all.
+            newest: False takes the oldest.
+        """
+        if isinstance(rows, slice):
+            records, times = np.arange(len(loaded.times)), loaded.times
+        else:
+            told = loaded.record[rows]
+            records = told[np.diff(told, prepend=-1) != 0].astype(np.int64)
+            times = loaded.times[records]
+        if 0 < limit < len(records):  # not all need sorting
+            place = len(times) - limit if newest else limit - 1
+            border = np.partition(times, place)[place]
+            kept = np.flatnonzero(times >= border if newest else times <= border)
+            records, times = records[kept], times[kept]
+        records = records[np.argsort(times, kind="stable")]
+        return (records[-limit:] if newest else records[:limit]) if limit else records
+
+    def _between(self, loaded: Loaded, begin: int, end: int) -> Mask:
         """Which are of the hours between two minutes of the local day."""
 
         def within(seconds: NDArray[np.int64]) -> Mask:
@@ -137,19 +216,9 @@ class Selection:
             return late & early if begin < end else late | early
 
         if (60 * begin) % QUARTER_S == (60 * end) % QUARTER_S == 0:
-            return self.local.by_quarter(loaded.quarter, lambda s: within(s).astype(np.int64)).astype(bool)
-        found, rows = np.zeros(len(mask), bool), np.flatnonzero(mask)
-        inside = loaded.sentences.time[rows] // 1_000_000 % QUARTER_S
-        found[rows] = within(self.local.by_quarter(loaded.quarter[rows], lambda s: s) + inside)
-        return found
-
-    def records(self, loaded: Loaded, mask: Mask) -> NDArray[np.int64]:
-        """The records of some sentences in the order of their times; equal ones as their journal has them."""
-        rows = np.flatnonzero(mask)
-        record = loaded.record[rows]
-        rows = rows[np.diff(record, prepend=-1) != 0]
-        ordered = rows[np.argsort(loaded.sentences.time[rows], kind="stable")]
-        return loaded.record[ordered].astype(np.int64)
+            return self.local.by_quarter(loaded.quarter, within)
+        inside = loaded.sentences.time // 1_000_000 % QUARTER_S
+        return within(self.local.by_quarter(loaded.quarter, lambda s: s) + inside)
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
@@ -206,13 +275,27 @@ class Selection:
         return mask
 
 
+def _timely(blocks: Sequence[_Block], filters: Filters) -> list[_Block]:
+    """Those that may hold something of the time that is asked for."""
+    since = microseconds(filters.since) if filters.since else None
+    until = microseconds(filters.until) if filters.until else None
+    return [
+        block
+        for block in blocks
+        if (since is None or block.time_to >= since) and (until is None or block.time_from < until)
+    ]
+
+
 class _Place:
     """A zone as sentences name it."""
 
     def __init__(self, words: str) -> None:
         named = _PLACE.fullmatch(words.strip())
         name = re.escape(" ".join((named["name"] if named else words).lower().split()))
-        self._named = re.compile(rf"(?<![\w-]){name}(?![\w-])")
+        before = (
+            "" if name in _ADVERBS else rf"(?:{_PREPOSITIONS}) (?:the |an? )?(?:(?!ha[sv]|is |are )[\w'-]+ )?"
+        )
+        self._named = re.compile(rf"(?<![\w-]){before}{name}(?![\w-])")
         self._end = re.compile(
             rf"\b(?:now|to|into|towards?|stopped|parked)(?: [a-z]+){{0,2}}? {name}(?![\w-])"
         )

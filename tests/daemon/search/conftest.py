@@ -9,21 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from narrations import narration
 
 from daemon.search.asking import Search
 from daemon.search.filters import Filters, Question
 from daemon.search.local_time import LocalTime
 from models.captioner import Sentence
-from narrations import narration
 from pipeline.journal import Journal, SegmentLimits
 
+EVERYTHING = Filters()
 SMALL = SegmentLimits(bytes=4000)
 """Four or five records."""
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
 """From which `narrations.narration` counts its seconds."""
 
 
-def said(text: str, kind: str = "appeared", thing: str = "car", confidence: float = 0.8, count: int = 1) -> Sentence:
+def said(
+    text: str, kind: str = "appeared", thing: str = "car", confidence: float = 0.8, count: int = 1
+) -> Sentence:
     return Sentence(text, kind, thing, (0.4, 0.2, 0.1, 0.5), 0.7, confidence, count=count)
 
 
@@ -68,7 +71,7 @@ def ask(house: House) -> Iterator[Callable[..., list[str]]]:
     """Opens the index at the first question; gives the texts that are found."""
     opened: list[Search] = []
 
-    def asked(filters: Filters = Filters(), zone: str = "UTC", **how: Any) -> list[str]:
+    def asked(filters: Filters = EVERYTHING, zone: str = "UTC", **how: Any) -> list[str]:
         search = Search(house.folder, LocalTime.named(zone))
         opened.append(search)
         search.look()
