@@ -114,7 +114,7 @@ def query(
         from daemon.search.asking import Search  # noqa: PLC0415
         from daemon.search.local_time import LocalTime, parse_time_of_day  # noqa: PLC0415
 
-        local, now = LocalTime.named(timezone), datetime.now(UTC)
+        local, now = LocalTime.named(timezone), _now()
         filters = Filters(
             cameras=tuple(camera or ()),
             zones=tuple(zone or ()),
@@ -259,7 +259,7 @@ def _page(search: Search, question: Question, found: Iterable[Found], shown: int
         ("Asked", options_of(question, search.local) or "everything"),
         ("Found", f"{shown:,}"),
         ("Journals", str(search.folder)),
-        ("Written", local_words(datetime.now(UTC), search.local)),
+        ("Written", local_words(_now(), search.local)),
     ]
     return page("What was narrated", facts, search.faults(), found, search.local)
 
@@ -331,6 +331,10 @@ def _progress() -> Callable[[int], None]:
             sys.stderr.flush()
 
     return told
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _say(text: str) -> None:
