@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
-from importlib import resources
 
-from lark import Lark, Token, Tree, UnexpectedInput
+from lark import Token, Tree, UnexpectedInput
 
 from daemon.search.errors import SearchError
 from daemon.search.filters import Filters, Question
+from daemon.search.grammar import ANYTHING, GROUPED, PREPOSITIONS, VERBS, plain, question_parser, spaced
 from daemon.search.local_time import MINUTES, LocalTime, parse_time_of_day
-from daemon.search.spans import DAY_PATTERN, NUMBERS, PARTS, Span, day_span, recent_span
+from daemon.search.spans import PARTS, Span, day_span, recent_span
 from daemon.search.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
 EXAMPLES = (
@@ -26,140 +25,8 @@ EXAMPLES = (
     "what happened since monday between 22:00 and 6:00",
 )
 """Questions that are understood."""
-
-_VERBS = {
-    CAME: r"c[ao]me|comes|coming|arriv(?:e|es|ed|ing)|appear(?:s|ed|ing)?|enter(?:s|ed|ing)?|"
-    r"(?:turn|show)(?:ed|s|n)? up",
-    LEFT: r"left|leav(?:e|es|ing)|disappear(?:s|ed|ing)?|vanish(?:es|ed|ing)?|depart(?:s|ed|ing)?|"
-    r"(?:went|gone?|dr[oi]ven?|walk(?:ed)?|ride|rode|ridden|r[au]n|moved?) (?:away|off)|"
-    r"exit(?:s|ed)?|taken away",
-    "gone": r"went|goe?s?|gone|going|walk(?:s|ed|ing)?|dr[oi]ve[sn]?|driving|runs?|ran|rode|rides?|"
-    r"moved?|moves|moving",
-    "moved": r"cross(?:es|ed|ing)?|pass(?:es|ed|ing)?(?: (?:by|through))?",
-    "replaced": r"replaced?|swapped",
-    "more": r"more",
-    "fewer": r"fewer",
-    "light_changed": r"light(?:s|ing)? (?:has |have )?changed?|change of light",
-    "view_changed": r"view (?:has )?changed?|camera (?:was |has )?(?:turned|moved)",
-    "obstructed": r"(?:view|camera|lens) (?:was |is |has been )?(?:blocked|obstructed|covered)",
-    "": r"seen|see|noticed|been|be|happen(?:s|ed)?|chang(?:e|es|ed)|visit(?:s|ed)?",
-}
-"""Kind of change to the verbs for it; "gone" depends on where to, and the last ones name no kind."""
-
-_ANYTHING = ("something", "anything", "everything", "narrations", "narration", "changes", "events", "things")
-_ENTERED = re.compile(r"(?:to|into|toward|towards|through)\b")
 _LEFT_BEHIND = re.compile(r"(?:from|out of)\b")
-_PREPOSITIONS = (
-    *("into", "towards", "toward", "to", "at", "inside", "in", "onto", "on", "near", "next to", "by", "from"),
-    *(
-        "out of",
-        "behind",
-        "beside",
-        "in front of",
-        "outside",
-        "under",
-        "through",
-        "around",
-        "along",
-        "opposite",
-    ),
-)
-_PLACED_VERB = re.compile(
-    r"(left|leaves|leave|entered|enters|enter|crossed|passed|visited|exited) (?=the |a |our |my )"
-)
-_GROUPINGS = {
-    **{
-        name: name
-        for name in ("hour", "day", "week", "month", "weekday", "camera", "object", "kind", "colour")
-    },
-    "hour of the day": "hour-of-day",
-    "hour of day": "hour-of-day",
-    "day of the week": "weekday",
-    "color": "colour",
-    "hourly": "hour",
-    "daily": "day",
-    "weekly": "week",
-    "monthly": "month",
-}
-_CLOCK = r"\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)?|noon|midday|midnight"
-_SHARE = r"0?\.\d+|\d{1,3} ?(?:%|percent)"
-_STOPS = (
-    *(
-        "did",
-        "does",
-        "do",
-        "was",
-        "were",
-        "is",
-        "are",
-        "has",
-        "have",
-        "had",
-        "that",
-        "which",
-        "who",
-        "when",
-        "the",
-    ),
-    *("last", "first", "latest", "past", "yesterday", "today", "tonight", "this", "since", "after", "before"),
-    *(
-        "until",
-        "till",
-        "between",
-        "during",
-        "within",
-        "over",
-        "hour",
-        "hours",
-        "day",
-        "days",
-        "week",
-        "month",
-    ),
-    *("camera", "by", "per", "each", "every", "hourly", "daily", "on", "at", "in", "from", "to", "and", "or"),
-    *(
-        "morning",
-        "afternoon",
-        "evening",
-        "night",
-        "left",
-        "came",
-        "come",
-        "comes",
-        "went",
-        "gone",
-        "seen",
-        "ever",
-    ),
-    *(
-        "not",
-        "no",
-        "without",
-        "with",
-        "surer",
-        "confidence",
-        "how",
-        "many",
-        "often",
-        "most",
-        "recently",
-        "ago",
-    ),
-    *(
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "appeared",
-        "arrived",
-        "a",
-    ),
-    *("disappeared", "moved", "about", "saying", "for", "weekday", "into", "near", "behind"),
-)
-_NEVER = "\x00"
+_ENTERED = re.compile(r"(?:to|into|toward|towards|through)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +52,9 @@ class Asker:
         Raises:
             SearchError: it is not understood; the message shows what is.
         """
-        text = _plain(question)
+        text = plain(question)
         try:
-            tree = self._grammar().parse(text)
+            tree = question_parser(self.cameras, self.objects, self.is_place).parse(text)
         except UnexpectedInput as error:
             rest = text[_where(error) :].split()
             raise _not_understood(
@@ -195,43 +62,10 @@ class Asker:
             ) from None
         return _Reading(self, now).of(tree, question)
 
-    def named(self, words: str) -> str:
-        """The camera that is called so."""
-        wanted = _spaced(words)
+    def named(self, words: str) -> list[str]:
+        """The cameras that are called so: those whose name it is, else all that sound alike."""
         exact = [name for name in self.cameras if name.lower() == words]
-        return (exact or [name for name in self.cameras if _spaced(name) == wanted])[0]
-
-    def _grammar(self) -> Lark:
-        nouns = {*OBJECT_WORDS, *_ANYTHING, *(name.lower() for name in self.objects)} - {"who", "scene"}
-        taken = nouns | set(COLOURS) | set(_STOPS) | {"more", "fewer"}
-        called = [
-            f"(?:the )?camera {_loose(name)}"
-            if _spaced(name) in taken or self.is_place(_spaced(name)) or _spaced(name).isdecimal()
-            else f"(?:the )?(?:camera )?{_loose(name)}"
-            for name in sorted(self.cameras, key=len, reverse=True)
-        ]
-        filled = {
-            "nouns": _either(nouns),
-            "colours": _either(COLOURS),
-            "verbs": "|".join(_VERBS.values()),
-            "cameras": "|".join(called) or _NEVER,
-            "prepositions": _either(_PREPOSITIONS),
-            "stops": _either({*_STOPS, *NUMBERS}),
-            "number": rf"(?:\d+|{'|'.join(NUMBERS)}|few)",
-            "days": DAY_PATTERN,
-            "clock": _CLOCK,
-            "groupings": _either(_GROUPINGS),
-            "share": _SHARE,
-        }
-        text = resources.files(__package__).joinpath("questions.lark").read_text(encoding="utf-8")
-        for name, pattern in filled.items():
-            text = text.replace(f"<{name}>", pattern.replace("/", r"\/"))
-        return _parser(text)
-
-
-@lru_cache(maxsize=4)
-def _parser(grammar: str) -> Lark:
-    return Lark(grammar, parser="lalr", start="question")
+        return exact or [name for name in self.cameras if spaced(name) == spaced(words)]
 
 
 class _Reading:
@@ -279,7 +113,7 @@ class _Reading:
     def _thing(self, asked: Question, part: Tree[Token]) -> Question:
         nouns = [str(child) for child in part.children if isinstance(child, Token)]
         painted = [str(child.children[0]) for child in part.children if isinstance(child, Tree)]
-        named = tuple(dict.fromkeys(OBJECT_WORDS.get(noun, noun) for noun in nouns if noun not in _ANYTHING))
+        named = tuple(dict.fromkeys(OBJECT_WORDS.get(noun, noun) for noun in nouns if noun not in ANYTHING))
         return self._with(
             asked, objects=named, colours=(*asked.filters.colours, *(COLOURS[p] for p in painted))
         )
@@ -289,7 +123,7 @@ class _Reading:
         return self._with(asked, colours=(*asked.filters.colours, colour))
 
     def _act(self, asked: Question, part: Tree[Token]) -> Question:
-        kinds = [next(k for k, verbs in _VERBS.items() if re.fullmatch(verbs, verb)) for verb in _words(part)]
+        kinds = [next(k for k, verbs in VERBS.items() if re.fullmatch(verbs, verb)) for verb in _words(part)]
         return self._with(asked, kinds=tuple(dict.fromkeys(kinds)))
 
     def _order(self, asked: Question, part: Tree[Token]) -> Question:
@@ -302,7 +136,7 @@ class _Reading:
     def _place(self, asked: Question, part: Tree[Token]) -> Question:
         words = _words(part)[0]
         preposition = next(
-            p for p in sorted(_PREPOSITIONS, key=len, reverse=True) if words.startswith(p + " ")
+            p for p in sorted(PREPOSITIONS, key=len, reverse=True) if words.startswith(p + " ")
         )
         self._way = preposition
         name = re.sub(r"^(?:the|a|an|my|our) ", "", words[len(preposition) + 1 :])
@@ -310,13 +144,12 @@ class _Reading:
 
     def _camera(self, asked: Question, part: Tree[Token]) -> Question:
         pattern = r"^(?:(?:on|at|by|from|of|in|with) )?(?:the )?(?:camera )?| camera$"
-        return self._with(
-            asked, cameras=tuple(self._asker.named(re.sub(pattern, "", w)) for w in _words(part))
-        )
+        called = (re.sub(pattern, "", word) for word in _words(part))
+        return self._with(asked, cameras=tuple(name for each in called for name in self._asker.named(each)))
 
     def _grouping(self, asked: Question, part: Tree[Token]) -> Question:
         names = [re.sub(r"^(?:by|per|(?:for )?(?:each|every)) ", "", word) for word in _words(part)]
-        return replace(asked, count=True, by=tuple(_GROUPINGS[name] for name in names))
+        return replace(asked, count=True, by=tuple(GROUPED[name] for name in names))
 
     def _sureness(self, asked: Question, part: Tree[Token]) -> Question:
         share = re.search(r"[\d.]+", _words(part)[0])
@@ -404,40 +237,6 @@ def _where(error: UnexpectedInput) -> int | None:
 
 def _words(part: Tree[Token]) -> list[str]:
     return [str(token) for token in part.scan_values(lambda value: isinstance(value, Token))]
-
-
-def _plain(question: str) -> str:
-    """Lower case but for what is quoted, without marks, and "left the lot" with its preposition."""
-    quoted = question.replace("\N{LEFT DOUBLE QUOTATION MARK}", '"').replace(
-        "\N{RIGHT DOUBLE QUOTATION MARK}", '"'
-    )
-    text = " ".join(
-        re.sub(
-            r"[?!,;]|\.(?=\s|$)", " ", quoted.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-        ).split()
-    )
-    found = _PLACED_VERB.search(text)
-    if found is None:
-        return text
-    way = (
-        {"e": "to", "v": "to", "l": "from"}.get(found[1][0], "at")
-        if not found[1].startswith("exit")
-        else "from"
-    )
-    return f"{text[: found.end()]}{way} {text[found.end() :]}"
-
-
-def _loose(name: str) -> str:
-    """A camera's name, also with blanks."""
-    return "[ _.-]".join(re.escape(part) for part in re.split(r"[_.-]", name.lower()))
-
-
-def _spaced(name: str) -> str:
-    return " ".join(re.split(r"[ _.-]", name.lower()))
-
-
-def _either(words: Sequence[str] | set[str] | dict[str, str]) -> str:
-    return "|".join(re.escape(word).replace(r"\ ", " ") for word in sorted(words, key=len, reverse=True))
 
 
 def _not_understood(question: str, reason: str) -> SearchError:

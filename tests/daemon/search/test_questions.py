@@ -122,6 +122,13 @@ def test_the_error_shows_examples_that_are_understood():
         ASKER.read(example, NOW)
 
 
+def test_cameras_that_sound_alike_are_all_meant_unless_one_is_named():
+    alike = Asker(["front_door", "front-door", "Yard", "yard"], frozenset(), LONDON, lambda _: False)
+    assert alike.read("cars on front door", NOW).filters.cameras == ("front_door", "front-door")
+    assert alike.read("cars on front-door", NOW).filters.cameras == ("front-door",)
+    assert alike.read("cars on yard", NOW).filters.cameras == ("Yard", "yard")
+
+
 def test_a_day_begins_at_midnight_also_when_clocks_change():
     spring = datetime(2026, 3, 30, 12, tzinfo=UTC)
     assert options_of(ASKER.read("cars yesterday", spring), LONDON) == (
