@@ -73,7 +73,7 @@ _STOPS = (
     "night left came come comes went gone seen ever not no without with surer confidence how many often "
     "most recently ago monday tuesday wednesday thursday friday saturday sunday appeared arrived a "
     "disappeared moved about saying for weekday into near behind"
-).split()
+)
 """Words that are in no place's name."""
 _NEVER = "\x00"
 
@@ -81,7 +81,7 @@ _NEVER = "\x00"
 def question_parser(cameras: Sequence[str], objects: frozenset[str], is_place: Callable[[str], bool]) -> Lark:
     """What parses questions; the arguments are those of `daemon.search.questions.Asker`."""
     nouns = {*OBJECT_WORDS, *ANYTHING, *(name.lower() for name in objects)} - {"who", "scene"}
-    taken = nouns | set(COLOURS) | set(_STOPS) | {"more", "fewer"}
+    taken = nouns | set(COLOURS) | set(_STOPS.split()) | {"more", "fewer"}
     called = [
         f"(?:the )?camera {_loose(name)}"
         if spaced(name) in taken or is_place(spaced(name)) or spaced(name).isdecimal()
@@ -94,7 +94,7 @@ def question_parser(cameras: Sequence[str], objects: frozenset[str], is_place: C
         "verbs": "|".join(VERBS.values()),
         "cameras": "|".join(called) or _NEVER,
         "prepositions": _either(PREPOSITIONS),
-        "stops": _either({*_STOPS, *NUMBERS}),
+        "stops": _either({*_STOPS.split(), *NUMBERS}),
         "number": rf"(?:\d+|{'|'.join(NUMBERS)}|few)",
         "days": DAY_PATTERN,
         "clock": _CLOCK,
