@@ -415,6 +415,8 @@ def test_a_failure_in_the_midst_leaves_nothing_half_written(house, monkeypatch):
     assert index.look().records == 4
     assert faults(index.store, house.folder) == []
     index.close()
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert len(list(search.answer(Question(Filters(objects=("car",)))).found)) == 4
 
 
 def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_asked_for(house, tmp_path):
