@@ -217,12 +217,14 @@ def measure(folder: Path) -> None:
             worst, work = max(spans[1:])
             print(f"| {words} | {count:,} | {spans[0][0]:.0f} | {worst:.0f} | {work:.0f} |", flush=True)
     print(f"\n{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most.\n")
-    print("| command | seconds |\n|---|---:|")
+    print("| command | seconds | of the processor |\n|---|---:|---:|")
     for words in (["--last"], ["--count", "--by", "hour"], ["when did a person last come to the entrance"]):
         command = [sys.executable, "-m", "daemon.cli", "query", "-j", str(folder), *words]
-        began = time.perf_counter()
+        began, before = time.perf_counter(), os.times()
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, "TZ": "Europe/London"})
-        print(f"| narrated query {' '.join(words)} | {time.perf_counter() - began:.2f} |")
+        spent, after = time.perf_counter() - began, os.times()
+        busy = after.children_user + after.children_system - before.children_user - before.children_system
+        print(f"| narrated query {' '.join(words)} | {spent:.2f} | {busy:.2f} |")
 
 
 if __name__ == "__main__":
