@@ -20,6 +20,7 @@ VERBS = (
     "demo",
     "describe",
     "tail",
+    "query",
     "verify",
     "keys",
     "schema",
@@ -31,7 +32,7 @@ VERBS = (
 )
 """In the order of --help; the function of each has the name of its file in `daemon.commands`."""
 
-ALIASES: dict[str, str] = {}
+ALIASES = {"search": "query"}
 """Further names of verbs, which --help does not show."""
 
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}

@@ -13,7 +13,8 @@ import numpy as np
 
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
-from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
+from pipeline.report import SIDES, draw_marks, encode, page_environment
+from pipeline.report.marks import marks
 from pipeline.sources import Image
 from train.gallery.pairs import Figures, GalleryPair, figures, frame_pair, tell
 from train.metrics.verdicts import FAULTS, Verdict
