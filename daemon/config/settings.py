@@ -10,18 +10,18 @@ from platformdirs import user_state_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from daemon.config.values import (
+    AreaCorners,
     FrameSize,
     GreyLevels,
     Hertz,
     Listen,
     PlaceName,
-    Polygon,
     Seconds,
     SecondsOrNone,
-    Share,
     Size,
     Threshold,
 )
+from pipeline.record import Share
 
 
 class _Section(BaseModel):
@@ -99,7 +99,6 @@ class Narrate(_Section):
     """What is told."""
 
     max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="sentences per pair at most")
-    min_salience: Share = Field(0.05, description="least share of the greatest salience")
     min_confidence: Share | None = Field(
         None,
         description="least confidence of a sentence: higher tells less that is false and misses more; "
@@ -160,7 +159,7 @@ class ZoneSettings(_Section):
     name: PlaceName = Field(
         description='the words for the place as they stand in a sentence: "at the entrance"'
     )
-    polygon: Polygon = Field(
+    polygon: AreaCorners = Field(
         description="three corners [x, y] or more, in shares of the frame from its top left"
     )
 
@@ -176,11 +175,11 @@ class Camera(CameraDefaults):
         description="rtsp:// address of the camera's small second stream, secrets as in url: it alone is "
         "decoded while nothing moves in it; absent: there is none",
     )
-    masks: dict[str, Polygon] = Field(
+    masks: dict[str, AreaCorners] = Field(
         default_factory=dict,
         description="areas that are not looked at, by any name: corners [x, y] in shares of the frame",
     )
-    privacy: dict[str, Polygon] = Field(
+    privacy: dict[str, AreaCorners] = Field(
         default_factory=dict,
         description="areas that are black from the decoder on: nothing of them is compared, kept or shown",
     )

@@ -1,4 +1,8 @@
-"""Sizes on the disk that carry their unit: ``500MB``, ``10GB``; decimal, as disks are sold."""
+"""Sizes on the disk that carry their unit: ``500MB``, ``10GB``; decimal, as disks are sold.
+
+Not pydantic's `ByteSize`: it reads 8.2GB as a byte less, takes a number without a unit, and writes 1.55GB as
+1.6GB.
+"""
 
 from __future__ import annotations
 

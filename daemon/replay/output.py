@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from daemon.replay.resumption import Outcome, Resumption
-from daemon.threads.narrator import Told
+from daemon.threads.narrator import JournalledPair
 from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
@@ -97,9 +97,9 @@ class OutputFolder:
             if path not in kept:
                 path.unlink()
 
-    def add(self, told: Told) -> None:
+    def add(self, journalled: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
-        self._report.add(told.record, told.pair.before.image, told.pair.after.image)
+        self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
         """A camera's records are all here: a replay that is resumed keeps them."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from daemon.config.durations import format_offset, format_rate
 from daemon.config.plan import CameraPlan
-from daemon.replay.inputs import Footage
+from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import OutputFolder
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.resumption import Outcome, identity
@@ -21,7 +21,7 @@ from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from models.captioner import Captioner
@@ -82,7 +82,11 @@ class ReplayReport:
 
 
 def replay(
-    footage: list[Footage], captioner: Captioner, options: ReplayOptions, show: Show, progress: ReplayProgress
+    footage: list[ReplayInput],
+    captioner: Captioner,
+    options: ReplayOptions,
+    show: Show,
+    progress: ReplayProgress,
 ) -> ReplayReport:
     """Narrate footage.
 
@@ -109,7 +113,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.told, tuple(problems), interrupted)
+        return ReplayReport(run.narrations, tuple(problems), interrupted)
 
 
 class _Replay:
@@ -117,13 +121,13 @@ class _Replay:
 
     def __init__(
         self,
-        footage: list[Footage],
+        footage: list[ReplayInput],
         captioner: Captioner,
         options: ReplayOptions,
         show: Show,
         resources: ExitStack,
     ) -> None:
-        self.told = 0
+        self.narrations = 0
         self._captioner = captioner
         self._paths = {each.camera: each.paths for each in footage}
         self._options, self._show = options, show
@@ -172,15 +176,15 @@ class _Replay:
             self._show_next()
             if self._publishing:
                 self._publishing.loop.raise_error()
-            progress.update(self._threads, self.told)
+            progress.update(self._threads, self.narrations)
 
-    def _note(self, narrated: list[Told]) -> None:
-        for told in narrated:
+    def _note(self, narrated: list[JournalledPair]) -> None:
+        for journalled in narrated:
             # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
-            self._waiting[told.record.camera].append(told.record)
-            self.told += 1
+            self._waiting[journalled.record.camera].append(journalled.record)
+            self.narrations += 1
             if self._output:
-                self._output.add(told)
+                self._output.add(journalled)
         if self._publishing and narrated:
             self._publishing.wake()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from daemon.config.plan import CameraPlan
-from daemon.replay.inputs import Footage
+from daemon.replay.inputs import ReplayInput
 from daemon.threads.camera_thread import Span
 from models.captioner import Captioner
 from pipeline.disk import replace_file
@@ -116,7 +116,7 @@ class Resumption:
             raise ResumptionError(f"{self._path} cannot be read: narrate anew with --force") from error
 
 
-def identity(footage: Iterable[Footage], captioner: Captioner, plan: CameraPlan, span: Span) -> str:
+def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraPlan, span: Span) -> str:
     """Hash (hex) of everything that decides what a replay tells: two that share it write the same record."""
     parts = [
         captioner.sha256,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -19,12 +17,10 @@ from prometheus_client.registry import Collector
 
 from daemon import __version__
 from daemon.health.memory import allocated
+from daemon.service.state import Daemon
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
-
-if TYPE_CHECKING:  # it holds the metrics
-    from daemon.service.daemon import Daemon
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
@@ -36,12 +32,10 @@ class Metrics(Collector):
 
     Attributes:
         registry: what is told at `/metrics`.
-        reloads: times the configuration was read again, by what came of it.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.reloads: Counter[str] = Counter(taken=0, refused=0)
         self._daemon: Daemon | None = None
         self._latency = Histogram(
             "narrated_capture_to_narration_seconds",
@@ -72,14 +66,14 @@ class Metrics(Collector):
         yield _one(GaugeMetricFamily("narrated_build_info", "Version.", labels=["version"]), [__version__], 1)
         if (daemon := self._daemon) is None:
             return
-        yield from _of_the_whole(daemon, self.reloads)
+        yield from _of_the_whole(daemon)
         yield from _of_frames(daemon)
         yield from _of_pairs(daemon)
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
 
 
-def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
+def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
     model = GaugeMetricFamily("narrated_captioner_info", "Captioner.", labels=["name", "sha256"])
     yield _one(model, [daemon.captioner.name, daemon.captioner.sha256], 1)
     yield GaugeMetricFamily("narrated_ready", "1 while /readyz says so.", float(daemon.health.ready))
@@ -96,7 +90,7 @@ def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
             memory.add_metric([kind], count)
         yield memory
     read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
-    for outcome, count in reloads.copy().items():
+    for outcome, count in daemon.reloads.copy().items():
         read.add_metric([outcome], count)
     yield read
 
@@ -170,9 +164,9 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _of_records(daemon: Daemon) -> Iterator[Metric]:
-    told = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
-    for name, count in daemon.told.copy().items():
-        told.add_metric([name], count)
+    narrations = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
+    for name, count in daemon.narrations.copy().items():
+        narrations.add_metric([name], count)
     waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
     held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
     failing = GaugeMetricFamily("narrated_publishing_failing", "1 while publishing fails.", labels=["camera"])
@@ -184,7 +178,7 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
         size.add_metric([name], journal.size)
         failing.add_metric([name], float(name in not_published))
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
-    yield from (told, waiting, held, size, failing, published)
+    yield from (narrations, waiting, held, size, failing, published)
     yield from _of_retention(daemon)
 
 

@@ -72,7 +72,7 @@ def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
     with closing(container):
         opened_s = monotonic() - began
         stream = video_stream(container, options.threads)
-        watch = _Watch(stream)
+        watch = _StreamMeter(stream)
         with suppress(FFmpegError, OSError):  # the connection broke: what came until then tells
             watch.run(container, options.stall_timeout_s, seconds)
         if watch.first_at is None:
@@ -82,7 +82,7 @@ def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
         return watch.found(redacted(url), opened_s, watch.first_at - began)
 
 
-class _Watch:
+class _StreamMeter:
     """Counts what comes."""
 
     def __init__(self, stream: VideoStream) -> None:

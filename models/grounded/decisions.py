@@ -20,9 +20,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from models.families import FAMILY, OBJECTS
-from models.grounded.linker import Ends, overlap
-from models.language.facts import Box, Fact
+from models.box_tensors import overlaps
+from models.boxes import Box, box_of, hull, intersection
+from models.families import FAMILY, OBJECTS, family_of
+from models.grounded.linker import Ends
+from models.language.facts import Fact
 
 STAYED = 0.15
 """What lies less than so many of its own sizes from where it was has not moved: of things at rest, seen twice
@@ -49,7 +51,7 @@ _REAL = (1.5, 1.0)  # slope and offset from the log odds of a score to those tha
 _STIRS = 0.3  # of what is that likely a change it is not said that nobody else stirs
 _WITHIN = 0.9  # of its box that must lie in another one's for it to be a part of that
 _BETWEEN = (0.46, 0.62)  # share of lorry and bus from which a car is a van, and beyond which it is none
-_VEHICLES = ("car", "van", "bus", "truck")
+_VEHICLES = tuple(name for name in OBJECTS if family_of(name) == "vehicle")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +108,7 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]
 
 def _real(before: Judged, after: Judged) -> tuple[Tensor, Tensor]:
     """How real the ends of each move ``(S, T)`` are, before and after; see the head of this file."""
-    beside = overlap(before.ends.box, after.ends.box) > _BESIDE
+    beside = overlaps(before.ends.box, after.ends.box) > _BESIDE
     slope, offset = _REAL
     there = [(slope * s.ends.score.clamp(0.01, 0.99).logit() + offset).sigmoid() for s in (before, after)]
     one, two = before.real[:, None].expand_as(beside), after.real[None].expand_as(beside)
@@ -127,9 +129,7 @@ def _whole(facts: list[Fact]) -> list[Fact]:
 
 
 def _part(box: Box, whole: Box) -> bool:
-    across = min(box[0] + box[2], whole[0] + whole[2]) - max(box[0], whole[0])
-    down = min(box[1] + box[3], whole[1] + whole[3]) - max(box[1], whole[1])
-    return max(across, 0.0) * max(down, 0.0) >= _WITHIN * box[2] * box[3]
+    return intersection(box, whole) >= _WITHIN * box[2] * box[3]
 
 
 def alone(before: Judged, after: Judged, gap_s: float) -> Tensor:
@@ -173,8 +173,8 @@ def riders(facts: list[Fact]) -> list[Fact]:
                 told[told.index(wheels)] = replace(
                     wheels,
                     object=name,
-                    before=_hull(person.before, wheels.before),
-                    after=_hull(person.after, wheels.after),
+                    before=hull((person.before, wheels.before)),
+                    after=hull((person.after, wheels.after)),
                     confidence=max(person.confidence, wheels.confidence),
                 )
                 break
@@ -195,13 +195,6 @@ def _rides(person: Box, wheels: Box) -> bool:
     return across and stands_in and person[1] < wheels[1] + wheels[3] / 2
 
 
-def _hull(a: Box | None, b: Box | None) -> Box | None:
-    if a is None or b is None:
-        return a or b
-    x, y = min(a[0], b[0]), min(a[1], b[1])
-    return x, y, max(a[0] + a[2], b[0] + b[2]) - x, max(a[1] + a[3], b[1] + b[3]) - y
-
-
 def _apart(a: Tensor, b: Tensor) -> Tensor:
     """How far boxes ``(S, 4)`` and ``(T, 4)`` are from one another, in their mean sizes, ``(S, T)``."""
     middle = (a[:, None, :2] + a[:, None, 2:] / 2) - (b[None, :, :2] + b[None, :, 2:] / 2)
@@ -216,5 +209,4 @@ def _strongest(score: Tensor) -> list[tuple[float, int, int]]:
 
 
 def _box(judged: Judged, k: int) -> Box:
-    x, y, w, h = (float(v) for v in judged.ends.box[k])
-    return x, y, w, h
+    return box_of(judged.ends.box[k])

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.boxes import box_of, hull, intersection
 from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
 from models.encoders.encoder import Encoder
@@ -38,7 +39,7 @@ from models.grounded.linker import Linker, ends, links
 from models.grounded.sight import nearer, seen
 from models.grounded.speaker import Speaker, facts_of, said, speak
 from models.language.claims import Claims, claims_of, merged
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from models.language.vocabulary import PAD, Vocabulary
 from models.state import State
 
@@ -115,9 +116,9 @@ class Grounded(Captioner):
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See the head of this file; a mean over pairs."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        told = (sentences[:, :, 0] != PAD).any(dim=1) & pairs.valid.any(dim=1)
+        worded = (sentences[:, :, 0] != PAD).any(dim=1) & pairs.valid.any(dim=1)
         nothing = sum((p.sum() * 0 for p in self.parameters() if p.requires_grad), self.prior_nothing * 0)
-        return nothing - self.log_likelihood(pairs, sentences).sum() / told.sum().clamp(min=1)
+        return nothing - self.log_likelihood(pairs, sentences).sum() / worded.sum().clamp(min=1)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See `Captioner`: equation (1) of DDLA with what may be told in place of the clusters."""
@@ -215,14 +216,14 @@ class Grounded(Captioner):
             options: see there.
         """
         options = options or DescribeOptions()
-        told: list[list[Sentence]] = [[] for _ in range(pairs)]
+        sentences: list[list[Sentence]] = [[] for _ in range(pairs)]
         for b in range(pairs):
             own = [fact for fact in facts if fact.pair == b]
             if own:
-                told[b] = self._told(own, options)
-        return told
+                sentences[b] = self._worded(own, options)
+        return sentences
 
-    def _told(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
+    def _worded(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]
@@ -278,12 +279,13 @@ class Grounded(Captioner):
         return _Rows(rows, of, where, score - total[of])
 
     def _state(self, rows: _Rows, pairs: PairBatch) -> State:
-        told, memory = self.speaker.begin(facts_of([_claims(fact) for fact in rows.facts]).to(self.device))
+        facts = facts_of([_claims(fact) for fact in rows.facts]).to(self.device)
+        embedded, memory = self.speaker.begin(facts)
         log_prior = torch.full(pairs.valid.shape, -torch.inf, device=self.device)
         for b, k in set(zip(rows.pair.tolist(), rows.cluster.tolist(), strict=True)):
             own = (rows.pair == b) & (rows.cluster == k)
             log_prior[b, k] = torch.logsumexp(rows.log_prior.detach()[own], 0)
-        return State(rows.pair, rows.cluster, log_prior, pictures=(told,), memory=memory)
+        return State(rows.pair, rows.cluster, log_prior, pictures=(embedded,), memory=memory)
 
 
 def _claims(fact: Fact | None) -> Claims | None:
@@ -292,20 +294,13 @@ def _claims(fact: Fact | None) -> Claims | None:
 
 def _met(fact: Fact, cluster: Sequence[float]) -> float:
     """Area that a fact's boxes share with a cluster's."""
-    x, y, w, h = cluster
-    shared = 0.0
-    for box in (fact.before, fact.after):
-        if box is not None:
-            across = min(box[0] + box[2], x + w) - max(box[0], x)
-            down = min(box[1] + box[3], y + h) - max(box[1], y)
-            shared += max(across, 0.0) * max(down, 0.0)
-    return shared
+    return sum(intersection(box, box_of(cluster)) for box in (fact.before, fact.after) if box is not None)
 
 
 def _sentence(text: str, claims: Claims, facts: Sequence[Fact], salience: float) -> Sentence:
     """The sentence of facts that are told as one; as sure as the least sure of them."""
-    before = _hull([fact.before for fact in facts if fact.before])
-    after = _hull([fact.after for fact in facts if fact.after])
+    before = hull(fact.before for fact in facts)
+    after = hull(fact.after for fact in facts)
     moments = [fact.moment_s for fact in facts if fact.moment_s is not None]
     return Sentence(
         text,
@@ -320,11 +315,3 @@ def _sentence(text: str, claims: Claims, facts: Sequence[Fact], salience: float)
         moment_s=min(moments, default=None),
         paths=tuple(fact.path for fact in facts if fact.path),
     )
-
-
-def _hull(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
-        return None
-    x, y = min(b[0] for b in boxes), min(b[1] for b in boxes)
-    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
-    return x, y, right - x, bottom - y

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from models.language.facts import TYPES, Box, Fact
+from models.boxes import Box, area, hull
+from models.families import FAMILIES
+from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.wording import COLOURS, places_in
 
-VEHICLES = frozenset({"car", "vehicle", "van", "bus", "truck"})
+# Apart from vehicles these are no families: they group what is told in one manner, not what looks alike.
+VEHICLES = frozenset(FAMILIES["vehicle"])
 """Objects that drive, and whose paint is told."""
 PEOPLE = frozenset({"person", "cyclist", "motorcyclist"})
 """Objects that are somebody, and whose clothes are told: "a black person" would not be heard as such."""
@@ -186,9 +189,8 @@ def _neighbours(boxes: Sequence[tuple[Box | None, Box | None]]) -> bool:
     for own in zip(*boxes, strict=True):
         there = [box for box in own if box is not None]
         if there:
-            across = max(b[0] + b[2] for b in there) - min(b[0] for b in there)
-            down = max(b[1] + b[3] for b in there) - min(b[1] for b in there)
-            if across * down > _NEAR_EACH_OTHER * min(b[2] * b[3] for b in there):
+            around = hull(there)
+            if around and area(around) > _NEAR_EACH_OTHER * min(area(box) for box in there):
                 return False
     return True
 

@@ -6,10 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
-
-Point = tuple[float, float]
+from models.boxes import Box, Point
 
 LEFT, RIGHT = 0.4, 0.6
 """A centre below is on the left, above on the right, between them in the middle."""

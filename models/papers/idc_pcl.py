@@ -219,7 +219,7 @@ class IDCPCL(Captioner):
         """-log P of the counted words, mean, and the judge's."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, pictures = self._images(self.look(self.cells(pairs)))
-        b, tokens = _told(sentences)
+        b, tokens = _worded(sentences)
         loss = 0.0 * pictures.sum()
         if len(b):
             real = tokens != PAD
@@ -228,17 +228,17 @@ class IDCPCL(Captioner):
             predicted = self.next_word(self._masks(kept.index_select(0, b), tokens)[counted])
             loss = loss + cross_entropy(predicted, tokens[counted])
         if self.judge is not None:
-            told = (sentences[:, :, 0] != PAD).any(dim=1)
+            worded = (sentences[:, :, 0] != PAD).any(dim=1)
             same = ~self._changed(pairs, sentences)
             wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
-            loss = loss + self.options.judge_weight * (wrong * told).sum() / told.sum().clamp(min=1)
+            loss = loss + self.options.judge_weight * (wrong * worded).sum() / worded.sum().clamp(min=1)
         return loss
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See `Captioner`; every word in one pass."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _told(sentences)
+        b, tokens = _worded(sentences)
         log_p = 0.0 * kept.flatten(1).sum(dim=1, keepdim=True).expand(sentences.shape[:2])
         if not len(b):
             return log_p
@@ -273,7 +273,7 @@ class IDCPCL(Captioner):
         """
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _told(sentences)
+        b, tokens = _worded(sentences)
         where = torch.zeros(*sentences.shape, 2, SIDE, SIDE, device=self.device)
         if not len(b):
             return where
@@ -342,8 +342,8 @@ class IDCPCL(Captioner):
         """Whether a change is told of each pair, bool ``(B,)``."""
         if pairs.changed is not None:
             return pairs.changed
-        told = [[" ".join(self.vocabulary.decode(s)) for s in pair] for pair in sentences.tolist()]
-        changed = [any(read(text).type != "none" for text in pair if text) for pair in told]
+        texts = [[" ".join(self.vocabulary.decode(s)) for s in pair] for pair in sentences.tolist()]
+        changed = [any(read(text).type != "none" for text in pair if text) for pair in texts]
         return torch.tensor(changed, device=self.device)
 
 
@@ -374,7 +374,7 @@ def seen(present: Tensor | None) -> Tensor | None:
     return None if present is None else present.repeat_interleave(IMAGE, dim=1).unsqueeze(1)
 
 
-def _told(sentences: Tensor) -> tuple[Tensor, Tensor]:
+def _worded(sentences: Tensor) -> tuple[Tensor, Tensor]:
     """Which pair each given sentence is about, int64 ``(N,)``, and its tokens ``(N, L)``."""
     b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
     tokens = sentences[b, t]

@@ -97,16 +97,16 @@ class Nearest(Captioner):
             ValueError: there is no sentence in them.
         """
         draw = np.random.default_rng(self.options.seed)
-        features, told = [self.memory[:0]], list[Tensor]()
+        features, chosen = [self.memory[:0]], list[Tensor]()
         for pairs, sentences in batches:
             here = pairs.to(self.device)
             known = torch.tensor([self._sayable(pair) for pair in sentences], dtype=torch.bool)
             features.append(self.pair_features(here)[known.to(self.device)])
-            told += [self._chosen(pair, draw) for pair in sentences[known].to(self.device)]
-        if not told:
+            chosen += [self._chosen(pair, draw) for pair in sentences[known].to(self.device)]
+        if not chosen:
             raise ValueError("nothing to memorise: there is no sentence with a word of the vocabulary")
         self.memory = torch.cat(features)
-        self.told = nn.utils.rnn.pad_sequence(told, batch_first=True, padding_value=PAD)
+        self.told = nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=PAD)
 
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`: the words of the nearest neighbour, and how many of them are said.
@@ -123,9 +123,9 @@ class Nearest(Captioner):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Captioner`; whatever was said before, the neighbour's next word is certain."""
-        (told,), (position,) = state.pictures, state.memory
-        beyond = position >= told.shape[1]
-        words = told.gather(1, position.clamp(max=told.shape[1] - 1).unsqueeze(1))[:, 0]
+        (sentence,), (position,) = state.pictures, state.memory
+        beyond = position >= sentence.shape[1]
+        words = sentence.gather(1, position.clamp(max=sentence.shape[1] - 1).unsqueeze(1))[:, 0]
         words = words.masked_fill(beyond | (words == PAD), EOS)
         log_probs = torch.full((len(tokens), len(self.vocabulary)), NEVER, device=tokens.device)
         return log_probs.scatter(1, words.unsqueeze(1), 0.0), state.remember(position + 1)

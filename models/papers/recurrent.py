@@ -64,8 +64,8 @@ class Recurrent(Captioner):
         """Log probability of every word ``(N, L)``, 0 for padding, from what predicts it ``(N, L, ...)``."""
         real = tokens != PAD
         log_probs = self.next_word(seen[real]).log_softmax(dim=1)
-        told = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
-        log_p: Tensor = told.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), told)
+        likelihood = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
+        log_p: Tensor = likelihood.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), likelihood)
         return log_p
 
 

@@ -47,7 +47,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Run:
+class CameraLines:
     """The lines of one camera in a piece, which follow each other.
 
     Attributes:
@@ -75,7 +75,7 @@ class Findings:
     """
 
     lines: int = 0
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, CameraLines] = field(default_factory=dict)
     fault: str = ""
     unreadable: str = ""
     pictures: int = 0
@@ -124,7 +124,7 @@ def _add(findings: Findings, record: Record, piece: Piece, proven: set[str]) -> 
     if run:
         run.end = end
     else:
-        findings.runs[record.camera] = Run(findings.lines, record, end)
+        findings.runs[record.camera] = CameraLines(findings.lines, record, end)
     if record.seq in piece.wanted.get(record.camera, ()):
         findings.hashes[record.camera, record.seq] = record.hash
 

@@ -197,10 +197,6 @@ class Journal:
         """How far the journal has been published."""
         return self._published
 
-    def pending(self) -> Iterator[tuple[Record, Position]]:
-        """The records that are not acknowledged yet, each with the position behind it, oldest first."""
-        return ((read_line(raw, self.path), place) for raw, _, place in self._places(self._published))
-
     def backlog(self, count: int) -> Backlog:
         """At most `count` lines that are not acknowledged yet, oldest first, and the position behind them.
 

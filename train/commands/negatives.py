@@ -25,7 +25,7 @@ def negatives(
     """Rewrite true captions into false ones that look like them (IDC-PCL), as JSON lines."""
     import numpy as np  # noqa: PLC0415
 
-    from train.learning.objectives.rewriting import Rewriter  # noqa: PLC0415
+    from train.learning.objectives.rewriter import Rewriter  # noqa: PLC0415
     from train.samples import SPLITS, SampleError, load_samples  # noqa: PLC0415
 
     if split not in SPLITS:

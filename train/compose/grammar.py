@@ -15,12 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from models.boxes import Box
 from models.language.claims import CLOTHES, Claims, claims_of
 from models.language.facts import MANNERS, SIDES, TYPES, Fact
 from models.language.phrases import NOUNS, wordings
 from models.language.places import Zone
 from models.language.wording import COLOURS
-from train.samples import Box, SampleChange
+from train.samples import SampleChange
 
 _Value = TypeVar("_Value")
 

@@ -16,14 +16,12 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.checkpoint import write_whole
+from pipeline.sources import Image
 from train.footage.cameras import STILL_SUFFIXES, frames_of
 from train.footage.scenes import FootageError
 from train.footage.votes import Raw, Vote, cleaned, merged
-
-Image = NDArray[np.uint8]
 
 FRAMES = "frames.jsonl"
 

@@ -19,10 +19,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from models.families import COCO
-from train.footage.votes import FAMILY, Box, Raw
-
-Image = NDArray[np.uint8]
+from pipeline.sources import Image
+from train.footage.votes import FAMILY, Raw
 
 LEAST = 0.1
 """Scores below are not reported."""

@@ -14,7 +14,7 @@ from daemon.config.plan import CameraPlan
 from daemon.service import metrics
 from daemon.threads import narrator as module
 from daemon.threads.accounts import ALONE, FAILED, MERGED, NOTHING_CHANGED, TOLD_ALREADY
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue, Proposed
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
@@ -96,7 +96,7 @@ def limited(
     return queue, Narrator(captioner, [plan], journals, live=live, accounts=queue.accounts)
 
 
-def told_of(queue: PairQueue, telling: Narrator, *pairs: Proposed) -> list[Told]:
+def told_of(queue: PairQueue, telling: Narrator, *pairs: Proposed) -> list[JournalledPair]:
     """Puts pairs into the queue and narrates them; nothing is lost on the way."""
     for each in pairs:
         queue.put("room", each.pair, wait=False)

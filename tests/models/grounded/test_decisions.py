@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.boxes import Box
 from models.families import OBJECTS
 from models.grounded.decisions import LEAST, STAYED, Judged, decided, named, riders
 from models.grounded.linker import LOOKS, Ends
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 
 HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}

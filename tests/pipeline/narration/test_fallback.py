@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import models
-from models.captioner import Box, DescribeOptions
+from models.boxes import Box
+from models.captioner import DescribeOptions
 from models.language.places import Zone
 from models.language.wording import read
 from pipeline.changes import ChangeOptions, find_changes

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.captioner import Box, Sentence
+from models.boxes import Box
+from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.policy.deduplication import AGAIN_S, MEMORY_S, Stories, family_of

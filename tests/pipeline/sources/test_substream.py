@@ -172,8 +172,8 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     camera.until(lambda: blind.report.sampled >= seen + 2)  # 1 s: 30 packets of the large stream
     assert source.report.decoded - decoded <= 2
     assert source.state is CameraState.STREAMING
-    assert source.report.substream.state is CameraState.STREAMING
-    assert source.report.substream.sampled >= seen
+    assert source.report.screening.state is CameraState.STREAMING
+    assert source.report.screening.sampled >= seen
     server.tell("move")
     camera.until(lambda: not gate.idle)
     assert {frame.image.shape for frame in camera.more(10)} == {(240, 320, 3)}
@@ -183,7 +183,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     monkeypatch.setattr(substream, "LATE_S", 1.0)
     camera.until(lambda: not gate.idle)
     camera.more(5)
-    camera.until(lambda: source.report.substream.state is CameraState.BACKING_OFF)
+    camera.until(lambda: source.report.screening.state is CameraState.BACKING_OFF)
     assert caplog.text.count("; the main stream is screened meanwhile") == 1
     assert "yard: sub-stream: " in caplog.text
     assert not {"s3cr3t", "me:"} & set(caplog.text.split())

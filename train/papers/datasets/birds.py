@@ -25,8 +25,7 @@ COLUMNS = (
     *("img2ObservationURL", "img2ImgURL", "img2Species", "img2Selection"),
     *("split", "annN", "description"),
 )
-PAIRS = 4_860
-CUB_IMAGES, NABIRDS_IMAGES, NABIRDS_CLASSES = 11_788, 48_562, 555
+CUB_IMAGES, NABIRDS_IMAGES = 11_788, 48_562
 
 _ENDINGS = (".jpg", ".jpeg", ".png")
 

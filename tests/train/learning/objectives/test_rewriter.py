@@ -5,7 +5,7 @@ import pytest
 
 from models.language.wording import read
 from train.learning.objectives.lexicon import KINDS
-from train.learning.objectives.rewriting import Rewriter
+from train.learning.objectives.rewriter import Rewriter
 
 CAPTIONS = [
     ["the red car on the left has appeared", "there is now a red car on the left"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -18,17 +18,16 @@ from pipeline.pairs import FramePair
 from pipeline.sources import SourceError, SourceOptions, read_still
 from pipeline.thresholds import PairThresholds
 from train.learning.runs import trained_changes
-from train.metrics.confidence import Choice, Reliability, choices, reliability
+from train.metrics.confidence import OperatingPoint, Reliability, choices, reliability
 from train.metrics.verdicts import Shares, Verdict, judge, shares
+from train.progress import Count
 from train.samples import Sample, SampleError
 
 _AT_ONCE = 8
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class GalleryPair:
     """What was told about one pair.
 
     Attributes:
@@ -67,7 +66,7 @@ class Figures:
     unchanged: int
     alarms: int
     reliability: Reliability
-    choices: tuple[Choice, ...]
+    choices: tuple[OperatingPoint, ...]
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -90,8 +89,8 @@ def tell(
     *,
     truth: bool,
     options: DescribeOptions | None = None,
-    progress: Progress | None = None,
-) -> list[Told]:
+    progress: Count | None = None,
+) -> list[GalleryPair]:
     """Narrate pairs as `narrated describe` does, and judge what is said.
 
     Args:
@@ -105,19 +104,19 @@ def tell(
         SampleError: a picture cannot be read, or the two of a pair differ in size.
     """
     changes = trained_changes(captioner)
-    told = []
+    pairs = []
     for start in range(0, len(samples), _AT_ONCE):
         some = samples[start : start + _AT_ONCE]
         found = find_changes([frame_pair(sample) for sample in some], changes, captioner.salience)
         for sample, narration in zip(some, narrate(found, captioner, options), strict=True):
-            one = Told(sample, narration, ())
-            told.append(replace(one, verdicts=tuple(judge(one.sentences, sample))) if truth else one)
+            one = GalleryPair(sample, narration, ())
+            pairs.append(replace(one, verdicts=tuple(judge(one.sentences, sample))) if truth else one)
         if progress:
-            progress(len(told), len(samples))
-    return told
+            progress(len(pairs), len(samples))
+    return pairs
 
 
-def figures(told: Iterable[Told]) -> Figures:
+def figures(told: Iterable[GalleryPair]) -> Figures:
     """How right all of it is, of pairs whose truth is known."""
     pairs = list(told)
     counted = [(each, v) for each in pairs for v in each.verdicts if v.counted]
