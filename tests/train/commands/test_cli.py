@@ -174,8 +174,11 @@ def test_evaluate_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Pa
         ("version: 1\ncaptoner: ddla", "captoner: unknown key"),
         ("version: 1\ncaptioner: gpt", "'gpt' is unknown; there is grounded, ddla"),
         ("version: 1\nencoder: vgg", "'vgg' is unknown; there is"),
-        ("version: 1\narguments: {depth: 3}", "arguments.depth: unknown key; ddla takes prior"),
-        ("version: 1\narguments: {prior: flat}\nencoder: toy", "prior must be"),
+        ("version: 1\narguments: {depth: 3}", "arguments.depth: unknown key; ddla takes features"),
+        (
+            "version: 1\narguments: {prior: flat}\nencoder: toy",
+            "arguments.prior: Input should be 'learned' or 'uniform'",
+        ),
         ("version: 1\nencoder_weights: none.pt", "encoder efficientnet_lite0 cannot be loaded"),
         ("version: [", "not valid YAML"),
     ],
