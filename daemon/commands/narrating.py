@@ -87,6 +87,10 @@ def replay(
         Path | None, typer.Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the narrations in --out.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the interrupted replay in --out."),
+    ] = False,
     start: Annotated[
         str | None, typer.Option(help="Wall-clock time of the first frame (ISO 8601; UTC if unsaid).")
     ] = None,
@@ -116,12 +120,14 @@ def replay(
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
     from daemon.replay.output import check_output  # noqa: PLC0415
 
-    if out:
+    if resume and (force or out is None):
+        raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
+    if out and not resume:
         check_output(out, force=force)
     loaded = _captioner(configuration, captioner, captioner_file, device)
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
-    options = ReplayOptions(plan, span, jobs, url, out)
+    options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
     _finish(_replayed(paths, camera, loaded, options, json=json), out, json=json)
 
 

@@ -141,15 +141,13 @@ class Narrator:
         """The cameras that are at their hourly cap now."""
         return frozenset(name for name, limits in self._limits.copy().items() if limits.silent_until)
 
-    @property
-    def dropped(self) -> Counter[str]:
-        """Sentences of all cameras that were not told although they were found, by reason.
+    def untold(self, camera: str) -> Counter[str]:
+        """Sentences of a camera that were not told although they were found, by reason.
 
         Those that only went on with what was told (`pipeline.policy.deduplication`), and those beyond a limit
         (`pipeline.policy.limits`).
         """
-        counts = [stories.dropped for stories in self._stories.values()]
-        return sum([*counts, *(limits.dropped for limits in self._limits.values())], Counter())
+        return self._stories[camera].dropped + self._limits[camera].dropped
 
     def tell(self, batch: Sequence[Proposed]) -> list[JournalledPair]:
         """Narrate a batch of any cameras.
