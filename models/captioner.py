@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -130,6 +130,7 @@ class Captioner(nn.Module, ABC):
 
     Attributes:
         name: key in `CAPTIONERS`.
+        options: what it was built with, kept in the checkpoint.
         encoder: frozen; no checkpoint holds its weights.
         vocabulary: the words it can say.
         image_size: ``(height, width)`` of the images it takes.
@@ -144,16 +145,36 @@ class Captioner(nn.Module, ABC):
         needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
     """
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """What the constructor takes besides vocabulary and encoder: plain values, each with its default.
+
+        Every captioner writes its own here, and nowhere else: the constructor takes them by keyword,
+        a training configuration and a checkpoint name them.
+        """
+
     name: str
+    options: Options
     scale_mean: Tensor
     scale_std: Tensor
     sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder) -> None:
-        """Take the parts that every captioner has."""
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            arguments: see `Options`.
+
+        Raises:
+            TypeError: an argument that it does not take.
+            ValueError: a value out of range.
+        """
         super().__init__()
+        self.options = self.Options(**arguments)
         self.vocabulary = vocabulary
         self.encoder = encoder
         self.image_size = encoder.image_size
@@ -162,9 +183,9 @@ class Captioner(nn.Module, ABC):
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
 
-    @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """The constructor's further arguments as plain values, for the checkpoint."""
+        """Its options as plain values, for the checkpoint."""
+        return asdict(self.options)
 
     @abstractmethod
     def encode(self, pairs: PairBatch) -> State:

@@ -58,23 +58,27 @@ class _Rows:
 
 
 class Grounded(Captioner):
-    """See the head of this file."""
+    """See the head of this file. The encoder is not looked through; the detector has eyes of its own."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Captioner.Options):
+        """Sizes.
+
+        Attributes:
+            hidden: width of the judge and the linker.
+        """
+
+        hidden: int = 32
 
     name = "grounded"
+    options: Options
     sees_views = True
     needs_images = True
     calibration: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, *, hidden: int = 32) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: not looked through; the detector has eyes of its own.
-            hidden: width of the judge and the linker.
-        """
-        super().__init__(vocabulary, encoder)
-        self._arguments: dict[str, Any] = {"hidden": hidden}
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        hidden = self.options.hidden
         self.register_buffer("calibration", torch.tensor([1.0, 0.0, 0.5]))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES))
         self.prior_change = nn.Parameter(torch.ones(()))
@@ -84,10 +88,6 @@ class Grounded(Captioner):
         self.linker = Linker(hidden=hidden).requires_grad_(False)
         self.judge = Judge(hidden).requires_grad_(False)
         self.speaker = Speaker(len(vocabulary))
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return dict(self._arguments)
 
     def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
         """Take the calibration, confidence = sigmoid(slope x logit(decided) + offset), and the threshold."""

@@ -29,8 +29,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -65,53 +65,29 @@ def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor
 class DDLA(Attending):
     """See the head of this file."""
 
-    name = "ddla"
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Attending.Options):
+        """The decoder's, and those of the alignment.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        prior: Literal["learned", "uniform"] = "learned",
-        features: int = 192,
-        words: int = 128,
-        hidden: int = 384,
-        attention: int = 128,
-        dropout: float = 0.3,
-        smoothing: float = 2.0,
-        coordinates: bool = False,
-    ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
+        Attributes:
             prior: "learned", or "uniform" for the paper's DDLA-UNIFORM.
-            features: size of the embedded maps.
-            words: size of the word vectors.
-            hidden: size of the LSTM.
-            attention: size of the attention.
-            dropout: of word vectors and of what the next word is predicted from.
             smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
-            coordinates: whether every cell of the maps also holds its x and y.
-
-        Raises:
-            ValueError: another prior.
         """
-        if prior not in ("learned", "uniform"):
-            raise ValueError(f"prior must be 'learned' or 'uniform', not {prior!r}")
-        super().__init__(
-            vocabulary,
-            encoder,
-            features=features,
-            words=words,
-            hidden=hidden,
-            attention=attention,
-            dropout=dropout,
-            coordinates=coordinates,
-        )
-        self._arguments |= {"prior": prior, "smoothing": smoothing}
-        self.uniform, self.smoothing = prior == "uniform", smoothing
+
+        prior: Literal["learned", "uniform"] = "learned"
+        smoothing: float = 2.0
+
+        def __post_init__(self) -> None:
+            """Refuse another prior."""
+            if self.prior not in ("learned", "uniform"):
+                raise ValueError(f"prior must be 'learned' or 'uniform', not {self.prior!r}")
+
+    name = "ddla"
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        self.uniform, self.smoothing = self.options.prior == "uniform", self.options.smoothing
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=not self.uniform)
 
     def prior_scores(self, features: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ Where the paper is silent, and departures:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,34 +43,34 @@ class Nearest(Captioner):
         joined: whether that is the whole annotation.
     """
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Captioner.Options):
+        """How nearness is measured, and what is drawn.
+
+        Attributes:
+            pool: cells in both directions that each map is pooled to, at least 1.
+            seed: of the sentences that NN draws.
+        """
+
+        pool: int = 1
+        seed: int = 0
+
+        def __post_init__(self) -> None:
+            """Refuse fewer cells than one."""
+            if self.pool < 1:
+                raise ValueError(f"pool must be at least 1, not {self.pool}")
+
     name = "nn"
     whole = True
+    options: Options
     joined: bool = False
     memory: Tensor
     told: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, *, pool: int = 1, seed: int = 0) -> None:
-        """Build without a memory.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
-            pool: cells in both directions that each map is pooled to.
-            seed: of the sentences that NN draws.
-
-        Raises:
-            ValueError: `pool` is less than 1.
-        """
-        super().__init__(vocabulary, encoder)
-        if pool < 1:
-            raise ValueError(f"pool must be at least 1, not {pool}")
-        self.pool, self.seed = pool, seed
-        self.register_buffer("memory", torch.zeros(0, 2 * encoder.channels * pool**2))
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        self.register_buffer("memory", torch.zeros(0, 2 * encoder.channels * self.options.pool**2))
         self.register_buffer("told", torch.zeros(0, 1, dtype=torch.int64))
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return {"pool": self.pool, "seed": self.seed}
 
     @property
     def restarts(self) -> bool:
@@ -83,7 +84,7 @@ class Nearest(Captioner):
     def pair_features(self, pairs: PairBatch) -> Tensor:
         """What nearness is measured by, float32 ``(B, D)``."""
         both = torch.cat(self.maps(pairs), dim=1).float()
-        return adaptive_avg_pool2d(both, self.pool).flatten(1)
+        return adaptive_avg_pool2d(both, self.options.pool).flatten(1)
 
     @torch.no_grad()
     def memorise(self, batches: Iterable[tuple[PairBatch, Tensor]]) -> None:
@@ -95,7 +96,7 @@ class Nearest(Captioner):
         Raises:
             ValueError: there is no sentence in them.
         """
-        draw = np.random.default_rng(self.seed)
+        draw = np.random.default_rng(self.options.seed)
         features, chosen = [self.memory[:0]], list[Tensor]()
         for pairs, sentences in batches:
             here = pairs.to(self.device)

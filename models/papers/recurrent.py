@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,6 @@ class Recurrent(Captioner):
     """
 
     next_word: nn.Linear
-    _arguments: dict[str, Any]
 
     @abstractmethod
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -35,10 +33,6 @@ class Recurrent(Captioner):
         Returns:
             What predicts the next word, float32 ``(N, ...)``, and the new state.
         """
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return dict(self._arguments)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Captioner`."""

@@ -12,10 +12,10 @@ from datetime import datetime
 from time import monotonic
 from typing import Self
 
+from pipeline.redaction import redacted
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.idle import IdleGate
-from pipeline.sources.redact import redacted
 from pipeline.sources.session import Feed, Sessions
 from pipeline.sources.state import CameraState, Connection
 from pipeline.sources.tally import Tally

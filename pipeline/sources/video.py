@@ -17,10 +17,10 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipeline.redaction import redacted
 from pipeline.sources.decode import SoundFrames, packets_of, video_stream
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
-from pipeline.sources.redact import redacted
 from pipeline.sources.tally import Tally
 from pipeline.sources.times import (
     EPOCH,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from train.commands import score as command
+from train.metrics import file_scores as command
 from train.metrics.authority import MissingScorersError, Semantic
 from train.metrics.caption_files import matched, read_captions
 from train.metrics.scores import CONSTANT, text_scores

@@ -119,7 +119,7 @@ class ClassTask(nn.Module):
             ValueError: the captioner has no difference encoder, so nothing could be learnt.
         """
         super().__init__()
-        if not captioner.arguments()["difference_encoder"]:
+        if not captioner.options.difference_encoder:
             raise ValueError("task classes teaches the difference encoder, and this captioner has none")
         self.images, self.margin = images, margin
         self.which = nn.Linear(captioner.size, len(images.classes))

@@ -24,7 +24,7 @@ def row(key: str, label: str, captioner: str, **arguments: Any) -> System:
 
 
 def _nearest(key: str, label: str, *seeded: str) -> System:
-    return System(key, label, {"captioner": key, "arguments": {"pool": 1}, "min_count": 1}, seeded=seeded)
+    return System(key, label, {"captioner": key, "min_count": 1}, seeded=seeded)
 
 
 def _text(setting: str) -> tuple[Column, ...]:

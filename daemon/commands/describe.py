@@ -1,4 +1,4 @@
-"""The verb that looks at one's own pictures: describe."""
+"""The verb `describe`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.narrating import CaptionerChoice, CaptionerFile, Device, Json
+from daemon.commands.captioner import CaptionerChoice, CaptionerFile, Device, loaded_captioner
+from daemon.commands.options import Json
+from daemon.commands.picture import write_picture
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
@@ -23,11 +25,6 @@ if TYPE_CHECKING:
     from pipeline.narration.narration import Narration
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make the verb known."""
-    app.command("describe")(describe)
 
 
 def describe(
@@ -60,14 +57,11 @@ def describe(
     if (pairs is None) == (before is None or after is None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
     known = _gap(gap)
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.config.device import chosen_device  # noqa: PLC0415
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
-    from models import load_captioner  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
-    loaded = load_captioner(chosen_checkpoint(None, captioner, captioner_file), chosen_device(device))
+    loaded = loaded_captioner(captioner, captioner_file, device)
     plan = camera_plan("describe", "", CameraDefaults())
     if pairs:
         wanted = [_with_gap(pair, known) for pair in wanted]
@@ -172,16 +166,9 @@ def _silence(narration: Narration) -> str:
 
 
 def _draw(one: Description, out: Path) -> None:
-    import cv2  # noqa: PLC0415
-
     from pipeline.report import side_by_side  # noqa: PLC0415
 
     told = one.narration
     picture = side_by_side(one.pair.before.image, one.pair.after.image, told.sentences, _silence(told))
-    suffix = out.suffix.lower() or ".png"
-    try:
-        _, encoded = cv2.imencode(suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
-    except cv2.error:
-        raise typer.BadParameter(f"--out {out}: end it in .png, .jpg or .webp") from None
-    out.write_bytes(encoded.tobytes())
+    write_picture(picture, out)
     typer.echo(f"wrote {out}", err=True)

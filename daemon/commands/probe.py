@@ -1,29 +1,21 @@
-"""Verbs that look through a camera: probe, snapshot."""
+"""The verb `probe`."""
 
 from __future__ import annotations
 
 import json as json_format
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.narrating import Json
+from daemon.commands.camera import address_and_settings
+from daemon.commands.options import Json, OptionalFile
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-from daemon.config.settings import Camera, CameraDefaults
+from daemon.config.settings import Camera
 
 if TYPE_CHECKING:
     from daemon.tools.probe import Probed
-
-OptionalFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (YAML).")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make the verbs known."""
-    app.command("probe")(probe)
-    app.command("snapshot")(snapshot)
 
 
 def probe(
@@ -39,7 +31,7 @@ def probe(
     json: Json = False,
 ) -> None:
     """Open a camera once, and its sub-stream where it has one, and tell what they send."""
-    address, settings = _camera(url, config)
+    address, settings = address_and_settings(url, load_configuration(config) if config else None)
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.tools.probe import probe as probed  # noqa: PLC0415
     from pipeline.sources import SourceError  # noqa: PLC0415
@@ -67,48 +59,6 @@ def probe(
     if failed:
         typer.echo(f"narrated: sub-stream: {failed}", err=True)
         raise typer.Exit(3)
-
-
-def snapshot(
-    camera: Annotated[str, typer.Argument(help="A camera of the configuration.")],
-    config: Annotated[Path, typer.Option("-c", "--config", help="Configuration file (YAML).")],
-    out: Annotated[Path | None, typer.Option(help="PNG, JPEG or WebP; CAMERA.png without it.")] = None,
-    overlay: Annotated[
-        bool,
-        typer.Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names."),
-    ] = False,
-) -> None:
-    """Store one picture of a camera; privacy areas are black in it."""
-    import cv2  # noqa: PLC0415
-
-    address, settings = _camera(camera, config)
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.tools.snapshot import overlaid  # noqa: PLC0415
-    from daemon.tools.snapshot import snapshot as taken  # noqa: PLC0415
-    from pipeline.sources import redacted  # noqa: PLC0415
-
-    if not isinstance(settings, Camera):
-        raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
-    plan = camera_plan(camera, Secrets().reveal(address), settings)
-    image = taken(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
-    if overlay:
-        image = overlaid(image, settings)
-    path = out or Path(f"{camera}.png")
-    try:
-        _, encoded = cv2.imencode(path.suffix.lower() or ".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
-    except cv2.error:
-        raise typer.BadParameter(f"--out {path}: end it in .png, .jpg or .webp") from None
-    path.write_bytes(encoded.tobytes())
-    typer.echo(f"wrote {path}, {image.shape[1]} x {image.shape[0]} pixels", err=True)
-
-
-def _camera(name: str, config: Path | None) -> tuple[str, CameraDefaults]:
-    """URL (secrets not put in) and settings of a configured camera, else the name itself and the defaults."""
-    if config is None:
-        return name, CameraDefaults()
-    configuration = load_configuration(config)
-    known = configuration.cameras.get(name)
-    return (known.url, known) if known else (name, configuration.defaults)
 
 
 def _show(found: Probed) -> None:

@@ -1,14 +1,15 @@
-"""Verbs about the record's soundness: verify, keys."""
+"""The verb `verify`."""
 
 from __future__ import annotations
 
 import json as json_format
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from daemon.commands.options import Json
 
 if TYPE_CHECKING:
     from pipeline.journal import Comparison, Verification, VerifyOptions
@@ -33,7 +34,7 @@ def verify(
         list[str] | None,
         typer.Option(help="Who may have signed: what `narrated keys` printed, or a file that holds it."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Check that no byte of the journals, of their pictures and signatures was changed."""
     from pipeline.journal import VerifyOptions  # noqa: PLC0415
@@ -56,26 +57,6 @@ def verify(
     compared = not against or (comparison and not comparison.differences)
     if not (found.ok and (other is None or other.ok) and compared):
         raise typer.Exit(1)
-
-
-def keys(
-    file: Annotated[Path, typer.Argument(help="Where the private key is written; it must not exist.")],
-) -> None:
-    """Make a key that signs journals, and print its public key, by which `verify` knows it."""
-    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
-
-    private = new_key()
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        typer.echo(f"narrated: {file} exists: a key is never overwritten", err=True)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        typer.echo(f"narrated: cannot write {file}: {error.strerror or error}", err=True)
-        raise typer.Exit(1) from None
-    with os.fdopen(handle, "w") as written:
-        written.write(private + "\n")
-    typer.echo(SigningKey(private).public)
 
 
 def _checked(paths: list[Path], options: VerifyOptions) -> Verification:

@@ -1,44 +1,29 @@
-"""Verbs that watch: run, replay, demo."""
+"""The verb `replay`."""
 
 from __future__ import annotations
 
-import json as json_format
 import logging
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from daemon.commands.captioner import CaptionerChoice, CaptionerFile, loaded_captioner
+from daemon.commands.options import Json
+from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
-from daemon.config.settings import CameraDefaults, CaptionerName, Configuration
+from daemon.config.settings import CameraDefaults, CaptionerSettings, Configuration
 
-if TYPE_CHECKING:  # torch and numba load when a verb runs, not for --help
+if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.config.plan import CameraPlan
     from daemon.replay.replay import ReplayOptions, ReplayReport
     from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
     from pipeline.record import Record
 
-ConfigurationFile = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (YAML).")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_SHIPPED = get_args(CaptionerName)
-
-
-def _known(name: str | None) -> str | None:
-    if name is not None and name not in _SHIPPED:
-        raise typer.BadParameter(f"{name!r} does not ship; write {' or '.join(_SHIPPED)}")
-    return name
-
-
-CaptionerChoice = Annotated[
-    str | None,
-    typer.Option("--captioner", callback=_known, help=f"One that ships: {', '.join(_SHIPPED)}."),
-]
-CaptionerFile = Annotated[Path | None, typer.Option("--captioner-file", help="Or a checkpoint of your own.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 EvidenceChoice = Annotated[
     bool | None,
     typer.Option(
@@ -49,29 +34,6 @@ EvidenceChoice = Annotated[
 LimitsChoice = Annotated[
     bool, typer.Option("--limits", help="Hold back floods, as `run` does; else everything is told.")
 ]
-
-_INTERRUPTED = 130
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make the verbs known."""
-    app.command("run")(run)
-    app.command("replay")(replay)
-    app.command("demo")(demo)
-
-
-def run(
-    config: ConfigurationFile,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
-) -> None:
-    """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
-    configuration = load_configuration(config)
-    secrets = Secrets()
-    from daemon.health.log import start_logging  # noqa: PLC0415
-    from daemon.service import daemon as live  # noqa: PLC0415
-
-    start_logging(secrets, verbose=verbose)
-    raise typer.Exit(live.run(config, configuration, secrets))
 
 
 def replay(
@@ -124,37 +86,12 @@ def replay(
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
     if out and not resume:
         check_output(out, force=force)
-    loaded = _captioner(configuration, captioner, captioner_file, device)
+    settings = configuration.captioner if configuration else CaptionerSettings()
+    loaded = loaded_captioner(captioner, captioner_file, device or settings.device, settings)
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    _finish(_replayed(paths, camera, loaded, options, json=json), out, json=json)
-
-
-def demo(
-    video: Annotated[
-        Path | None, typer.Argument(help="A clip; without it OpenCV's vtest.avi is fetched.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report; its narrations are replaced.")] = Path(
-        "demo"
-    ),
-    captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
-    device: Device = "auto",
-) -> None:
-    """Narrate a clip through an embedded server, printing each narration as it arrives from the stream."""
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.config.device import chosen_device  # noqa: PLC0415
-    from daemon.replay.demo import run_demo  # noqa: PLC0415
-    from daemon.replay.footage import demo_clip  # noqa: PLC0415
-    from models import load_captioner  # noqa: PLC0415
-
-    if video is not None and not video.is_file():
-        raise typer.BadParameter(f"there is no file {video}")
-    clip = video or demo_clip()
-    typer.echo(f"narrating {clip}", err=True)
-    loaded = load_captioner(chosen_checkpoint(None, captioner, captioner_file), chosen_device(device))
-    _finish(run_demo(clip, loaded, out), out)
+    finish(_replayed(paths, camera, loaded, options, json=json), out, json=json)
 
 
 def _plan(
@@ -214,18 +151,6 @@ def _span(begin: str | None, end: str | None) -> Span:
     return Span(first, last)
 
 
-def _captioner(
-    configuration: Configuration | None, name: str | None, path: Path | None, device: str | None
-) -> Captioner:
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.config.device import chosen_device  # noqa: PLC0415
-    from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
-    from models import load_captioner  # noqa: PLC0415
-
-    settings = configuration.captioner if configuration else CaptionerSettings()
-    return load_captioner(chosen_checkpoint(settings, name, path), chosen_device(device or settings.device))
-
-
 def _replayed(
     paths: list[str],
     camera: str | None,
@@ -248,18 +173,3 @@ def _replayed(
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:
         return replay(find_footage(paths, camera), captioner, options, show, progress)
-
-
-def _finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
-    if json and not report.narrations:
-        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
-    for problem in report.problems:
-        typer.echo(f"narrated: {problem}", err=True)
-    if out and report.narrations:
-        typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
-    elif not report.problems:
-        typer.echo(f"{report.narrations or 'no'} narrations", err=True)
-    if report.interrupted:
-        raise typer.Exit(_INTERRUPTED)
-    if report.problems:
-        raise typer.Exit(3)

@@ -1,4 +1,4 @@
-"""No secret leaves a source: URLs and the texts of exceptions lose their credentials."""
+"""No secret leaves by a message: URLs and the texts of exceptions lose their credentials."""
 
 from __future__ import annotations
 

@@ -1,39 +1,19 @@
-"""Verbs that read what was narrated: tail, verify, keys, schema."""
+"""The verb `tail`."""
 
 from __future__ import annotations
 
-import json as json_format
 import signal
 import sys
 import threading
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from daemon.commands.narrating import Json
-from daemon.commands.verifying import keys, verify
-from daemon.config.configuration import configuration_schema, load_configuration
-from daemon.config.secrets import Secrets
+from daemon.commands.options import Json
 
 DEFAULT_SERVER = "redis://localhost:6379"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Make the verbs known."""
-    app.command("tail")(tail)
-    app.command("verify")(verify)
-    app.command("keys")(keys)
-    app.command("schema")(schema)
-
-
-class Schema(StrEnum):
-    """What there is a schema of."""
-
-    RECORD = "record"
-    CONFIGURATION = "configuration"
 
 
 def tail(
@@ -52,6 +32,9 @@ def tail(
     json: Json = False,
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C."""
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415
+    from daemon.config.secrets import Secrets  # noqa: PLC0415
+
     url = redis or (load_configuration(config).redis.url if config else None) or DEFAULT_SERVER
     from daemon.service.lines import json_line, time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
@@ -68,18 +51,3 @@ def tail(
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
-
-
-def schema(
-    of: Annotated[
-        Schema, typer.Argument(help="Of the published record, or of the configuration file.")
-    ] = Schema.RECORD,
-) -> None:
-    """Print a JSON Schema."""
-    if of is Schema.CONFIGURATION:
-        values = configuration_schema()
-    else:
-        from pipeline.record import json_schema  # noqa: PLC0415
-
-        values = json_schema()
-    typer.echo(json_format.dumps(values, indent=2))
