@@ -38,7 +38,7 @@ ALIASES = {"search": "query"}
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
 
-class _Verbs(TyperGroup):
+class _LazyCommands(TyperGroup):
     """A verb's file is imported when the verb is called, or when --help shows what it does."""
 
     def __init__(self, **settings: Any) -> None:
@@ -56,7 +56,7 @@ class _Verbs(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Verbs,
+    cls=_LazyCommands,
     name="narrated",
     help="Watches fixed cameras and says in plain English what changed.",
     epilog="Exit codes: 0 fine, 1 error, 2 usage, 3 finished but some input failed, 78 bad configuration.",

@@ -24,12 +24,6 @@ GERUNDS = {
     "rendering": "a noun: what a drawn pair looks like",
     "settings": "no gerund",
     "wording": "a noun: what a sentence says, word for word",
-    "checking": "a group of verbs of the command line",
-    "describing": "a group of verbs of the command line",
-    "looking": "a group of verbs of the command line",
-    "narrating": "a group of verbs of the command line",
-    "reading": "a group of verbs of the command line",
-    "verifying": "a group of verbs of the command line",
 }
 """Modules that may be named so, and why."""
 
@@ -47,7 +41,9 @@ def test_there_are_modules() -> None:
 def test_no_two_classes_have_one_name() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.parse(
+            path.read_text()
+        ).body:  # a class within a class has that one's name before its own
             if isinstance(node, ast.ClassDef):
                 places[node.name.strip("_")].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

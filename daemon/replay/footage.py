@@ -35,7 +35,7 @@ def demo_clip(folder: Path | None = None, ways: tuple[Callable[[Path], None], ..
         Path of a file whose sha256 is `CLIP_SHA256`.
 
     Raises:
-        FootageError: no way led to the right file.
+        DemoClipError: no way led to the right file.
     """
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME

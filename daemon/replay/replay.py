@@ -138,7 +138,7 @@ class _Replay:
             of = identity(footage, captioner, options.plan, options.span)
             self._output = resources.enter_context(OutputFolder(options.out, of, resume=options.resume))
             self._earlier = dict(self._output.resumption.finished)
-            self.told = sum(map(len, self._output.restored.values()))
+            self.narrations = sum(map(len, self._output.restored.values()))
         journal_folder = (
             self._output.journal
             if self._output

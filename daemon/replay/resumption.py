@@ -46,7 +46,7 @@ class Outcome(BaseModel):
     untold: dict[str, int]
 
 
-class _State(BaseModel):
+class _ReplayState(BaseModel):
     of: str
     finished: dict[str, Outcome] = {}
 
@@ -68,7 +68,7 @@ class Resumption:
 
     def __init__(self, folder: Path, of: str, *, resume: bool) -> None:
         self._path = folder / _NAME
-        self._state = _State(of=of)
+        self._state = _ReplayState(of=of)
         if resume and folder.exists() and any(folder.iterdir()):
             self._state = self._read(folder)
             if self._state.of != of:
@@ -105,9 +105,9 @@ class Resumption:
         """The replay is complete."""
         self._path.unlink(missing_ok=True)
 
-    def _read(self, folder: Path) -> _State:
+    def _read(self, folder: Path) -> _ReplayState:
         try:
-            return _State.model_validate_json(self._path.read_bytes())
+            return _ReplayState.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
             raise ResumptionError(
                 f"{folder} holds nothing that was interrupted: give another --out, or --force to narrate anew"
