@@ -24,9 +24,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daemon.search.asking import Search
 from daemon.search.filters import Filters, Question
 from daemon.search.local_time import LocalTime
+from daemon.search.search import Search
 from models.language.claims import COLOURS, Claims
 from models.language.phrases import NOUNS, plain_sentence
 from models.language.places import PLACES

@@ -24,9 +24,9 @@ from daemon.search.filters import GROUPINGS, Filters, Question, options_of
 from daemon.search.folders import default_state, journal_folder
 
 if TYPE_CHECKING:
-    from daemon.search.asking import Search
-    from daemon.search.found import Found
+    from daemon.search.found import FoundRecord
     from daemon.search.local_time import LocalTime
+    from daemon.search.search import Search
 
 _SHOWN = 50
 _TOLD_EVERY = 20_000
@@ -34,7 +34,7 @@ _EVERY_S = 0.5
 _FAILED, _USAGE = 1, 2
 
 
-class Shape(StrEnum):
+class OutputFormat(StrEnum):
     """How an answer looks."""
 
     TABLE = "table"
@@ -92,7 +92,9 @@ def query(
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with what comes, until Ctrl-C.")
     ] = False,
-    shape: Annotated[Shape, typer.Option("--format", help="How the answer looks.")] = Shape.TABLE,
+    shape: Annotated[
+        OutputFormat, typer.Option("--format", help="How the answer looks.")
+    ] = OutputFormat.TABLE,
     json: Json = False,
     pictures: Annotated[bool, typer.Option("--pictures", help="Name the pictures in the table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the answer there.")] = None,
@@ -103,10 +105,10 @@ def query(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the index anew first.")] = False,
 ) -> None:
     """Ask what was narrated: with filters, or in plain English."""
-    shape = Shape.JSONL if json else shape
+    shape = OutputFormat.JSONL if json else shape
     with _complaints():
-        from daemon.search.asking import Search  # noqa: PLC0415
         from daemon.search.local_time import LocalTime, parse_time_of_day  # noqa: PLC0415
+        from daemon.search.search import Search  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), _now()
         filters = Filters(
@@ -152,15 +154,15 @@ def _groupings(by: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _check(question: Question, shape: Shape, *, follow: bool, both: bool) -> None:
+def _check(question: Question, shape: OutputFormat, *, follow: bool, both: bool) -> None:
     """Refuse what cannot be done at the same time."""
     if both:
         raise SearchError("--first and --last: give one of them")
-    if follow and shape not in (Shape.TABLE, Shape.JSONL):
+    if follow and shape not in (OutputFormat.TABLE, OutputFormat.JSONL):
         raise SearchError(f"--follow with --format {shape} has no end: write table or jsonl")
     if follow and question.count:
         raise SearchError("--follow cannot count: leave one of them out")
-    if question.count and shape in (Shape.SRT, Shape.VTT, Shape.HTML):
+    if question.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
 
@@ -203,33 +205,33 @@ def _understood(search: Search, words: str, given: Question, now: datetime) -> Q
     return asked
 
 
-def _tell_counts(search: Search, question: Question, shape: Shape, file: TextIO) -> None:
+def _tell_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
     from daemon.search import output  # noqa: PLC0415
-    from daemon.search.counting import Group  # noqa: PLC0415
+    from daemon.search.counts import Group  # noqa: PLC0415
 
     groups = search.count(question)
     if not question.by and not groups:
         groups = [Group((), 0, 0)]
-    writers = {Shape.JSONL: output.count_json, Shape.CSV: output.count_comma_separated}
+    writers = {OutputFormat.JSONL: output.count_json, OutputFormat.CSV: output.count_comma_separated}
     _write(file, writers.get(shape, output.count_table)(groups, question.by))
     if not groups:
         typer.echo("nothing was found", err=True)
 
 
 def _tell(
-    search: Search, question: Question, shape: Shape, file: TextIO, *, pictures: bool, follow: bool
+    search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool, follow: bool
 ) -> None:
     from daemon.search import output  # noqa: PLC0415
 
-    if shape is Shape.TABLE and not follow and question.order == "all":
+    if shape is OutputFormat.TABLE and not follow and question.order == "all":
         answer = search.answer(question, _SHOWN)
     else:
         answer = search.answer(question, _SHOWN if follow else None)
     found = answer.found
-    if shape in (Shape.SRT, Shape.VTT):
-        write = output.plain_subtitles if shape is Shape.SRT else output.web_subtitles
+    if shape in (OutputFormat.SRT, OutputFormat.VTT):
+        write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles
         file.write(write(list(found), question.filters.since))
-    elif shape is Shape.HTML:
+    elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:
         _write(file, _lines(found, search.local, shape, pictures=pictures))
@@ -245,30 +247,32 @@ def _tell(
         _say("a journal was changed since it was read; ask again, and `narrated verify` says more")
 
 
-def _page(search: Search, question: Question, found: Iterable[Found], shown: int) -> Iterator[str]:
+def _page(search: Search, question: Question, found: Iterable[FoundRecord], shown: int) -> Iterator[str]:
     from daemon.search.output import local_words  # noqa: PLC0415
     from daemon.search.page import page  # noqa: PLC0415
 
     facts = [
         ("Asked", options_of(question, search.local) or "everything"),
-        ("Found", f"{shown:,}"),
+        ("FoundRecord", f"{shown:,}"),
         ("Journals", str(search.folder)),
         ("Written", local_words(_now(), search.local)),
     ]
     return page("What was narrated", facts, search.faults(), found, search.local)
 
 
-def _lines(found: Iterable[Found], local: LocalTime, shape: Shape, *, pictures: bool) -> Iterator[str]:
+def _lines(
+    found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat, *, pictures: bool
+) -> Iterator[str]:
     from daemon.search import output  # noqa: PLC0415
 
-    if shape is Shape.CSV:
+    if shape is OutputFormat.CSV:
         return output.comma_separated(found, local)
-    if shape is Shape.JSONL:
+    if shape is OutputFormat.JSONL:
         return output.json_lines(found, local)
     return output.table(found, local, pictures=pictures)
 
 
-def _follow(search: Search, question: Question, shape: Shape, file: TextIO, *, pictures: bool) -> None:
+def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool) -> None:
     stop = threading.Event()
     kept = {
         number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)

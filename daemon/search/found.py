@@ -28,7 +28,7 @@ _OPEN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRecord:
     """One narration.
 
     Attributes:
@@ -106,7 +106,7 @@ class Reader:
             kept = np.array([at >= fresh.get(int(of), 0) for of, at in zip(file, offset, strict=True)], bool)
         return Located(file[kept], offset[kept], length[kept], digest[kept], flags[kept])
 
-    def read(self, located: Located) -> Iterator[Found]:
+    def read(self, located: Located) -> Iterator[FoundRecord]:
         """The narrations at places of the journals, in their order."""
         store = EvidenceStore(self.evidence) if self.evidence else None
         with ExitStack() as opened:
@@ -146,7 +146,7 @@ class Reader:
             lines.close()
         return None
 
-    def _found(self, line: bytes, digest: int, flags: int, store: EvidenceStore | None) -> Found | None:
+    def _found(self, line: bytes, digest: int, flags: int, store: EvidenceStore | None) -> FoundRecord | None:
         """None where the line is another than the one that was read into the index."""
         try:
             record = read_record(line)
@@ -156,7 +156,7 @@ class Reader:
             return None
         flags |= 0 if hash_holds(line.rstrip(b"\n")) else ALTERED
         marks = tuple(text for flag, text in _MARKS.items() if flags & flag)
-        return Found(record, marks, _pictures(record, store))
+        return FoundRecord(record, marks, _pictures(record, store))
 
 
 def _pictures(record: Record, store: EvidenceStore | None) -> dict[str, Path]:

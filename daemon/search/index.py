@@ -19,7 +19,7 @@ import numpy as np
 
 from daemon.search.columns import Places, Sentences
 from daemon.search.folders import JournalFile, journal_files
-from daemon.search.intake import Batch, End, Phrase
+from daemon.search.intake import Batch, ChainMark, Phrase
 from daemon.search.store import has_room, memory_store, open_store
 from daemon.search.words import colour_in
 
@@ -297,12 +297,12 @@ class Index:
         row = self.store.connection.execute(sql, (value,)).fetchone()
         return _Known(*row) if row else None
 
-    def _ends(self, file: int) -> dict[str, End]:
+    def _ends(self, file: int) -> dict[str, ChainMark]:
         sql = (
             "SELECT name, first_seq, first_prev, last_seq, last_hash, last_time FROM ends "
             "JOIN cameras ON cameras.id = camera WHERE file = ?"
         )
-        return {name: End(*rest) for name, *rest in self.store.connection.execute(sql, (file,))}
+        return {name: ChainMark(*rest) for name, *rest in self.store.connection.execute(sql, (file,))}
 
     def _earlier(self, file: JournalFile) -> Callable[[str], int | None]:
         def earlier(camera: str) -> int | None:

@@ -21,7 +21,7 @@ Phrase = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class End:
+class ChainMark:
     """A camera's part of a file.
 
     Attributes:
@@ -52,7 +52,7 @@ class Batch:
     """
 
     lines: int
-    ends: dict[str, End]
+    ends: dict[str, ChainMark]
     earlier: Callable[[str], int | None]
     camera_number: Callable[[str], int]
     phrase_number: Callable[[Phrase], int]
@@ -94,7 +94,7 @@ class Batch:
         flags, end = 0, self.ends.get(camera)
         if end is None:
             before = self.earlier(camera)
-            self.ends[camera] = End(seq, prev, seq, members["hash"], moment)
+            self.ends[camera] = ChainMark(seq, prev, seq, members["hash"], moment)
         else:
             before = end.time
             if (seq, prev) != (end.seq + 1, end.hash):

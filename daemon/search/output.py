@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from daemon.config.durations import format_offset
-from daemon.search.counting import Group
+from daemon.search.counts import Group
 from daemon.search.errors import SearchError
-from daemon.search.found import Found
+from daemon.search.found import FoundRecord
 from daemon.search.local_time import LocalTime
 
 _NO_CLOCK = 1970
@@ -32,7 +32,7 @@ def local_words(moment: datetime, local: LocalTime) -> str:
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 
 
-def table(found: Iterable[Found], local: LocalTime, *, pictures: bool = False) -> Iterator[str]:
+def table(found: Iterable[FoundRecord], local: LocalTime, *, pictures: bool = False) -> Iterator[str]:
     """Lines for people: local time, camera, how sure, what is told, and what should be known of it."""
     for each in found:
         record = each.record
@@ -45,7 +45,7 @@ def table(found: Iterable[Found], local: LocalTime, *, pictures: bool = False) -
                 yield f"{'':23}  {side}: {path}"
 
 
-def json_lines(found: Iterable[Found], local: LocalTime) -> Iterator[str]:
+def json_lines(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
     """One JSON object a line: the record's members, and what is known of it.
 
     `evidence` names only pictures that are there, `pictures` their files; `marks` and `local_time` are ours.
@@ -65,7 +65,7 @@ def json_lines(found: Iterable[Found], local: LocalTime) -> Iterator[str]:
         yield json.dumps(members, ensure_ascii=False)
 
 
-def comma_separated(found: Iterable[Found], local: LocalTime) -> Iterator[str]:
+def comma_separated(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
     """CSV (RFC 4180) with a head; a text that a spreadsheet takes for a formula gets a quote in front."""
     yield _row(CSV_COLUMNS)
     for each in found:
@@ -88,7 +88,7 @@ def comma_separated(found: Iterable[Found], local: LocalTime) -> Iterator[str]:
         )
 
 
-def web_subtitles(found: Sequence[Found], start: datetime | None) -> str:
+def web_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
     """WebVTT beside a recording of one camera.
 
     Args:
@@ -109,7 +109,7 @@ def web_subtitles(found: Sequence[Found], start: datetime | None) -> str:
     return subtitles(records, start or records[0].before.moment)
 
 
-def plain_subtitles(found: Sequence[Found], start: datetime | None) -> str:
+def plain_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
     """SRT beside a recording of one camera; arguments and errors as of `web_subtitles`."""
     from webvtt import WebVTT  # noqa: PLC0415
 

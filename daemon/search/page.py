@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from daemon.search.found import Found
+from daemon.search.found import FoundRecord
 from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
 from pipeline.report.words import EVENTS, sureness
@@ -20,7 +20,7 @@ _MEDIA = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PageEntry:
     """One narration on the page.
 
     Attributes:
@@ -29,7 +29,7 @@ class Entry:
         pictures: ``(name, address)``: the overlay where there is one, else what there is of before and after.
     """
 
-    found: Found
+    found: FoundRecord
     time: str
     pictures: tuple[tuple[str, str], ...]
 
@@ -43,7 +43,7 @@ def page(
     title: str,
     facts: Sequence[tuple[str, str]],
     faults: Sequence[str],
-    found: Iterable[Found],
+    found: Iterable[FoundRecord],
     local: LocalTime,
 ) -> Iterator[str]:
     """The page in parts, so that its pictures are never all in memory.
@@ -61,7 +61,9 @@ def page(
     environment.filters["sureness"] = sureness
     style = resources.files("pipeline.report").joinpath("style.css").read_text(encoding="utf-8")
     source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
-    entries = (Entry(each, local_words(each.record.after.moment, local), _pictures(each)) for each in found)
+    entries = (
+        PageEntry(each, local_words(each.record.after.moment, local), _pictures(each)) for each in found
+    )
     return environment.from_string(source).generate(
         title=title,
         facts=facts,
@@ -71,7 +73,7 @@ def page(
     )
 
 
-def _pictures(found: Found) -> tuple[tuple[str, str], ...]:
+def _pictures(found: FoundRecord) -> tuple[tuple[str, str], ...]:
     sides = ("overlay",) if "overlay" in found.pictures else ("before", "after")
     named = {"overlay": "before and after"}
     shown = (

@@ -13,7 +13,7 @@ from daemon.search.errors import SearchError
 from daemon.search.filters import Filters, Question
 from daemon.search.grammar import ANYTHING, GROUPED, PREPOSITIONS, VERBS, plain, question_parser, spaced
 from daemon.search.local_time import MINUTES, LocalTime, parse_time_of_day
-from daemon.search.spans import PARTS, Span, day_span, recent_span
+from daemon.search.spans import PARTS, TimeSpan, day_span, recent_span
 from daemon.search.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
 EXAMPLES = (
@@ -73,7 +73,7 @@ class _Reading:
 
     def __init__(self, asker: Asker, now: datetime) -> None:
         self._asker, self._now, self._local = asker, now, asker.local
-        self._span = Span(None, None)
+        self._span = TimeSpan(None, None)
         self._way = ""
 
     def of(self, tree: Tree[Token], question: str) -> Question:
@@ -167,7 +167,7 @@ class _Reading:
 
     def _days(self, asked: Question, part: Tree[Token]) -> Question:
         first, last = (self._day(child) for child in part.children)
-        return self._within(asked, Span(first.begin, last.end))
+        return self._within(asked, TimeSpan(first.begin, last.end))
 
     def _part_of_day(self, asked: Question, part: Tree[Token]) -> Question:
         begin, end = PARTS[_words(part)[0].split()[-1]]
@@ -190,10 +190,12 @@ class _Reading:
                 return self._with(asked, between=(clock, 0))
             today = day_span("today", self._now, self._local)
             begin = self._at(today, clock)
-            return self._within(asked, Span(begin if begin <= self._now else begin - timedelta(days=1), None))
+            return self._within(
+                asked, TimeSpan(begin if begin <= self._now else begin - timedelta(days=1), None)
+            )
         assert day is not None  # noqa: S101 - the grammar asks for one of the two
         begin_of = day.end if str(word) == "after" and clock is None else self._at(day, clock)
-        return self._within(asked, Span(begin_of, None))
+        return self._within(asked, TimeSpan(begin_of, None))
 
     def _until(self, asked: Question, part: Tree[Token]) -> Question:
         word, *rest = part.children
@@ -202,25 +204,25 @@ class _Reading:
             return self._with(asked, between=(0, clock))
         assert day is not None  # noqa: S101 - the grammar asks for one of the two
         whole = day.begin if str(word) == "before" else day.end
-        return self._within(asked, Span(None, whole if clock is None else self._at(day, clock)))
+        return self._within(asked, TimeSpan(None, whole if clock is None else self._at(day, clock)))
 
-    def _moment(self, rest: Sequence[Token | Tree[Token]]) -> tuple[Span | None, int | None]:
+    def _moment(self, rest: Sequence[Token | Tree[Token]]) -> tuple[TimeSpan | None, int | None]:
         day = next((self._day(each) for each in rest if isinstance(each, Tree)), None)
         clock = next((parse_time_of_day(str(each)) for each in rest if isinstance(each, Token)), None)
         return day, clock
 
-    def _at(self, day: Span, clock: int | None) -> datetime:
+    def _at(self, day: TimeSpan, clock: int | None) -> datetime:
         assert day.begin is not None  # noqa: S101 - days begin
         begin = self._local.of(day.begin)
         return self._local.aware(begin.replace(tzinfo=None) + timedelta(minutes=clock or 0))
 
-    def _day(self, part: Token | Tree[Token]) -> Span:
+    def _day(self, part: Token | Tree[Token]) -> TimeSpan:
         return day_span(_words(part)[0] if isinstance(part, Tree) else str(part), self._now, self._local)
 
-    def _within(self, asked: Question, span: Span) -> Question:
+    def _within(self, asked: Question, span: TimeSpan) -> Question:
         begins = [moment for moment in (self._span.begin, span.begin) if moment]
         ends = [moment for moment in (self._span.end, span.end) if moment]
-        self._span = Span(max(begins, default=None), min(ends, default=None))
+        self._span = TimeSpan(max(begins, default=None), min(ends, default=None))
         return asked
 
     def _with(self, asked: Question, **changed: object) -> Question:

@@ -265,7 +265,7 @@ class Selection:
         sql = f"SELECT id, kind, text FROM phrases WHERE {' AND '.join(where)}"  # noqa: S608 - our own words
         rows = self.connection.execute(sql, values)
         if filters.zones:
-            places = [_Place(zone) for zone in filters.zones]
+            places = [_RecordPlace(zone) for zone in filters.zones]
             found = [number for number, kind, text in rows if any(p.holds(text, kind, kinds) for p in places)]
         else:
             found = [row[0] for row in rows]
@@ -286,7 +286,7 @@ def _timely(blocks: Sequence[_Block], filters: Filters) -> list[_Block]:
     ]
 
 
-class _Place:
+class _RecordPlace:
     """A zone as sentences name it."""
 
     def __init__(self, words: str) -> None:

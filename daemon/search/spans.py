@@ -56,7 +56,7 @@ _UNIT_DAYS = {"week": 7, "month": 30, "year": 365}
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """From one moment on, before another; None where it is open."""
 
     begin: datetime | None
@@ -68,7 +68,7 @@ def number_of(word: str) -> int:
     return 1 if word == "a" else NUMBERS.index(word) if word in NUMBERS else int(word)
 
 
-def recent_span(words: str, now: datetime) -> Span:
+def recent_span(words: str, now: datetime) -> TimeSpan:
     """Such as "in the last 7 days": up to now."""
     found = _RECENT.search(words)
     if found is None or found[1] == "few":
@@ -77,10 +77,10 @@ def recent_span(words: str, now: datetime) -> Span:
     length = (
         timedelta(days=count * _UNIT_DAYS[unit]) if unit in _UNIT_DAYS else timedelta(**{f"{unit}s": count})
     )
-    return Span(now - length, None)
+    return TimeSpan(now - length, None)
 
 
-def day_span(words: str, now: datetime, local: LocalTime) -> Span:
+def day_span(words: str, now: datetime, local: LocalTime) -> TimeSpan:
     """A day, a part of one, a week, a month: what `DAY_PATTERN` matches.
 
     A day of the week is the last that has begun, a date without a year likewise; "last Monday" is not today.
@@ -136,37 +136,37 @@ def _date(found: re.Match[str], today: date) -> date:
     raise SearchError(f"there is no {found[0]}: write 3 May 2026, or 2026-05-03")
 
 
-def _between(first: date, last: date, local: LocalTime, begin: int = 0, end: int = 0) -> Span:
-    return Span(
+def _between(first: date, last: date, local: LocalTime, begin: int = 0, end: int = 0) -> TimeSpan:
+    return TimeSpan(
         local.aware(datetime.combine(first, time(begin))), local.aware(datetime.combine(last, time(end)))
     )
 
 
-def _week(back: int) -> Callable[[re.Match[str], date, LocalTime], Span]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> Span:
+def _week(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
+    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
         monday = today - timedelta(days=today.weekday() + 7 * back)
         return _between(monday, monday + timedelta(days=7), local)
 
     return span
 
 
-def _month(back: int) -> Callable[[re.Match[str], date, LocalTime], Span]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> Span:
+def _month(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
+    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
         first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
         return _between(first, (first + timedelta(days=31)).replace(day=1), local)
 
     return span
 
 
-def _year(back: int) -> Callable[[re.Match[str], date, LocalTime], Span]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> Span:
+def _year(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
+    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
         return _between(date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1), local)
 
     return span
 
 
-def _night(back: int) -> Callable[[re.Match[str], date, LocalTime], Span]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> Span:
+def _night(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
+    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
         evening = today - timedelta(days=back)
         return _between(evening, evening + timedelta(days=1), local, *PARTS["night"])
 

@@ -50,7 +50,7 @@ def test_commands_exist(path: Path) -> None:
         for program, verb, rest in re.findall(
             r"(?:^ {4}(?:sudo (?:-u \w+ )?)?(?:\S+/)?|`)(narrated(?:-train)?) ([a-z-]+)\b([^`#\n]*)", line
         ):
-            command = PROGRAMS[program].commands.get(verb)
+            command = PROGRAMS[program].get_command(None, verb)  # type: ignore[arg-type]
             assert command is not None, line
             known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
             used = re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", rest)

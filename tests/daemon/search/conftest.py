@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from narrations import narration
 
-from daemon.search.asking import Search
 from daemon.search.filters import Filters, Question
 from daemon.search.local_time import LocalTime
+from daemon.search.search import Search
 from models.captioner import Sentence
 from pipeline.journal import Journal, SegmentLimits
 

@@ -14,13 +14,13 @@ from narrations import narration
 
 from daemon.search import index as index_module
 from daemon.search import store as store_module
-from daemon.search.asking import Search
 from daemon.search.errors import NoJournalsError
 from daemon.search.faults import faults
 from daemon.search.filters import Filters, Question
 from daemon.search.folders import JournalFile, default_state, journal_folder
 from daemon.search.index import Index
 from daemon.search.local_time import LocalTime
+from daemon.search.search import Search
 from pipeline.journal import Journal
 
 from .conftest import SMALL, said

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from daemon.search.asking import Search
 from daemon.search.errors import SearchError
 from daemon.search.filters import Filters, Question
 from daemon.search.local_time import LocalTime
+from daemon.search.search import Search
 from pipeline.changes import SceneEvent
 
 from .conftest import MIDNIGHT, said, seconds
@@ -198,7 +198,7 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
 
 
 def test_very_many_groups_are_counted_too(house, monkeypatch):
-    monkeypatch.setattr("daemon.search.counting._TABLE", 3)
+    monkeypatch.setattr("daemon.search.counts._TABLE", 3)
     monkeypatch.setattr("daemon.search.local_time._TABLE", 3)
     for n, sentence in enumerate(ALL):
         house.tell(86_400 * n, sentence)

@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from daemon.search.counting import Group, counted
+from daemon.search.counts import Group, counted
 from daemon.search.faults import faults
 from daemon.search.filters import Question
 from daemon.search.folders import evidence_folder
-from daemon.search.found import Found, Reader
+from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
 from daemon.search.local_time import LocalTime
 from daemon.search.selection import Selection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Matches:
     """What was found.
 
     Attributes:
@@ -32,7 +32,7 @@ class Answer:
         more: whether the limit left any out.
     """
 
-    found: Iterator[Found]
+    found: Iterator[FoundRecord]
     shown: int
     more: bool
 
@@ -105,7 +105,7 @@ class Search:
         selection = self.selection
         return Asker(selection.cameras(), frozenset(selection.objects()), self.local, selection.tells_of)
 
-    def answer(self, question: Question, default_limit: int | None = None) -> Answer:
+    def answer(self, question: Question, default_limit: int | None = None) -> Matches:
         """The narrations that are asked for, oldest first.
 
         Args:
@@ -130,7 +130,7 @@ class Search:
             if more:
                 records = records[-limit:] if newest else records[:limit]
             located = self.reader.locate(loaded, records)
-        return Answer(self.reader.read(located), len(records), more)
+        return Matches(self.reader.read(located), len(records), more)
 
     def count(self, question: Question) -> list[Group]:
         """How many there are; raises as `answer`."""
@@ -139,7 +139,7 @@ class Search:
             rows = self.selection.matching(loaded, question.filters)
             return counted(self.index.store.connection, self.selection, loaded, rows, question.by)
 
-    def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[Found]:
+    def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
 
         Args:
@@ -161,7 +161,7 @@ class Search:
         self.reader.changed.clear()
         return changed
 
-    def _new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[Found]:
+    def _new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[FoundRecord]:
         with self.index.store.snapshot():
             loaded = self.selection.load(question.filters, fresh)
             rows = self.selection.matching(loaded, question.filters, strict=False)
