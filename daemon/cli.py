@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from daemon import __version__
-from daemon.commands import checking, describing, looking, narrating, reading
+from daemon.commands import checking, describing, forward, looking, narrating, reading
 from daemon.config import ConfigurationError
 from daemon.secrets import SecretError, hidden
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verbs in (narrating, describing, reading, checking, looking):
+for verbs in (narrating, describing, reading, checking, looking, forward):
     verbs.add_to(app)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from daemon.commands.narrating import CaptionerChoice, CaptionerFile, ConfigurationFile, Json
 from daemon.config import ConfigurationError, load_configuration
+from daemon.forward.settings import secret_texts, without_secrets
 from daemon.secrets import SecretError, Secrets
 from daemon.settings import CameraDefaults, Configuration
 
@@ -40,6 +41,7 @@ def check_config(
     problems = []
     named = [(f"cameras.{name}.url", camera.url) for name, camera in configuration.cameras.items()]
     named += [(f"cameras.{name}.screening", c.screening or "") for name, c in configuration.cameras.items()]
+    named += secret_texts(configuration.forward)
     named += [("redis.url", configuration.redis.url or ""), ("signing.key", configuration.signing.key or "")]
     for key, text in named:
         try:
@@ -79,6 +81,7 @@ def effective(configuration: Configuration) -> dict[str, Any]:
             camera["screening"] = _shown(camera["screening"], redacted)
     if values["redis"]["url"]:
         values["redis"]["url"] = _shown(values["redis"]["url"], redacted)
+    values["forward"] = without_secrets(values["forward"])
     return values
 
 
