@@ -38,7 +38,12 @@ def forward(
     configuration = load_configuration(config)
     if (target or record or json) and not (dead or retry):
         raise typer.BadParameter("--target, --record and --json go with --dead or --retry")
-    from daemon.forward.forwarding import checked, ledger_folder, run  # noqa: PLC0415 - loads the client of Redis
+    from daemon.forward.forwarding import (  # noqa: PLC0415 - loads the client of Redis
+        checked,
+        hush_libraries,
+        ledger_folder,
+        run,
+    )
 
     if dead or retry:
         from daemon.forward.ledger import Ledger  # noqa: PLC0415
@@ -53,6 +58,7 @@ def forward(
 
     secrets = Secrets()
     start_logging(secrets, verbose=verbose)
+    hush_libraries()
     settings = checked(configuration, secrets, str(config))
     raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))
 

@@ -34,7 +34,18 @@ _TURN_S = 0.1
 _IDLE_S = 0.5
 _COUNTED_EVERY_S = 10.0
 
+_OWN = frozenset({"daemon", "pipeline", "models"})
+
 logger = logging.getLogger(__name__)
+
+
+def hush_libraries() -> None:
+    """Only our own words reach the log from now on.
+
+    HTTP clients and the libraries of services log addresses, whole or in part, and those are secrets here.
+    """
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: record.name.partition(".")[0] in _OWN)
 
 
 def ledger_folder(configuration: Configuration) -> Path:
@@ -145,8 +156,6 @@ def startup(
     from_start: bool = False,
 ) -> Forwarding:
     """Open the ledger, start the threads."""
-    for noisy in ("httpx", "httpcore"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)  # they log addresses, which may be secrets
     folder = ledger_folder(configuration)
     resources.enter_context(alone(folder))
     ledger = resources.enter_context(Ledger(folder))

@@ -140,6 +140,7 @@ def needed(module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtraError(f"forwarding needs {error.name}: {EXTRA}") from None
+        raise MissingExtraError(f"forwarding needs {package}: {EXTRA}") from None

@@ -13,6 +13,15 @@ import pytest
 from forwarding_here import Broker, Camera, Listener, Receiver
 
 from daemon.embedded import EmbeddedServer, find_servers
+from daemon.forward import forwarding, intake
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the test's own process, new streams are looked for more often, and waiting is short."""
+    monkeypatch.setattr(intake, "_DISCOVERY_S", 0.1)
+    monkeypatch.setattr(intake, "_BLOCK_MS", 50)
+    monkeypatch.setattr(forwarding, "_IDLE_S", 0.05)
 
 
 @pytest.fixture

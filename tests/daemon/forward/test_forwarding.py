@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_from_start_takes_what_the_streams_hold_and_sends_nothing_twice(
     for _ in range(2):
         with forwarding(path, from_start=True) as running:
             until(lambda: len(receiver.taken) == 4)
-            until(lambda: running.ledger.positions()[stream_key("yard")].seq == 4)  # noqa: B023
+            until(lambda: running.ledger.positions()[stream_key("yard")].seq == 4)
     assert receiver.ids == told
 
 
@@ -194,8 +195,8 @@ def test_sigkill_in_the_middle_loses_nothing(
     """Killed while it sends, again and again; every record arrives, and at most the one on its way twice."""
     path, yard = configure(hook(receiver)), camera()
     receiver.delay_s = 0.005
-    told = yard.tell(120)
-    kills = 3
+    told = yard.tell(80)
+    kills = 2
     for _ in range(kills):
         before = len(receiver.taken)
         process = start_forward(path, "--from-start") if not before else start_forward(path)
@@ -216,7 +217,7 @@ def test_sigkill_in_the_middle_loses_nothing(
 def test_a_crash_between_taking_and_acknowledging(
     configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer
 ) -> None:
-    """What a process has read and not acknowledged comes again to the next one; what the ledger has does not."""
+    """What was read and not acknowledged comes again to the next process; what the ledger has does not."""
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path):
         told = yard.tell()
@@ -297,22 +298,24 @@ def test_a_target_that_is_named_no_more_leaves_dead_letters(
 def test_a_target_may_say_when_it_wants_to_be_asked_again(
     configure: Configure, camera: Cameras, receiver: Receiver
 ) -> None:
-    receiver.status, receiver.answers = 429, {"retry-after": "2"}
+    receiver.status, receiver.answers = 429, {"retry-after": "1"}
     with forwarding(configure(hook(receiver))) as running:
         camera().tell()
         until(lambda: running.couriers["office"].away)
         receiver.status = 204
-        import time
-
         began = time.monotonic()
         until(lambda: receiver.taken)
-        assert time.monotonic() - began > 1  # 50 ms without the header
+        assert time.monotonic() - began > 0.5  # 50 ms without the header
     assert len(receiver.requests) == 2
 
 
 def test_two_forwarders_do_not_share_a_ledger(configure: Configure, receiver: Receiver) -> None:
     path = configure(hook(receiver))
-    with forwarding(path), pytest.raises(Exception, match="another narrated forward works in"), forwarding(path):
+    with (
+        forwarding(path),
+        pytest.raises(Exception, match="another narrated forward works in"),
+        forwarding(path),
+    ):
         pass
 
 
