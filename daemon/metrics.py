@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.ingest import SCREENING
 from daemon.memory import allocated
+from daemon.verified import verification
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
 
@@ -77,6 +78,7 @@ class Metrics(Collector):
         yield from _of_pairs(daemon)
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
+        yield from verification(daemon.configuration.state)
 
 
 def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
