@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from daemon_here import running, until
 from prometheus_client import Metric
+from running_daemon import unused_port
 
 from daemon.verified import FILE, verification
 from pipeline.journal import Journal
@@ -89,18 +89,23 @@ def test_the_panels_stand_side_by_side() -> None:
         assert max(one["x"] + one["w"], other["x"] + other["w"]) <= 24
 
 
-def test_every_metric_is_one_that_the_daemon_exports(configure: Callable[..., Path], clip: Path) -> None:
+def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
     """By its name and its labels, as `/metrics` has them."""
-    config = configure(f"  room: {{url: {clip}}}\n")
+    config = tmp_path / "narrated.yaml"
+    config.write_text(
+        f"version: 1\nstate: {tmp_path}/state\ncaptioner: {{model: ddla, device: cpu}}\n"
+        f"cameras:\n  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
+    )
     with running(config) as daemon:
         (daemon.configuration.state / FILE).write_text('{"ok": true}')
-        daemon.narrating.captioning.late["room"] = 1
-        daemon.retention.segments["room", "free"] = daemon.retention.bytes["room", "free"] = 1
+        daemon.told["away"] = daemon.narrating.captioning.late["away"] = 1
+        daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
+        daemon.queue.accounts.by_camera()["away"].dropped["late"] += 1
         away = daemon.cameras.watched["away"].thread
         until(daemon, lambda: away._main)
         away._main._tally.skew_s = -3.5
-        record = _record(config.parent / "told")
-        daemon.metrics.observe(record)
+        daemon.metrics.observe(_record(tmp_path / "told"))
+        until(daemon, lambda: daemon.health.pulses.ages_s())
         families = list(daemon.metrics.registry.collect())
     exported = _labels(families)
     asked = [*drawn(), *(rule["expr"] for rule in rules())]
