@@ -100,12 +100,13 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
         (daemon.configuration.state / FILE).write_text('{"ok": true}')
         daemon.told["away"] = daemon.narrating.captioning.late["away"] = 1
         daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
-        daemon.queue.accounts.by_camera()["away"].dropped["late"] += 1
+        daemon.queue.accounts.propose("away")
+        daemon.queue.accounts.drop("away", "late")
         away = daemon.cameras.watched["away"].thread
         until(daemon, lambda: away._main)
         away._main._tally.skew_s = -3.5
         daemon.metrics.observe(_record(tmp_path / "told"))
-        until(daemon, lambda: daemon.health.pulses.ages_s())
+        until(daemon, daemon.health.pulses.ages_s)
         families = list(daemon.metrics.registry.collect())
     exported = _labels(families)
     asked = [*drawn(), *(rule["expr"] for rule in rules())]
