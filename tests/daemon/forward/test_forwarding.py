@@ -133,9 +133,12 @@ def test_a_flushed_server_brings_nothing_twice(
     configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer
 ) -> None:
     yard = camera()
-    with forwarding(configure(hook(receiver))), redis.Redis.from_url(redis_server.url) as client:
+    with forwarding(configure(hook(receiver))) as running, redis.Redis.from_url(redis_server.url) as client:
         told = yard.tell(3)
         until(lambda: len(receiver.taken) == 3)
+        until(lambda: running.ledger.counts() == {})
+        with running.ledger._transaction() as run:
+            run("DELETE FROM deliveries")  # more is published again than it remembers by its id
         client.flushall()
         told += yard.tell(1)
         until(lambda: len(receiver.taken) == 4)
