@@ -21,6 +21,7 @@ VERBS = (
     "describe",
     "tail",
     "query",
+    "forward",
     "verify",
     "keys",
     "schema",

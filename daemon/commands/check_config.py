@@ -9,6 +9,7 @@ import typer
 
 from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.forward import secret_texts, without_secrets
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from pipeline.redaction import redacted
@@ -28,6 +29,7 @@ def check_config(
     named = [(f"cameras.{name}.url", camera.url) for name, camera in configuration.cameras.items()]
     named += [(f"cameras.{name}.screening", c.screening or "") for name, c in configuration.cameras.items()]
     named += [("redis.url", configuration.redis.url or ""), ("signing.key", configuration.signing.key or "")]
+    named += secret_texts(configuration.forward)
     for key, text in named:
         try:
             secrets.reveal(text)
@@ -64,6 +66,7 @@ def _effective(configuration: Configuration) -> dict[str, Any]:
             camera["screening"] = _shown(camera["screening"])
     if values["redis"]["url"]:
         values["redis"]["url"] = _shown(values["redis"]["url"])
+    values["forward"] = without_secrets(values["forward"])
     return values
 
 

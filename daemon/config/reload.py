@@ -12,8 +12,8 @@ from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from models.captioner import Captioner
 
-AT_RUN_TIME = frozenset({"cameras", "defaults"})
-"""What a reload can change; all else is opened once, at the start."""
+AT_RUN_TIME = frozenset({"cameras", "defaults", "forward"})
+"""What a reload can change, and what is another process's; all else is opened once, at the start."""
 
 logger = logging.getLogger(__name__)
 

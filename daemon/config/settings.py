@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from platformdirs import user_state_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from daemon.config.forward import ForwardSettings
 from daemon.config.values import (
     AreaCorners,
     FrameSize,
@@ -292,6 +293,7 @@ class Configuration(_Section):
     retention: RetentionSettings = RetentionSettings()
     signing: SigningSettings = SigningSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
+    forward: ForwardSettings = ForwardSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
 

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.health.memory import allocated
 from daemon.service.state import Daemon
+from daemon.service.verified import verification
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
@@ -71,6 +72,7 @@ class Metrics(Collector):
         yield from _of_pairs(daemon)
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
+        yield from verification(daemon.configuration.state)
 
 
 def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
