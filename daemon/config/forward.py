@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from daemon.config.section import Section
 from daemon.config.values import Seconds, SecondsOrNone
 from pipeline.record import Share
 
@@ -38,10 +39,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _TOPIC = re.compile(r"[^+#\x00$/][^+#\x00]*")
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def _hours(value: Any) -> Any:
@@ -91,7 +88,7 @@ Template = Annotated[str, AfterValidator(_template)]
 Topic = Annotated[str, AfterValidator(_topic)]
 
 
-class FilterSettings(_Section):
+class FilterSettings(Section):
     """Which narrations a target is sent; what is empty asks for nothing."""
 
     camera: Words = Field((), description="names, or patterns such as yard-*")
@@ -106,7 +103,7 @@ class FilterSettings(_Section):
     )
 
 
-class TargetSettings(_Section):
+class TargetSettings(Section):
     """What all kinds of targets have."""
 
     filter: FilterSettings = FilterSettings()
@@ -182,7 +179,7 @@ class AppriseSettings(TargetSettings):
     title: Template = Field("{{ camera }}", description="the title in Jinja")
 
 
-class ForwardSettings(_Section):
+class ForwardSettings(Section):
     """What `narrated forward` sends where."""
 
     group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = Field(

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from platformdirs import user_state_path
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.forward import ForwardSettings
+from daemon.config.section import Section
 from daemon.config.values import (
     AreaCorners,
     FrameSize,
@@ -25,11 +26,7 @@ from daemon.config.values import (
 from pipeline.record import Share
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Rtsp(_Section):
+class Rtsp(Section):
     """How a live camera is read."""
 
     transport: Literal["tcp", "udp"] = Field("tcp", description="tcp loses nothing; udp only where tcp fails")
@@ -47,7 +44,7 @@ class Rtsp(_Section):
     )
 
 
-class Pairs(_Section):
+class Pairs(Section):
     """Which two frames are worth comparing."""
 
     sample: Hertz = Field(2.0, description="frames a second that are looked at")
@@ -65,7 +62,7 @@ class Pairs(_Section):
     long_gap: Seconds = Field(300.0, description="the long baseline, which catches slow change")
 
 
-class Clusters(_Section):
+class Clusters(Section):
     """What counts as one change; what is null is as the captioner was trained."""
 
     size: FrameSize | None = Field(
@@ -96,7 +93,7 @@ class Clusters(_Section):
     )
 
 
-class Narrate(_Section):
+class Narrate(Section):
     """What is told."""
 
     max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="sentences per pair at most")
@@ -126,7 +123,7 @@ class Narrate(_Section):
     )
 
 
-class EvidenceSettings(_Section):
+class EvidenceSettings(Section):
     """Which pictures are kept of what is told; they go when the records that name them go."""
 
     keep: Literal["all", "frames", "overlay", "none"] = Field(
@@ -138,7 +135,7 @@ class EvidenceSettings(_Section):
     quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures")
 
 
-class CameraDefaults(_Section):
+class CameraDefaults(Section):
     """What every camera has unless it says otherwise."""
 
     rtsp: Rtsp = Rtsp()
@@ -154,7 +151,7 @@ def _url(text: str) -> str:
     return text
 
 
-class ZoneSettings(_Section):
+class ZoneSettings(Section):
     """A part of the picture that has a name."""
 
     name: PlaceName = Field(
@@ -199,7 +196,7 @@ class Camera(CameraDefaults):
         return self
 
 
-class RedisSettings(_Section):
+class RedisSettings(Section):
     """Where narrations are published."""
 
     url: str | None = Field(
@@ -208,7 +205,7 @@ class RedisSettings(_Section):
     maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
 
 
-class RetentionSettings(_Section):
+class RetentionSettings(Section):
     """How much is kept; what is not published never goes."""
 
     age: Seconds | None = Field(
@@ -226,7 +223,7 @@ def _placeholder(text: str) -> str:
     return text
 
 
-class SigningSettings(_Section):
+class SigningSettings(Section):
     """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
@@ -235,7 +232,7 @@ class SigningSettings(_Section):
     every: Seconds = Field(600.0, description="how often what was told since is signed; also at the end")
 
 
-class HttpSettings(_Section):
+class HttpSettings(Section):
     """Where metrics and health are served."""
 
     listen: Listen | None = Field(
@@ -247,7 +244,7 @@ CaptionerName = Literal["grounded", "ddla"]
 """The captioners that ship; the keys of `models.SHIPPED`, which only torch can import."""
 
 
-class CaptionerSettings(_Section):
+class CaptionerSettings(Section):
     """Who writes the sentences."""
 
     model: CaptionerName | None = Field(None, description="one that is shipped; absent: the best of them")
@@ -280,7 +277,7 @@ def _default_state() -> Path:
     return user_state_path("narrated", appauthor=False)
 
 
-class Configuration(_Section):
+class Configuration(Section):
     """The whole file."""
 
     version: Literal[1] = Field(description="of this format")

@@ -20,6 +20,7 @@ from daemon_here import running, until
 from prometheus_client import Metric
 from running_daemon import unused_port
 
+from daemon.service.metrics import Metrics
 from daemon.service.verified import FILE, verification
 from pipeline.journal import Journal
 
@@ -98,16 +99,18 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
     )
     with running(config) as daemon:
         (daemon.configuration.state / FILE).write_text('{"ok": true}')
-        daemon.told["away"] = daemon.narrating.captioning.late["away"] = 1
+        daemon.narrations["away"] = daemon.narrating.captioning.late["away"] = 1
         daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
         daemon.queue.accounts.propose("away")
         daemon.queue.accounts.drop("away", "late")
         away = daemon.cameras.watched["away"].thread
         until(daemon, lambda: away._main)
         away._main._tally.skew_s = -3.5
-        daemon.metrics.observe(_record(tmp_path / "told"))
+        metrics = Metrics()
+        metrics.watch(daemon)
+        metrics.observe(_record(tmp_path / "told"))
         until(daemon, daemon.health.pulses.ages_s)
-        families = list(daemon.metrics.registry.collect())
+        families = list(metrics.registry.collect())
     exported = _labels(families)
     asked = [*drawn(), *(rule["expr"] for rule in rules())]
     named = [(name, matchers) for expression in asked for name, matchers in METRIC.findall(expression)]
