@@ -225,7 +225,9 @@ class Grounded(Captioner):
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]
-        prior = self._prior(facts).tolist()
+        shares = self._prior(facts).tolist()
+        order = sorted(range(len(facts)), key=lambda n: -shares[n])  # of two equals the second is another
+        facts, prior = [facts[n] for n in order], [shares[n] for n in order]
         claims = [claims_of(fact, zones=options.zones, depth=options.depth) for fact in facts]
         sure = [n for n, fact in enumerate(facts) if fact.confidence >= self.min_confidence]
         groups = [
