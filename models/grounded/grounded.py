@@ -193,7 +193,7 @@ class Grounded(Captioner):
         odds = self.linker(judged[0].ends, judged[1].ends, sides.gap_s)
         one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s))).one
         slope, offset, _ = self.calibration.tolist()
-        facts = decided(judged[0], judged[1], one, number)
+        facts = decided(judged[0], judged[1], one, number, float(sides.gap_s))
         logits = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]
         sure = [1 / (1 + math.exp(-slope * x - offset)) for x in logits]
         return [replace(fact, confidence=p) for fact, p in zip(facts, sure, strict=True)]
