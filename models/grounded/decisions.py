@@ -8,6 +8,7 @@ side (`models.grounded.judge`), and l that two ends are one object (`models.grou
 
 where s_ij is 1 if the two lie at one place and r_i / 2 if not: what is still where it was has not appeared.
 A link to an end where nothing is takes nothing from an arrival, and a move is as sure as its weaker end.
+Who would be told as gone and come, a step aside and seconds apart, has moved from a small l on.
 Where the two overlap the judge cannot tell a short step from none, for one of its family stands there on both
 sides: there an end of a move is as real as the detector's score makes it, if that is more.
 That a link is doubtful counts half: whether two stills show one object is then seldom evident to anybody.
@@ -15,6 +16,7 @@ That a link is doubtful counts half: whether two stills show one object is then 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -33,6 +35,11 @@ on validation cameras, 95 of 100 boxes lie within .13."""
 MOVED = 1 / 3
 """Least probability that two ends are one for a move to be told: a move that is none is one false sentence,
 an arrival and a departure of one object are two."""
+
+STEP, STEP_S, STEP_SIZES, STEP_RATIO = 0.09, 2.6, 1.7, 2.0
+"""Of two that would be told as gone and come, at most so many seconds apart, at most so many of their own
+sizes, alike in area to this ratio, and with this probability of a link, 18 of 20 were one, looked at on
+validation cameras; after three seconds hardly any."""
 
 LEAST = 0.02
 """What is less likely is not told, whatever threshold is asked for."""
@@ -67,7 +74,7 @@ class Judged:
     real: Tensor
 
 
-def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]:
+def decided(before: Judged, after: Judged, one: Tensor, pair: int, gap_s: float = float("nan")) -> list[Fact]:
     """What may be told of a pair, each end at most once, the surest first; confidence is not calibrated yet.
 
     Args:
@@ -75,6 +82,7 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]
         after: T ends.
         one: float32 ``(S, T)``, probability of each two to be one object.
         pair: its number in the batch.
+        gap_s: seconds between the stills, NaN where that is not known.
     """
     apart = _apart(before.ends.box, after.ends.box)
     real = _real(before, after)
@@ -85,15 +93,23 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int) -> list[Fact]
     come = after.real * (1 - (one * torch.where(stays, 1.0, before.real[:, None] / 2)).sum(0)).clamp(0, 1)
     facts: list[Fact] = []
     used: tuple[set[int], set[int]] = (set(), set())
+
+    def told(i: int, j: int, sure: float) -> Fact:
+        used[0].add(i)
+        used[1].add(j)
+        name = named((before.ends.label[i] + after.ends.label[j]) / 2)
+        return Fact(pair, "moved", name, 1, _box(before, i), _box(after, j), sure)
+
     for p, i, j in _strongest(moved):
         # Beside a ghost the surer end is no half of a move: it came, or went.
         likely = p >= MOVED * float(strong[i, j])
         if likely and i not in used[0] and j not in used[1]:
-            used[0].add(i)
-            used[1].add(j)
-            name = named((before.ends.label[i] + after.ends.label[j]) / 2)
-            sure = float(weak[i, j] * (1 + one[i, j]) / 2)
-            facts.append(Fact(pair, "moved", name, 1, _box(before, i), _box(after, j), sure))
+            facts.append(told(i, j, float(weak[i, j] * (1 + one[i, j]) / 2)))
+    steps = one * (_step(before.ends, after.ends, apart) & (gap_s <= STEP_S))
+    for _, i, j in _strongest(steps, STEP):
+        ends = sorted((float(gone[i]), float(come[j])))
+        if ends[0] >= MOVED * ends[1] and i not in used[0] and j not in used[1]:
+            facts.append(told(i, j, ends[0]))
     for side, (judged, scores) in enumerate(((before, gone), (after, come))):
         for k, p in enumerate(scores.tolist()):
             if k not in used[side] and p >= LEAST:
@@ -202,8 +218,16 @@ def _apart(a: Tensor, b: Tensor) -> Tensor:
     return (middle.abs() / size.clamp(min=1e-6)).amax(-1)
 
 
-def _strongest(score: Tensor) -> list[tuple[float, int, int]]:
-    i, j = (score >= LEAST).nonzero(as_tuple=True)
+def _step(before: Ends, after: Ends, apart: Tensor) -> Tensor:
+    """Which two ends of one family lie a step apart and are alike in size: bool ``(S, T)``."""
+    family = [FAMILY.to(e.label.device)[e.label.argmax(-1)] for e in (before, after)]
+    area = [e.box[:, 2:].prod(-1).clamp(min=1e-9).log() for e in (before, after)]
+    alike = (area[0][:, None] - area[1][None]).abs() <= math.log(STEP_RATIO)
+    return (family[0][:, None] == family[1][None]) & (apart >= STAYED) & (apart <= STEP_SIZES) & alike
+
+
+def _strongest(score: Tensor, least: float = LEAST) -> list[tuple[float, int, int]]:
+    i, j = (score >= least).nonzero(as_tuple=True)
     rows = zip(score[i, j].tolist(), i.tolist(), j.tolist(), strict=True)
     return sorted(rows, key=lambda t: (-t[0], t[1:]))
 

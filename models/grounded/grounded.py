@@ -195,7 +195,7 @@ class Grounded(Captioner):
         odds = self.linker(judged[0].ends, judged[1].ends, sides.gap_s)
         one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s))).one
         slope, offset, _ = self.calibration.tolist()
-        facts = decided(judged[0], judged[1], one, number)
+        facts = decided(judged[0], judged[1], one, number, float(sides.gap_s))
         logits = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]
         sure = [1 / (1 + math.exp(-slope * x - offset)) for x in logits]
         return [replace(fact, confidence=p) for fact, p in zip(facts, sure, strict=True)]
@@ -227,7 +227,9 @@ class Grounded(Captioner):
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]
-        prior = self._prior(facts).tolist()
+        shares = self._prior(facts).tolist()
+        order = sorted(range(len(facts)), key=lambda n: -shares[n])  # of two equals the second is another
+        facts, prior = [facts[n] for n in order], [shares[n] for n in order]
         claims = [claims_of(fact, zones=options.zones, depth=options.depth) for fact in facts]
         sure = [n for n, fact in enumerate(facts) if fact.confidence >= self.min_confidence]
         groups = [

@@ -57,7 +57,8 @@ def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
         options: its zones are places, too.
     """
     zones = ((zone_of(box, options.zones), box) for box in boxes)
-    places = list(dict.fromkeys(zone.phrase if zone else place(box) for zone, box in zones))
+    named = (zone.phrase if zone else place(box) for zone, box in zones)
+    places = [words for words in dict.fromkeys(named) if words]
     where = f" {' and '.join(places)}" if len(places) <= _NAMED else " in several places"
     text = f"Something has changed{where if places else ''}."
     return Sentence(text, "unknown", "something", _around(boxes), salience=1.0, confidence=0.0)

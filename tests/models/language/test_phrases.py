@@ -188,6 +188,8 @@ def test_shares_of_wordings_are_shares() -> None:
         ("The person has gone.", "light", "The person in light clothes has gone."),
         ("The bag on the left has gone.", "red", "The bag on the left has gone."),
         ("The car has been replaced by another one.", "red", "The car has been replaced by another one."),
+        ("Another car has appeared on the left.", "red", "Another car has appeared on the left."),
+        ("Two other vans on the left have gone.", "red", "Two other vans on the left have gone."),
         ("Nothing has changed.", "red", "Nothing has changed."),
         ("", "red", ""),
     ],
