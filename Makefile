@@ -2,15 +2,18 @@
 PYTHON ?= python3
 VENV ?= .venv
 VIDEO ?=
+# Tests run side by side, in one process a core and four at most; one after another with WORKERS=0.
+WORKERS ?= logical
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Those left out start servers and processes, and wait for them.
 QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
   $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py faults.py substream.py idle.py clock.py video.py)
+SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check bench bench-quality soak clean
+.PHONY: help demo test test-quick check bench bench-quality soak mutants clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +37,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.demo  ## narrate a real surveillance clip (VIDEO=path takes another one)
 	$(BIN)/narrated demo $(if $(VIDEO),'$(VIDEO)') --out demo
 
-test: $(VENV)/.dev  ## the whole test suite
-	$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.dev  ## the whole test suite (WORKERS=0: one test after another)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-quick: $(VENV)/.dev  ## models and pipeline without training, servers and sockets: under a minute
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(QUICK) $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(QUICK) $(ARGS)
 
 check: $(VENV)/.dev  ## style, types and who may import whom
 	$(BIN)/ruff check .
@@ -55,6 +58,10 @@ bench-quality: $(VENV)/.dev  ## how right the default model is, by the narration
 
 soak: $(VENV)/.dev  ## a quarter of an hour of mishaps: is anything lost, does anything grow (ARGS='--minutes 2')
 	$(BIN)/python benchmarks/soak.py $(ARGS)
+
+mutants: $(VENV)/.dev  ## which one-line bugs do the tests notice (ARGS='--only pairs --each 10')
+	$(PIP) --editable '.[dev,mutants]'
+	$(BIN)/python benchmarks/mutants.py $(ARGS)
 
 clean:  ## the virtual environment, caches and the demo's output
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -51,7 +51,7 @@ def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
     assert not errors, errors
 
 
-def until(daemon: Daemon, reached: Callable[[], Any], limit_s: float = 20) -> None:
+def until(daemon: Daemon, reached: Callable[[], Any], limit_s: float = 120) -> None:
     end = time.monotonic() + limit_s
     while not reached():
         assert time.monotonic() < end, "not within the limit"

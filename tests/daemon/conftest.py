@@ -221,7 +221,7 @@ def start(tmp_path: Path, checkpoint: Path) -> Iterator[Callable[..., subprocess
     for process in processes:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ class Watch:
         for frame in self.source:
             self.frames.append(frame)
 
-    def until(self, condition: Callable[[], object], limit_s: float = 30.0) -> None:
+    def until(self, condition: Callable[[], object], limit_s: float = 120.0) -> None:
         """Waits for a condition; its limit is for machines that are busy with something else."""
         end = time.monotonic() + limit_s
         while not condition():

@@ -8,7 +8,15 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from pipeline.pairs import MAX_BETWEEN, SMALL_WIDTH, FramePair, PairOptions, candidate_pairs, small_image
+from pipeline.pairs import (
+    MAX_BETWEEN,
+    SMALL_WIDTH,
+    FramePair,
+    PairOptions,
+    candidate_pairs,
+    pair_l2,
+    small_image,
+)
 from pipeline.sources import Clock, Frame
 from pipeline.thresholds import PairThresholds
 
@@ -66,6 +74,19 @@ def test_the_last_quiet_frame_and_all_that_differ_lie_between() -> None:
     assert np.array_equal(pair.between[0].image[..., 0], street())
     assert np.array_equal(pair.between[2].image[..., 0], street(40))
     assert [(b.time - START).total_seconds() for b in pair.later] == [13.0, 13.5, 14.0]
+
+
+def test_a_frame_that_comes_late_is_left_out_and_nothing_else() -> None:
+    frames = film(lambda t: street(None if t < 10 else 40), 30)
+    (pair,) = found([*frames[:10], frames[7], *frames[10:]])
+    assert times([pair]) == times(found(frames))
+
+
+def test_what_lies_in_a_mask_adds_nothing_to_the_distance() -> None:
+    before, after = frame(0, street()), frame(1, street(40))
+    left, right = (((x, 0.0), (x + 0.5, 0.0), (x + 0.5, 1.0), (x, 1.0)) for x in (0.0, 0.5))
+    assert pair_l2(before, after, (left,)) == 0
+    assert pair_l2(before, after, (right,)) == pair_l2(before, after) > 0
 
 
 def test_what_lies_between_is_divided_among_the_pairs_of_a_fainter_trace() -> None:

@@ -124,7 +124,7 @@ class Narrated:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10) as answer:
             return dict(json.loads(answer.read()))
 
-    def until(self, reached: Callable[[], object], limit_s: float = 60) -> None:
+    def until(self, reached: Callable[[], object], limit_s: float = 300) -> None:
         end = time.monotonic() + limit_s
         while not reached():
             assert self._process is not None
@@ -145,7 +145,7 @@ class Narrated:
     def end(self, number: int = signal.SIGTERM) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
-            self._process.wait(20)
+            self._process.wait(120)
 
     def close(self) -> None:
         self.end(signal.SIGKILL)

@@ -179,7 +179,7 @@ def test_a_signed_live_run_tells_what_its_replay_tells(
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
     assert narrated("keys", tmp_path / "key").code == 1  # a key is never overwritten
     process = start(f"  room: {{url: {clip}}}\n", more=f"signing: {{key: '${{file:{tmp_path}/key}}'}}\n")
-    out, err = process.communicate(timeout=90)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert public in err
     assert private not in out + err

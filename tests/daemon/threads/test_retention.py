@@ -11,7 +11,7 @@ from unpublished import unpublished
 from daemon.config.sizes import format_size, parse_size
 from daemon.threads import retention as module
 from daemon.threads.retention import Retention, RetentionOptions
-from pipeline.evidence import EvidenceStore, Named
+from pipeline.evidence import EvidenceStore, Named, named_in
 from pipeline.journal import Journal, SegmentLimits, verify
 from pipeline.record import Evidence
 
@@ -117,6 +117,18 @@ def test_beyond_a_size_the_oldest_of_all_cameras_go_first(cameras, store):
     assert looking.segments.total() == 2
 
 
+def test_no_more_goes_than_is_enough(cameras, store):
+    for journal in cameras.values():
+        publish(journal)
+    whole = sum(journal.size for journal in cameras.values()) + store.size().bytes
+    looking = retention(cameras, store)
+    oldest = cameras[looking._oldest(set())].closed()[0]
+    just_enough = oldest.size + sum(map(looking._size_of, set(named_in(oldest.path))))
+    looking._options = RetentionOptions(size=whole - just_enough)
+    looking.look()
+    assert looking.segments.total() == 1
+
+
 def test_where_the_disk_fills_up_all_but_the_current_segments_may_go(cameras, store):
     for journal in cameras.values():
         publish(journal)
@@ -195,7 +207,7 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store):
         publish(journal)
     looking = retention(cameras, store, age_s=0.5 * DAY)
     looking.start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not looking.runs:
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -67,6 +67,41 @@ def test_the_gap_and_its_absence_are_inputs() -> None:
     assert all(bool(answer.isfinite().all()) for answer in answers)
 
 
+def test_the_measures_are_those_that_the_shipped_weights_were_trained_with() -> None:
+    """Of a person 0.1 wide and 0.2 high that goes half its size to the right and down within two minutes."""
+    assert LOOKS == 2 * (9 + 8)
+    looked = torch.zeros(1, LOOKS)
+    looked[0, [0, 9, 17, 26]] = 1.0  # one hue and one lightness in either half
+    label = torch.zeros(1, len(OBJECTS))
+    label[0, OBJECTS.index("person")] = 1.0
+    box, feature = torch.tensor([[0.3, 0.4, 0.1, 0.2]]), torch.ones(1, FEATURES)
+    before = Ends(box, torch.tensor([0.5]), label, feature, looked)
+    after = Ends(box + torch.tensor([0.05, 0.1, 0, 0]), torch.tensor([0.75]), label, feature, looked)
+    sizes, gap_s = math.sqrt(0.5), 120.0
+    expected = {
+        0: 2.0,  # the embedding
+        **dict.fromkeys(range(1, 5), 2.0),  # colours
+        **dict.fromkeys(range(5, 8), 2.0),  # name, family, of persons
+        **dict.fromkeys(range(8, 13), 0.0),  # of cars and motorcycles; ratios of sizes
+        13: math.log(0.1 * 0.2) / 2 + 3,
+        14: sizes / 2,
+        15: 2 * math.log1p(sizes),
+        16: 4 * math.hypot(0.05, 0.1),
+        17: 2.0,
+        18: 3 * 0.005 / 0.035,
+        19: 0.25,
+        20: 1.0,
+        21: 1.5,
+        26: 1.0,
+        27: math.log(gap_s) / 3,
+        28: math.log(2) / 3,
+        29: (math.log(sizes / 2) - math.log(gap_s)) / 3,
+    }
+    with torch.inference_mode():
+        found = a_linker().measures(before, after, torch.tensor(gap_s))[0, 0]
+    assert {k: float(found[k]) for k in expected} == pytest.approx(expected, abs=1e-4)
+
+
 @pytest.mark.parametrize("spread", [1.0, 3.0])
 def test_probabilities_are_those_of_all_ways_to_link(spread: float) -> None:
     torch.manual_seed(3)

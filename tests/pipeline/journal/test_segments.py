@@ -24,8 +24,10 @@ from pipeline.journal import (
     read_journal,
     verify,
 )
+from pipeline.journal.reader import saved_position
 from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.record import RecordError, check_camera
+from pipeline.journal.segments import Segment
+from pipeline.record import ChainEnd, RecordError, check_camera
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -100,6 +102,14 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
             assert journal.behind_seq(place.seq) == place
             found, record = journal.find(place.stream_id)
             assert (found, record.seq) == (place, place.seq)
+
+
+def test_where_everything_is_published_the_last_segment_goes_on(tmp_path):
+    segments = [Segment(tmp_path / f"{first}", first) for first in (1, 6, 11)]
+    end = ChainEnd(10, "e" * 64, (5, 0))
+    stated = Position(0, 10, end.hash, "5-0", 11)
+    stated.save(tmp_path / "position")
+    assert saved_position(tmp_path / "position", segments, Position(), end) == stated
 
 
 def test_places_are_found_by_stream_id(tmp_path):
@@ -252,6 +262,24 @@ def test_a_full_disk_holds_lines_back_and_takes_them_later(tmp_path, caplog):
     assert verify([tmp_path]).lines == 7
     with opened(tmp_path) as journal:
         assert [record.seq for record, _ in unpublished(journal)] == [5, 6, 7]
+
+
+def test_a_journal_that_may_hold_nothing_is_not_opened_without_a_disk(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(SegmentWriter, "open", full)
+    with pytest.raises(JournalError, match=r"cannot write the journal .*No space left"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("torn", [b"{", b"{\n", b"{\n{"])
+def test_of_what_a_crash_tore_at_the_very_start_nothing_stays(tmp_path, torn):
+    (tmp_path / "yard.jsonl").write_bytes(torn)
+    with opened(tmp_path) as journal:
+        assert journal.torn_bytes == len(torn)
+        assert journal.append(narration(0)).seq == 1
+    assert verify([tmp_path]).lines == 1
 
 
 @pytest.mark.logs_errors

@@ -18,6 +18,7 @@ from pipeline.sources import Clock
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DOOR, TABLE, WINDOW = (0.1, 0.4, 0.1, 0.3), (0.4, 0.4, 0.1, 0.3), (0.8, 0.4, 0.1, 0.3)
+HIGH, LOW, LOWEST = (0.4, 0.05, 0.1, 0.3), (0.4, 0.4, 0.1, 0.3), (0.4, 0.7, 0.1, 0.3)
 BESIDE = (0.42, 0.41, 0.1, 0.3)
 
 
@@ -177,18 +178,35 @@ def test_a_walker_lost_from_sight_for_a_step_is_not_two() -> None:
     assert stories.dropped == {"walked on": 2, "moving on": 1}
 
 
+@pytest.mark.parametrize(("was", "now"), [(HIGH, LOW), (LOW, HIGH)])
+def test_a_walker_who_comes_nearer_or_goes_away_is_not_two(was: Box, now: Box) -> None:
+    stories = Stories()
+    told(stories, 0, 4, came(was))
+    assert told(stories, 4, 6, went(was), came(now)) == []
+
+
+@pytest.mark.parametrize(("one", "other"), [(HIGH, LOW), (LOW, HIGH)])
+def test_one_above_the_other_are_two(one: Box, other: Box) -> None:
+    stories = Stories()
+    told(stories, 0, 4, came(one))
+    assert told(stories, 4, 8, came(other)) == ["appeared"]
+
+
 @pytest.mark.parametrize(
     ("gone", "new"),
     [
         (went(DOOR, moment_s=3.0), came(TABLE, moment_s=1.0)),  # both were seen
         (went(DOOR), came(WINDOW)),  # too far for 2 s
+        (went(WINDOW), came(DOOR)),
+        (went(HIGH), came(LOWEST)),
+        (went(LOWEST), came(HIGH)),
         (went(DOOR), came(TABLE, "car")),
         (went(DOOR), came(TABLE, count=3)),
     ],
 )
 def test_one_who_left_while_another_came_are_both_told(gone: Sentence, new: Sentence) -> None:
     stories = Stories()
-    told(stories, 0, 4, came(DOOR))
+    told(stories, 0, 4, came(gone.box))
     assert sorted(told(stories, 4, 6, gone, new)) == ["appeared", "disappeared"]
 
 
