@@ -92,11 +92,11 @@ def test_a_camera_at_its_cap_keeps_what_is_told_without_the_captioner_back_too()
 def test_other_limits_of_the_same_camera_go_on_from_both_caps() -> None:
     for first, other in ((None, "late"), ("late", None)):
         asked, after = limits(1), limits(1)
-        assert told(asked, narration(0, fallback=first)) == [Verdict.TOLD]
+        assert told(asked, narration(0, fallback=first)) == [Fate.TOLD]
         after.follow(asked)
         if first:
-            assert told(after, narration(5, fallback=other)) == [Verdict.TOLD]
-        assert told(after, narration(6, fallback=first))[-1] == Verdict.CAPPED
+            assert told(after, narration(5, fallback=other)) == [Fate.TOLD]
+        assert told(after, narration(6, fallback=first))[-1] == Fate.CAPPED
 
 
 def test_a_silence_goes_on_after_a_restart_and_is_not_told_again() -> None:
