@@ -19,7 +19,7 @@ _SEGMENT = re.compile(r"\.[0-9]{12}$")
 
 
 class RecordError(ValueError):
-    """A narration or a line is no record `narrated/1`; the message names the field."""
+    """A narration or a line is not a record `narrated/1`; the message names the field."""
 
 
 def check_camera(name: str) -> str:

@@ -18,7 +18,8 @@ from pipeline.redaction import redacted
 def check_config(
     config: ConfigurationFile,
     print_effective: Annotated[
-        bool, typer.Option("--print-effective", help="Print it with all defaults; secrets stay placeholders.")
+        bool,
+        typer.Option("--print-effective", help="Print it with all its defaults; secrets stay placeholders."),
     ] = False,
     json: Json = False,
 ) -> None:

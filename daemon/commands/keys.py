@@ -10,7 +10,7 @@ import typer
 
 
 def keys(
-    file: Annotated[Path, typer.Argument(help="Where the private key is written; it must not exist.")],
+    file: Annotated[Path, typer.Argument(help="Where to write the private key; the file must not exist.")],
 ) -> None:
     """Make a key that signs journals, and print its public key, by which `verify` knows it."""
     from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415

@@ -27,7 +27,7 @@ def probe(
         ),
     ],
     config: OptionalFile = None,
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long it is looked at.")] = 5.0,
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to look.")] = 5.0,
     json: Json = False,
 ) -> None:
     """Open a camera once, and its sub-stream where it has one, and tell what they send."""

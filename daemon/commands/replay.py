@@ -28,11 +28,11 @@ EvidenceChoice = Annotated[
     bool | None,
     typer.Option(
         "--evidence/--no-evidence",
-        help="Keep the pictures of what is told in --out; else as the configuration says.",
+        help="Keep the pictures of what is told in --out; by default as the configuration says.",
     ),
 ]
 LimitsChoice = Annotated[
-    bool, typer.Option("--limits", help="Hold back floods, as `run` does; else everything is told.")
+    bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is told.")
 ]
 
 
@@ -43,7 +43,7 @@ def replay(
         str | None, typer.Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="End here; written like --from.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Files that are read at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Files to read at the same time.")] = 1,
     json: Json = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
@@ -54,7 +54,8 @@ def replay(
         typer.Option("--resume", help="Go on with the interrupted replay in --out."),
     ] = False,
     start: Annotated[
-        str | None, typer.Option(help="Wall-clock time of the first frame (ISO 8601; UTC if unsaid).")
+        str | None,
+        typer.Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it says otherwise)."),
     ] = None,
     camera: Annotated[
         str | None, typer.Option(help="Name of the camera; all files are then segments of this one.")
@@ -62,9 +63,13 @@ def replay(
     redis: Annotated[
         str | None, typer.Option(help="Publish to redis://, rediss://, unix:// or embedded.")
     ] = None,
-    sample: Annotated[str | None, typer.Option(help="Frames that are looked at, such as 2/s.")] = None,
-    lower: Annotated[float | None, typer.Option(help="Lower threshold, grey levels; else found.")] = None,
-    upper: Annotated[float | None, typer.Option(help="Upper threshold, grey levels; else found.")] = None,
+    sample: Annotated[str | None, typer.Option(help="How often to look at a frame, such as 2/s.")] = None,
+    lower: Annotated[
+        float | None, typer.Option(help="Lower threshold in grey levels; by default calibrated.")
+    ] = None,
+    upper: Annotated[
+        float | None, typer.Option(help="Upper threshold in grey levels; by default calibrated.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
@@ -114,8 +119,8 @@ def _plan(
         guarded = [name for name, each in configuration.cameras.items() if each.privacy]
         if guarded and camera is None:
             raise typer.BadParameter(
-                f"{', '.join(guarded)} of the configuration must not be seen whole: say with --camera whose"
-                " footage this is (a name of your own if it is none of theirs)"
+                f"{', '.join(guarded)} of the configuration have privacy areas: say with --camera whose"
+                " footage this is (any other name if it is none of theirs)"
             )
         defaults = configuration.cameras.get(camera or "", configuration.defaults)
     try:

@@ -18,7 +18,7 @@ class Schema(StrEnum):
 
 def schema(
     of: Annotated[
-        Schema, typer.Argument(help="Of the published record, or of the configuration file.")
+        Schema, typer.Argument(help="Schema of the published record, or of the configuration file.")
     ] = Schema.RECORD,
 ) -> None:
     """Print a JSON Schema."""

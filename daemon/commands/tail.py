@@ -19,7 +19,7 @@ DEFAULT_SERVER = "redis://localhost:6379"
 def tail(
     *,
     redis: Annotated[
-        str | None, typer.Option(help="The server; else the configuration's, else localhost.")
+        str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
     ] = None,
     config: Annotated[Path | None, typer.Option("-c", "--config", help="Take redis from this file.")] = None,
     camera: Annotated[
@@ -28,7 +28,7 @@ def tail(
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Begin with what the stream still holds.")
     ] = False,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C."""

@@ -29,7 +29,7 @@ def verify(
     evidence: Annotated[
         Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
     ] = None,
-    no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Leave the pictures alone.")] = False,
+    no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
         typer.Option(help="Who may have signed: what `narrated keys` printed, or a file that holds it."),

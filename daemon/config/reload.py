@@ -59,7 +59,7 @@ def read_again(path: Path, old: Configuration, secrets: Secrets, captioner: Capt
 def refuse(error: Exception) -> None:
     """Say why a configuration is not taken, problem by problem."""
     for line in str(error).splitlines():
-        logger.error("the configuration is not taken, the old one stays in force: %s", line)
+        logger.error("the new configuration was rejected, the old one stays in force: %s", line)
 
 
 def needs_restart(old: Configuration, new: Configuration) -> list[str]:

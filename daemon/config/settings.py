@@ -31,9 +31,9 @@ class Rtsp(Section):
 
     transport: Literal["tcp", "udp"] = Field("tcp", description="tcp loses nothing; udp only where tcp fails")
     open_timeout: Seconds = Field(5.0, description="longest wait for the camera to answer")
-    stall_timeout: Seconds = Field(10.0, description="longest silence before it is opened again")
+    stall_timeout: Seconds = Field(10.0, description="longest silence before the camera is opened again")
     clock_skew: Seconds = Field(
-        2.0, description="difference between the camera's clock and this machine's that is warned of"
+        2.0, description="warn when the camera's clock differs from this machine's by more than this"
     )
     idle_keyframes: bool = Field(
         False,
@@ -47,7 +47,7 @@ class Rtsp(Section):
 class Pairs(Section):
     """Which two frames are worth comparing."""
 
-    sample: Hertz = Field(2.0, description="frames a second that are looked at")
+    sample: Hertz = Field(2.0, description="frames per second to look at")
     lower: Threshold = Field(
         "auto", description="L2 distance in grey levels 0..255 below which nothing happened"
     )
@@ -56,7 +56,7 @@ class Pairs(Section):
         0.75, description="how long what changed must keep still before a pair is proposed"
     )
     max_wait: Seconds = Field(
-        3.0, description="longest wait for that; then it is proposed although things move"
+        3.0, description="longest wait for that; then it is proposed even though things still move"
     )
     max_gap: Seconds = Field(60.0, description="age at which the reference is renewed while nothing happens")
     long_gap: Seconds = Field(300.0, description="the long baseline, which catches slow change")
@@ -69,7 +69,7 @@ class Clusters(Section):
         None, description="height and width in pixels at which frames are compared"
     )
     max_shift: Annotated[int, Field(ge=0, le=32)] | None = Field(
-        None, description="alignment shift in pixels at most"
+        None, description="largest alignment shift, in pixels"
     )
     delta: GreyLevels | None = Field(
         None, description="L2 distance of RGB vectors above which a pixel differs"
@@ -86,17 +86,18 @@ class Clusters(Section):
     )
     min_area: Share | None = Field(None, description="smaller clusters are dropped; share of the frame")
     light_correlation: Share | None = Field(
-        None, description="a cluster that looks the same but for its light is dropped above this; 1 keeps it"
+        None,
+        description="a cluster that differs in light alone is dropped above this correlation; 1 keeps it",
     )
     max_clusters: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        None, description="clusters per pair at most"
+        None, description="most clusters per pair"
     )
 
 
 class Narrate(Section):
     """What is told."""
 
-    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="sentences per pair at most")
+    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="most sentences per pair")
     min_confidence: Share | None = Field(
         None,
         description="least confidence of a sentence: higher tells less that is false and misses more; "
@@ -115,7 +116,8 @@ class Narrate(Section):
         20.0, description="a kind of change (type, object, place) is told once within this; 0s: always"
     )
     max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
-        60, description="records within any hour at most, as many without the captioner; null: no limit"
+        60,
+        description="most records within any hour, and as many again without the captioner; null: no limit",
     )
     deadline: SecondsOrNone = Field(
         30.0,
@@ -212,7 +214,7 @@ class RetentionSettings(Section):
         90 * 86400.0, description="journal segments written longer ago go, and the pictures they name"
     )
     size: Size | None = Field(None, description="journals and pictures of all cameras together; null: any")
-    free: Size | None = Field(10**9, description="what must stay free on the disk; null: nothing")
+    free: Size | None = Field(10**9, description="space that must stay free on the disk; null: none")
 
 
 def _placeholder(text: str) -> str:
@@ -229,7 +231,9 @@ class SigningSettings(Section):
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
         None, description="where the private key is, which `narrated keys` makes; absent: nothing is signed"
     )
-    every: Seconds = Field(600.0, description="how often what was told since is signed; also at the end")
+    every: Seconds = Field(
+        600.0, description="how often new records are signed; they are also signed at shutdown"
+    )
 
 
 class HttpSettings(Section):
@@ -254,10 +258,8 @@ class CaptionerSettings(Section):
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N"
     )
-    batch: Annotated[int, Field(ge=1, le=256)] = Field(
-        8, description="pairs that are narrated together at most"
-    )
-    wait: Seconds = Field(0.5, description="how long a batch waits for more pairs")
+    batch: Annotated[int, Field(ge=1, le=256)] = Field(8, description="most pairs narrated together")
+    wait: Seconds = Field(0.5, description="longest that a batch waits for more pairs")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:

@@ -22,7 +22,7 @@ def parse_size(value: object) -> int:
     """
     text = str(value).strip()
     if not re.match(SIZE_PATTERN, text):
-        raise ValueError(f"{text!r} is no size: write a number and its unit, such as 500MB or 10GB")
+        raise ValueError(f"{text!r} is not a size: write a number and its unit, such as 500MB or 10GB")
     number = text.rstrip("kMGTB")
     return round(float(number) * UNITS[text[len(number) :]])
 

@@ -162,7 +162,7 @@ def startup(
     targets = dict(settings.targets())
     for name, count in ledger.orphan(list(targets)).items():
         logger.warning(
-            "%d records wait for %s, which is no target any more: they are dead letters", count, name
+            "%d records wait for %s, which is no longer a target: they are dead letters", count, name
         )
     for doubt in doubts(configuration, settings):
         logger.warning("%s", doubt)

@@ -109,7 +109,7 @@ WAYS: tuple[Callable[[Path], None], ...] = (_installed, _download, _debian)
 
 def _check(path: Path) -> None:
     if _sha256(path) != CLIP_SHA256:
-        raise OSError("what came is not the clip (its sha256 differs)")
+        raise OSError("the download is not the clip (its sha256 differs)")
 
 
 def _sha256(path: Path) -> str:

@@ -28,7 +28,7 @@ def check_output(folder: Path, *, force: bool) -> None:
         OutputError: it holds narrations and `force` is not given, or is no folder.
     """
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is no folder: give another --out")
+        raise OutputError(f"{folder} is not a folder: give another --out")
     if not force and any((folder / name).exists() for name in _OWN):
         raise OutputError(
             f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "

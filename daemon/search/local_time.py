@@ -56,7 +56,7 @@ def parse_time_of_day(text: str) -> int:
             hour = hour % _NOON + (_NOON if half == "pm" else 0)
         if fits and hour * 60 + minute <= MINUTES:
             return hour * 60 + minute
-    raise SearchError(f"{text!r} is no time of the day: write 22:00, 6, 6am or noon")
+    raise SearchError(f"{text!r} is not a time of day: write 22:00, 6, 6am or noon")
 
 
 def format_time_of_day(minutes: int) -> str:
@@ -169,7 +169,7 @@ class LocalTime:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
             raise SearchError(
-                f"{text!r} is no time: write 7d (so long ago), monday, 2026-05-01 or 2026-05-01T22:00"
+                f"{text!r} is not a time: write 7d (so long ago), monday, 2026-05-01 or 2026-05-01T22:00"
             ) from None
         return self.aware(moment) if moment.tzinfo is None else moment
 
@@ -187,7 +187,7 @@ class LocalTime:
         try:
             return date.fromisoformat(wanted)
         except ValueError:
-            raise SearchError(f"{text!r} is no day: write yesterday, monday or 2026-05-01") from None
+            raise SearchError(f"{text!r} is not a day: write yesterday, monday or 2026-05-01") from None
 
     def _offset(self, quarter: int) -> int:
         if self.zone is None:

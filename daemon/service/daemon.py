@@ -226,7 +226,7 @@ def shutdown(daemon: Daemon) -> bool:
     if held := daemon.queue.abandon():
         logger.warning("%d pairs were not narrated before the end", held)
     if not narrated:
-        logger.warning("a batch is left in the midst of being narrated")
+        logger.warning("a batch was still being narrated at the end")
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")

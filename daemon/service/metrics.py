@@ -79,7 +79,9 @@ def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
     model = GaugeMetricFamily("narrated_captioner_info", "Captioner.", labels=["name", "sha256"])
     yield _one(model, [daemon.captioner.name, daemon.captioner.sha256], 1)
     yield GaugeMetricFamily("narrated_ready", "1 while /readyz says so.", float(daemon.health.ready))
-    ages = GaugeMetricFamily("narrated_loop_age_seconds", "Since a loop last got on.", labels=["loop"])
+    ages = GaugeMetricFamily(
+        "narrated_loop_age_seconds", "Seconds since a loop last made progress.", labels=["loop"]
+    )
     for loop, age in daemon.health.pulses.ages_s().items():
         ages.add_metric([loop], age)
     yield ages
@@ -101,13 +103,15 @@ def _of_frames(daemon: Daemon) -> Iterator[Metric]:
     cameras = daemon.cameras.watched.copy()
     labels = ["camera", "stream"]
     state = GaugeMetricFamily(
-        "narrated_camera_state", "1 for what a stream of a camera does.", labels=[*labels, "state"]
+        "narrated_camera_state", "1 for the state that a camera's stream is in.", labels=[*labels, "state"]
     )
-    skew = GaugeMetricFamily("narrated_camera_skew_seconds", "Camera's clock less ours.", labels=labels)
+    skew = GaugeMetricFamily(
+        "narrated_camera_skew_seconds", "Camera's clock minus this machine's.", labels=labels
+    )
     frames = CounterMetricFamily(
-        "narrated_frames", "Frames, by what became of them.", labels=[*labels, "fate"]
+        "narrated_frames", "Frames, by what became of each.", labels=[*labels, "fate"]
     )
-    again = CounterMetricFamily("narrated_reconnections", "Times opened again.", labels=labels)
+    again = CounterMetricFamily("narrated_reconnections", "Times a camera was opened again.", labels=labels)
     for name, camera in cameras.items():
         report, counts = camera.thread.report, camera.counts
         states = {"main": camera.thread.state, "screening": camera.thread.screening_state}
@@ -134,11 +138,11 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     proposed = CounterMetricFamily("narrated_pairs_proposed", "Pairs proposed.", labels=["camera"])
     waiting = GaugeMetricFamily("narrated_pairs_waiting", "Pairs on their way.", labels=["camera"])
     oldest = GaugeMetricFamily(
-        "narrated_pair_wait_seconds", "How long a live pair has waited, at most.", daemon.queue.waited_s
+        "narrated_pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s
     )
     pairs = CounterMetricFamily(
         "narrated_pairs",
-        "Where proposed pairs went; with those on their way, the sum is those proposed.",
+        "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
         labels=["camera", "fate", "reason"],
     )
     for name, account in daemon.queue.accounts.by_camera().items():
@@ -196,9 +200,11 @@ def _of_retention(daemon: Daemon) -> Iterator[Metric]:
     pictures = CounterMetricFamily(
         "narrated_retention_pictures", "Pictures of evidence deleted.", retention.pictures
     )
-    runs = CounterMetricFamily("narrated_retention_runs", "Times retention looked.", retention.runs)
+    runs = CounterMetricFamily("narrated_retention_runs", "Times retention has run.", retention.runs)
     blocked = GaugeMetricFamily(
-        "narrated_retention_unpublished", "1 where more would go if it were published.", labels=["camera"]
+        "narrated_retention_unpublished",
+        "1 while unpublished records keep retention from deleting more.",
+        labels=["camera"],
     )
     for name in daemon.journals.copy():
         blocked.add_metric([name], float(name in retention.unpublished))

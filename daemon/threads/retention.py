@@ -117,7 +117,8 @@ class Retention:
         self._sweep()
         if kept - self.unpublished:
             logger.warning(
-                "more is kept than retention allows, for it is not published: %s", ", ".join(sorted(kept))
+                "more is kept than retention allows, because it is not published yet: %s",
+                ", ".join(sorted(kept)),
             )
         self.unpublished = frozenset(kept)
         self.runs += 1

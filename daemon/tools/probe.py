@@ -77,7 +77,7 @@ def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
             watch.run(container, options.stall_timeout_s, seconds)
         if watch.first_at is None:
             raise SourceError(
-                f"{redacted(url)}: it was opened, but no sound picture came: check the camera's stream"
+                f"{redacted(url)}: it opened, but no intact picture came: check the camera's stream"
             )
         return watch.found(redacted(url), opened_s, watch.first_at - began)
 

@@ -324,7 +324,7 @@ def check_zone(phrase: str) -> None:
         raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
     if words[0].lower() not in _BEFORE_A_PLACE:
         raise ValueError(
-            f'"A car has appeared {phrase}." is no sentence: write the words of the place as they are said, '
+            f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
             '"at the entrance", "in the lot"'
         )
     for claims in (

@@ -187,7 +187,7 @@ def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
         raise CheckpointError(f"{path} cannot be read ({error}); copy it again or train anew") from error
     if KEY not in metadata:
         raise CheckpointError(
-            f"{path} is no retrieval network; give the <out>.tirg.safetensors that training wrote"
+            f"{path} is not a retrieval network; give the <out>.tirg.safetensors that training wrote"
         )
     try:
         described = json.loads(metadata[KEY])

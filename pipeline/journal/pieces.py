@@ -152,7 +152,7 @@ def checked_record(raw: bytes) -> Record:
         )
     line = raw[:-1]
     if not hash_holds(line):
-        raise RecordError("the hash does not match: the line was changed, or is no record")
+        raise RecordError("the hash does not match: the line was changed, or is not a record")
     if not is_canonical(line):
         raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
     return read_record(line)

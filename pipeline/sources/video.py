@@ -270,11 +270,11 @@ def opened(path: Path) -> InputContainer:
         # "file:" keeps libav from taking "a:b.mp4" for a protocol.
         return av.open(f"file:{path}", mode="r")
     except PermissionError:
-        raise SourceError("may not be read: give its reader the right to") from None
+        raise SourceError("may not be read: give this user permission to read it") from None
     except (av.FFmpegError, OSError) as error:
         reason = redacted(getattr(error, "strerror", None) or type(error).__name__)
         raise SourceError(
-            f"cannot be read as video ({reason}): it may be cut off before its index, or be no video at all"
+            f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"
         ) from None
 
 

@@ -28,10 +28,10 @@ def adapt(
         Path | None, typer.Option(help="Grounded checkpoint to begin with; by default the packaged one.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
-    rate: Annotated[float, typer.Option(min=0, help="Largest learning rate.")] = 5e-5,
+    rate: Annotated[float, typer.Option(min=0, help="Peak learning rate.")] = 5e-5,
     avoid: Avoid = None,
     exclude: Exclude = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choices.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""

@@ -53,7 +53,7 @@ def compare(
         Path,
         typer.Option(help="Folder of runs, tables and plots; the same again goes on with what it finds."),
     ],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of every row.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs (seeds) of every row.")] = 3,
     size: Annotated[
         Size, typer.Option(help="small: minutes on a CPU, the same architectures; full: as in the papers.")
     ] = Size.SMALL,
@@ -77,12 +77,14 @@ def compare(
         bool | None, typer.Option("--bf16/--no-bf16", help="Train in bfloat16; by default on a GPU.")
     ] = None,
     with_meteor: Annotated[
-        bool, typer.Option("--meteor/--no-meteor", help="METEOR takes Java and half a minute.")
+        bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and half a minute).")
     ] = True,
     spice_jars: Annotated[
         Path | None, typer.Option(help="Folder of the CoreNLP 3.6.0 jars: SPICE as well.")
     ] = None,
-    with_plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Plots take matplotlib.")] = True,
+    with_plots: Annotated[
+        bool, typer.Option("--plots/--no-plots", help="Also draw plots (needs matplotlib).")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Train every system of a paper's tables alike, and write those tables: resumable, seed by seed."""

@@ -26,7 +26,7 @@ def extract(
     mode: Annotated[
         Choice, typer.Option(help="random: as the paper drew them; candidate: as a live camera finds them.")
     ] = Choice.RANDOM,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random pairs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random pairs.")] = 0,
     lower: Annotated[
         float | None, typer.Option(help="Lower L2 threshold, grey levels; by default calibrated per video.")
     ] = None,

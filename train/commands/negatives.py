@@ -19,7 +19,7 @@ def negatives(
     each: Annotated[
         int, typer.Option(min=1, help="False captions of every way: confuse, replace, retrieve.")
     ] = 2,
-    number: Annotated[int | None, typer.Option(min=1, help="Only so many captions.")] = None,
+    number: Annotated[int | None, typer.Option(min=1, help="Stop after this many captions.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same captions.")] = 0,
 ) -> None:
     """Rewrite true captions into false ones that look like them (IDC-PCL), as JSON lines."""

@@ -36,7 +36,7 @@ def score(
         ),
     ] = None,
     with_meteor: Annotated[
-        bool, typer.Option("--meteor/--no-meteor", help="METEOR takes Java and some seconds.")
+        bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and a few seconds).")
     ] = True,
     spice_jars: Annotated[
         Path | None, typer.Option(help="Folder of the CoreNLP 3.6.0 jars: SPICE as well.")

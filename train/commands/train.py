@@ -33,7 +33,7 @@ _Out = Annotated[
 _Config = Annotated[Path, typer.Option(help="Training configuration, for example configs/train/ddla.yaml.")]
 _Epochs = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
 _Batch = Annotated[int | None, typer.Option(min=1, help="Annotations in a batch.")]
-_Rate = Annotated[float | None, typer.Option(help="Of Adam, in the first epoch.")]
+_Rate = Annotated[float | None, typer.Option(help="Adam's learning rate in the first epoch.")]
 _Patience = Annotated[
     int | None, typer.Option(min=1, help="Stop after this many epochs without a better validation CIDEr.")
 ]
@@ -89,7 +89,7 @@ def train(
     data: _Data,
     out: _Out,
     config: _Config,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, order and dropout.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of weights, order and dropout.")] = None,
     epochs: _Epochs = None,
     batch: _Batch = None,
     learning_rate: _Rate = None,

@@ -104,7 +104,7 @@ def read_labels(path: Path) -> list[dict[str, Any]]:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
     except (OSError, EOFError, ValueError) as error:
-        raise FootageError(f"{path} is damaged or no label file ({error}); delete it") from error
+        raise FootageError(f"{path} is damaged or not a label file ({error}); delete it") from error
 
 
 def _of_file(

@@ -74,7 +74,7 @@ def read_pairs(path: Path) -> list[Sample]:
             samples.append(Sample(str(pair["id"]), before, after, (), camera=str(pair.get("camera", ""))))
         except (ValueError, KeyError, TypeError):
             raise SampleError(
-                f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}'
+                f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}'
             ) from None
     return samples
 

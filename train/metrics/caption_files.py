@@ -140,7 +140,7 @@ def _entries(path: Path) -> Iterator[Mapping[str, object]]:
         raise AnnotationError(f"{path} has another form; expected {_FORM}")
     for number, entry in enumerate(content):
         if not isinstance(entry, dict):
-            raise AnnotationError(f"{path}: entry {number} is no object; expected {_FORM}")
+            raise AnnotationError(f"{path}: entry {number} is not an object; expected {_FORM}")
         yield entry
 
 

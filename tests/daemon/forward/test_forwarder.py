@@ -172,7 +172,7 @@ def test_entries_are_acknowledged_and_strange_ones_pass(
         groups = lambda: [client.xinfo_groups(stream_key(name))[0] for name in ("yard", "lane", "strange")]  # noqa: E731
         until(lambda: [(g["name"], g["pending"]) for g in groups()] == [("narrated-forward", 0)] * 3)
     assert receiver.ids == told
-    assert sum("is no record narrated/1" in r.getMessage() for r in caplog.records) == 2
+    assert sum("is not a narrated/1 record" in r.getMessage() for r in caplog.records) == 2
 
 
 def test_records_that_the_stream_lost_are_counted(
@@ -302,7 +302,7 @@ def test_a_target_that_is_named_no_more_leaves_dead_letters(
         until(lambda: running.ledger.counts().get("office", {}).get("waiting") == 2)
     with forwarding(configure(f"  webhook: {{home: {{url: '{receiver.url}'}}}}\n")) as running:
         assert running.ledger.counts() == {"office": {"waiting": 0, "dead": 2}}
-    assert "2 records wait for office, which is no target any more" in caplog.text
+    assert "2 records wait for office, which is no longer a target" in caplog.text
 
 
 def test_a_target_may_say_when_it_wants_to_be_asked_again(

@@ -126,7 +126,7 @@ def missing_images(paths: Iterable[Path]) -> list[Path]:
 def _photo(path: Path, number: int, address: str | None) -> str:
     match = re.search(r"/photos/(\d+)", address or "")
     if match is None:
-        raise SampleError(f"{path}, line {number}: {address!r} is no address of an iNaturalist photo")
+        raise SampleError(f"{path}, line {number}: {address!r} is not the address of an iNaturalist photo")
     return match[1]
 
 
