@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import click
 import pytest
 import typer.main
 from doc_pages import ROOT
+from typer.core import TyperGroup
 
 import daemon.cli
 import train.cli
@@ -16,8 +16,8 @@ import train.cli
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md")) + sorted((ROOT / "benchmarks").rglob("*.md"))
 STRANGERS = [path for path in PAGES if path.parent in {ROOT, ROOT / "docs"}]
-PROGRAMS: dict[str, click.Group] = {
-    name: typer.main.get_command(cli.app)  # type: ignore[misc]
+PROGRAMS: dict[str, TyperGroup] = {
+    name: typer.main.get_command(cli.app)
     for name, cli in (("narrated", daemon.cli), ("narrated-train", train.cli))
 }
 all_pages = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -50,7 +50,7 @@ def test_commands_exist(path: Path) -> None:
         for program, verb, rest in re.findall(
             r"(?:^ {4}(?:sudo (?:-u \w+ )?)?(?:\S+/)?|`)(narrated(?:-train)?) ([a-z-]+)\b([^`#\n]*)", line
         ):
-            command = PROGRAMS[program].commands.get(verb)
+            command = PROGRAMS[program].get_command(None, verb)
             assert command is not None, line
             known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
             used = re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", rest)
