@@ -55,12 +55,11 @@ _MEMBERS = {
 
 FAMILIES = {
     "vehicle": ("car", "van", "bus", "truck", "vehicle"),
-    "wheels": ("motorcycle", "bicycle", "cyclist"),
+    "wheels": ("motorcycle", "bicycle", "cyclist", "motorcyclist"),
 }
 """Families of names that are easily taken for each other; any other name is a family of its own.
 
-"vehicle" is one whose kind is not known. "motorcyclist" is in none: what follows, deduplicates and scores by
-families tells one from a motorcycle, other than a cyclist from a bicycle.
+"vehicle" is one whose kind is not known.
 """
 
 _FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}

@@ -13,7 +13,7 @@ def test_a_name_is_of_one_family() -> None:
     names = [name for members in FAMILIES.values() for name in members]
     assert len(names) == len(set(names))
     assert {family_of(name) for name in ("car", "van", "bus", "truck", "vehicle")} == {"vehicle"}
-    assert {family_of(name) for name in ("bicycle", "motorcycle", "cyclist")} == {"wheels"}
+    assert {family_of(name) for name in ("bicycle", "motorcycle", "cyclist", "motorcyclist")} == {"wheels"}
     assert family_of("umbrella") == "umbrella"
 
 

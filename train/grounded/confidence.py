@@ -74,7 +74,7 @@ def verdict(fact: Fact, pair: FramePairing) -> bool | None:
 
 
 def _end(name: str, box: Box, here: Sequence[Vote], there: Sequence[Vote]) -> bool | None:
-    family = "wheels" if name == "motorcyclist" else family_of(name)  # the teacher sees the motorcycle
+    family = family_of(name)
     own = [v for v in here if v.family == family]
     shares = overlaps([box], [v.box for v in own])[0] if own else np.zeros(0)
     if not own or shares.max() < _NEAR:

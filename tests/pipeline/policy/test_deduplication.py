@@ -321,3 +321,9 @@ def test_little_is_remembered_whatever_happens() -> None:
     for t in range(0, 5000, 2):
         told(stories, t, t + 2, came(((t % 97) / 97, (t % 89) / 89, 0.01, 0.01)))
         assert len(stories._things) <= MEMORY_S
+
+
+def test_a_rider_who_is_taken_for_another_kind_of_rider_is_told_once() -> None:
+    stories = Stories()
+    assert told(stories, 0, 5, came(DOOR, "motorcyclist")) == ["appeared"]
+    assert told(stories, 5, 6, came(DOOR, "cyclist")) == []
