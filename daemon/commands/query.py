@@ -107,8 +107,9 @@ def query(
     """Ask what was narrated: with filters, or in plain English."""
     shape = OutputFormat.JSONL if json else shape
     with _complaints():
-        from daemon.search.local_time import LocalTime, parse_time_of_day  # noqa: PLC0415
+        from daemon.search.local_time import LocalTime  # noqa: PLC0415
         from daemon.search.search import Search  # noqa: PLC0415
+        from daemon.search.time_of_day import parse_time_of_day  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), _now()
         filters = Filters(

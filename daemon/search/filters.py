@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.search.local_time import LocalTime, format_time_of_day
+from daemon.search.time_of_day import format_time_of_day
+
+if TYPE_CHECKING:
+    from daemon.search.local_time import LocalTime
 
 GROUPINGS = (
     *("hour", "day", "week", "month", "weekday", "hour-of-day"),

@@ -12,8 +12,9 @@ from lark import Token, Tree, UnexpectedInput
 from daemon.search.errors import SearchError
 from daemon.search.filters import Filters, Question
 from daemon.search.grammar import ANYTHING, GROUPED, PREPOSITIONS, VERBS, plain, question_parser, spaced
-from daemon.search.local_time import MINUTES, LocalTime, parse_time_of_day
+from daemon.search.local_time import LocalTime
 from daemon.search.spans import PARTS, TimeSpan, day_span, recent_span
+from daemon.search.time_of_day import MINUTES, parse_time_of_day
 from daemon.search.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
 EXAMPLES = (

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from narrations import narration
+from unpublished import unpublished
 
 from daemon.search import index as index_module
 from daemon.search import store as store_module
@@ -140,7 +141,7 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
         house.tell(house.journals["yard"].end.seq)
     assert "A zebra has appeared." in texts(house.folder)
     journal = house.journals["yard"]
-    *_, (_, place) = journal.pending()
+    *_, (_, place) = unpublished(journal)
     journal.acknowledge(place)  # retention deletes what is published
     assert journal.delete_oldest()
     assert "A zebra has appeared." not in texts(house.folder)

@@ -18,6 +18,7 @@ import pytest
 import webvtt
 
 from daemon import cli
+from daemon.commands import query
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 
@@ -104,7 +105,7 @@ def test_the_pages_examples_are_true(lived, capsys, command, printed):
 def test_the_page_shows_every_option_and_shape():
     page = DOCS.read_text(encoding="utf-8")
     assert len(examples()) > 8
-    source = Path(cli.query.__file__).read_text(encoding="utf-8")
+    source = Path(query.__file__).read_text(encoding="utf-8")
     for option in re.findall(r'"(--[a-z]+)"', source) + [
         f"--{n}" for n in ("camera", "zone", "kind", "since", "out")
     ]:

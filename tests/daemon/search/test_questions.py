@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from daemon.search.errors import SearchError
 from daemon.search.filters import options_of
-from daemon.search.local_time import LocalTime, parse_time_of_day
+from daemon.search.local_time import LocalTime
 from daemon.search.questions import EXAMPLES, Asker
+from daemon.search.time_of_day import parse_time_of_day
 
 LONDON = LocalTime.named("Europe/London")
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)
@@ -97,7 +98,7 @@ NOT_UNDERSTOOD = {
     "the": "nothing that can be looked for",
     "cars at the bus stop by the river": r"two things of the same kind \(place\)",
     "cars on 31 february": "there is no 31 february",
-    "cars between 25 and 26": "no time of the day",
+    "cars between 25 and 26": "not a time of day",
     "two cars": "'two' is not understood",
     "where is my car": "'where' is not understood",
 }

@@ -31,7 +31,7 @@ _FORMS: dict[str, tuple[tuple[str, float], ...]] = {
         ("there {is} now {a} {at}", 0.4),
         ("{a} {has} appeared {at}", 0.3),
         ("{a} {is} now {at}", 0.1),
-        ("{new} {has} arrived {at}", 0.2),
+        ("{a} {has} arrived {at}", 0.2),
     ),
     "disappeared": (
         ("{the} {at} {is} gone", 0.4),
