@@ -254,7 +254,7 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
 
     facts = [
         ("Asked", options_of(question, search.local) or "everything"),
-        ("FoundRecord", f"{shown:,}"),
+        ("Found", f"{shown:,}"),
         ("Journals", str(search.folder)),
         ("Written", local_words(_now(), search.local)),
     ]

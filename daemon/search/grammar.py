@@ -13,7 +13,9 @@ from daemon.search.spans import DAY_PATTERN, NUMBERS
 from daemon.search.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
 VERBS = {
-    CAME: r"c[ao]me|comes|coming|arriv(?:e|es|ed|ing)|appear(?:s|ed|ing)?|enter(?:s|ed|ing)?|"
+    CAME: r"(?:c[ao]me|comes|coming) in(?:side)?"
+    r"(?=$| (?:yesterday|today|tonight|last|this|since|between|before|after) )|"
+    r"c[ao]me|comes|coming|arriv(?:e|es|ed|ing)|appear(?:s|ed|ing)?|enter(?:s|ed|ing)?|"
     r"(?:turn|show)(?:ed|s|n)? up",
     LEFT: r"left|leav(?:e|es|ing)|disappear(?:s|ed|ing)?|vanish(?:es|ed|ing)?|depart(?:s|ed|ing)?|"
     r"(?:went|gone?|dr[oi]ven?|walk(?:ed)?|ride|rode|ridden|r[au]n|moved?) (?:away|off)|"

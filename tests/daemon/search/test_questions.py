@@ -48,6 +48,9 @@ UNDERSTOOD = {
     "bicycles in the last hour on gate 2": "--camera gate.2 --object bicycle --since 2026-05-13T15:30",
     "what happened on camera 7": "--camera 7",
     "cars on lot-1 and yard": "--camera Lot-1 --camera yard --object car",
+    "when did a person last come in": "--object person --kind came --last",
+    "who came in yesterday": "--object somebody --kind came --since 2026-05-12T00:00 "
+    "--until 2026-05-13T00:00",
     "did a dog come in the garden this morning": "--zone garden --object dog --kind came "
     "--since 2026-05-13T06:00 --until 2026-05-13T12:00",
     "when was the last time a bike left": "--object bicycle --kind left --last",
