@@ -94,10 +94,10 @@ def test_cut_short(path: Path, kept: int) -> None:
 
 def test_not_a_checkpoint(path: Path) -> None:
     path.write_bytes(b"\x80\x02}q\x00." * 40)
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
         load_captioner(path)
     save_file({"a": torch.ones(1)}, path)
-    with pytest.raises(CheckpointError, match="is no checkpoint of narrated"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint of narrated"):
         load_captioner(path)
 
 

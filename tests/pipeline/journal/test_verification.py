@@ -215,7 +215,7 @@ class TestSignatures:
 
     def test_of_a_stranger_do_not_count(self, tmp_path: Path, records: list[Record]) -> None:
         stranger = SigningKey(new_key())
-        assert "none of those that were given" in reasons(tmp_path, keys=[stranger.public])[0]
+        assert "not among the keys given" in reasons(tmp_path, keys=[stranger.public])[0]
         assert reasons(tmp_path, keys=[stranger.public, KEY.public]) == []
         (tmp_path / "yard.signatures").unlink()
         assert reasons(tmp_path) == []
