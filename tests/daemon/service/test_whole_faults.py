@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import av
 import redis
 from prometheus_client.parser import text_string_to_metric_families
 from running_daemon import page, until
@@ -61,14 +62,20 @@ def test_one_failing_camera_of_eight_delays_no_other(
 ) -> None:
     """A host that accepts and says nothing, for longer than this test takes."""
     rtsp_server(free_port)
+    stream = f"rtsp://127.0.0.1:{free_port}/stream"
     fine = [f"fine{number}" for number in range(7)]
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as unused:
+    with (
+        av.open(stream, options={"rtsp_transport": "tcp"}) as first,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.socket() as unused,
+    ):
+        next(first.demux(video=0))  # seven at once can leave GStreamer's server stuck at its start
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         unused.close()
         bad = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/a"
         cameras = [f"  bad: {{url: '{bad}', rtsp: {{open_timeout: 2m}}}}\n"]
-        cameras += [f"  {name}: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n" for name in fine]
+        cameras += [f"  {name}: {{url: '{stream}', {OFTEN}}}\n" for name in fine]
         process = start("".join(cameras), server.url, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
         with redis.Redis.from_url(server.url, decode_responses=True) as client:
             until(process, lambda: all(len(on_stream(client, name)) >= 3 for name in fine))
