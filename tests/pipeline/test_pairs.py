@@ -163,8 +163,9 @@ def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving: float) ->
         person = int(20 + 30 * (t - 10)) if 10 <= t < leaving else None
         return street(person, brightness=0.75 if t >= 10 else 1.0, grey=255)
 
-    pairs = times(found(film(car, 40)))
-    (before, shown), (shown_again, after) = pairs
+    pairs = found(film(car, 40))
+    (before, shown), (shown_again, after) = times(pairs)
+    assert not pairs[0].beyond_upper
     assert before == 0.0
     assert 10.0 <= shown == shown_again < leaving <= after
 
@@ -177,6 +178,7 @@ def test_slow_drift_is_caught_by_the_long_baseline_alone() -> None:
 
     pairs = found(film(fading, 1300))
     assert times(pairs) == [(0.0, 300.0), (300.0, 600.0), (600.0, 900.0)]
+    assert not any(pair.beyond_upper for pair in pairs)
     assert found(film(fading, 1300), PairOptions(long_gap_s=1e9)) == []
 
 
@@ -214,11 +216,20 @@ def test_what_is_unfinished_at_the_end_is_proposed() -> None:
 
 
 def test_a_change_of_resolution_takes_a_new_reference() -> None:
-    large = [frame(t / 2, street()) for t in range(20)]
-    small = [frame(10 + t / 2, street(70)[::2, ::2]) for t in range(20)]
-    assert found(large + small) == []
-    hidden = [frame(10 + t / 2, street(70), full=street(70)[::2, ::2]) for t in range(20)]
-    assert found(large + hidden) == []  # the same luma size, another full size
+    large, small = street(), street(70)[::2, ::2]
+    for first, second in ((large, small), (small, large)):
+        assert found([frame(t / 2, first if t < 20 else second) for t in range(40)]) == []
+        full = [{"full": first}, {"full": second}]  # the same luma size, another full size
+        assert found([frame(t / 2, street(70 if t < 20 else None), **full[t // 20]) for t in range(40)]) == []
+
+
+def test_what_goes_elsewhere_does_not_keep_a_change_from_settling() -> None:
+    def bag(t: float) -> np.ndarray:
+        luma = street(70 if t == 10 else None)
+        luma[10:34, 10:34] = 230 if t >= 10 else luma[10:34, 10:34]
+        return luma
+
+    assert times(found(film(bag, 30))) == [(0.0, 11.0)]
 
 
 def test_late_frames_are_left_out_and_a_clock_set_back_takes_a_new_reference() -> None:

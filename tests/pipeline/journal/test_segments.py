@@ -17,17 +17,14 @@ from unpublished import unpublished
 from pipeline.journal import (
     Journal,
     JournalError,
-    Position,
     SegmentLimits,
     Start,
     read_camera,
     read_journal,
     verify,
 )
-from pipeline.journal.reader import saved_position
 from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.journal.segments import Segment
-from pipeline.record import ChainEnd, RecordError, check_camera
+from pipeline.record import RecordError, check_camera
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -102,23 +99,6 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
             assert journal.behind_seq(place.seq) == place
             found, record = journal.find(place.stream_id)
             assert (found, record.seq) == (place, place.seq)
-
-
-def test_where_everything_is_published_the_last_segment_goes_on(tmp_path):
-    segments = [Segment(tmp_path / f"{first}", first) for first in (1, 6, 11)]
-    end = ChainEnd(10, "e" * 64, (5, 0))
-    stated = Position(0, 10, end.hash, "5-0", 11)
-    stated.save(tmp_path / "position")
-    assert saved_position(tmp_path / "position", segments, Position(), end) == stated
-
-
-def test_places_are_found_by_stream_id(tmp_path):
-    fill(tmp_path, range(17))
-    with opened(tmp_path) as journal:
-        assert journal.find("5-0") == (Position(), None)
-        assert journal.find("9999999999999-0")[0].seq == 17
-        between = journal.find("1714521607500-0")
-        assert (between[0].seq, between[1].id) == (8, "yard-7")
 
 
 def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
@@ -271,15 +251,6 @@ def test_a_journal_that_may_hold_nothing_is_not_opened_without_a_disk(tmp_path, 
     monkeypatch.setattr(SegmentWriter, "open", full)
     with pytest.raises(JournalError, match=r"cannot write the journal .*No space left"):
         opened(tmp_path)
-
-
-@pytest.mark.parametrize("torn", [b"{", b"{\n", b"{\n{"])
-def test_of_what_a_crash_tore_at_the_very_start_nothing_stays(tmp_path, torn):
-    (tmp_path / "yard.jsonl").write_bytes(torn)
-    with opened(tmp_path) as journal:
-        assert journal.torn_bytes == len(torn)
-        assert journal.append(narration(0)).seq == 1
-    assert verify([tmp_path]).lines == 1
 
 
 @pytest.mark.logs_errors

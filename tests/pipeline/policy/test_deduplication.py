@@ -267,6 +267,12 @@ def test_a_captioner_that_gives_one_box_or_none() -> None:
     assert told(stories, 16, 20, plain("appeared", None)) == ["appeared"]
 
 
+def test_of_a_move_with_one_end_alone_nothing_is_remembered() -> None:
+    ended = Sentence("The person has moved.", "moved", "person", TABLE, 0.5, 0.9, 1, None, TABLE)
+    stories = Stories()
+    assert told(stories, 0, 4, ended) == told(stories, 4, 8, ended) == ["moved"]
+
+
 def test_families() -> None:
     assert family_of("van") == family_of("bus") == "vehicle"
     assert family_of("cyclist") == family_of("motorcycle") != family_of("person")

@@ -1,0 +1,70 @@
+"""What is read of a journal: places, the latest records, and what is no record at all."""
+
+import hashlib
+
+import pytest
+from narrations import narration
+
+from pipeline.journal import (
+    Journal,
+    Position,
+    SegmentLimits,
+    latest_first,
+    verify,
+)
+from pipeline.journal.reader import saved_position
+from pipeline.journal.segments import Segment, whole_record
+from pipeline.record import ChainEnd, hash_holds
+
+SMALL = SegmentLimits(bytes=4000)  # five records
+
+
+def opened(folder):
+    return Journal(folder, "yard", fsync=False, limits=SMALL)
+
+
+def fill(folder, seconds):
+    with opened(folder) as journal:
+        for second in seconds:
+            journal.append(narration(second))
+
+
+def test_where_everything_is_published_the_last_segment_goes_on(tmp_path):
+    segments = [Segment(tmp_path / f"{first}", first) for first in (1, 6, 11)]
+    end = ChainEnd(10, "e" * 64, (5, 0))
+    stated = Position(0, 10, end.hash, "5-0", 11)
+    stated.save(tmp_path / "position")
+    assert saved_position(tmp_path / "position", segments, Position(), end) == stated
+
+
+def test_the_latest_records_come_first_and_what_cannot_be_read_is_left_out(tmp_path):
+    fill(tmp_path, range(17))
+    with (tmp_path / "yard.jsonl").open("ab") as file:
+        file.write(b'{"half a li')
+    assert [record.seq for record in latest_first(tmp_path, "yard")] == list(range(17, 0, -1))
+
+
+def test_what_has_a_hash_but_is_no_record_is_no_line_of_a_journal():
+    """Its hash is that of the line without it, as of every record."""
+    bare = b'{"kind":"something else"}'
+    line = b'{"hash":"%s",' % hashlib.sha256(bare).hexdigest().encode() + bare[1:] + b"\n"
+    assert hash_holds(line[:-1])
+    assert whole_record(line, "yard") is None
+
+
+def test_places_are_found_by_stream_id(tmp_path):
+    fill(tmp_path, range(17))
+    with opened(tmp_path) as journal:
+        assert journal.find("5-0") == (Position(), None)
+        assert journal.find("9999999999999-0")[0].seq == 17
+        between = journal.find("1714521607500-0")
+        assert (between[0].seq, between[1].id) == (8, "yard-7")
+
+
+@pytest.mark.parametrize("torn", [b"{", b"{\n", b"{\n{"])
+def test_of_what_a_crash_tore_at_the_very_start_nothing_stays(tmp_path, torn):
+    (tmp_path / "yard.jsonl").write_bytes(torn)
+    with opened(tmp_path) as journal:
+        assert journal.torn_bytes == len(torn)
+        assert journal.append(narration(0)).seq == 1
+    assert verify([tmp_path]).lines == 1
