@@ -52,7 +52,7 @@ check: $(VENV)/.dev  ## style, types and who may import whom
 bench: $(VENV)/.dev  ## speed and memory, side by side with the peers
 	$(BIN)/python benchmarks/run.py
 
-bench-quality: $(VENV)/.dev  ## how right the default model is on ../shared/bench (ARGS='--only tracks')
+bench-quality: $(VENV)/.dev  ## how right the default model is, by the narration benchmark (ARGS='--only tracks')
 	$(BIN)/python benchmarks/quality.py $(ARGS)
 	$(BIN)/python benchmarks/timelines.py
 

@@ -21,15 +21,15 @@ from predictors import DATA
 from scoring import loaded
 
 from models import load_captioner
-from models.families import OBJECTS
+from models.boxes import overlaps
+from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from models.grounded.sight import seen
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
-from train.footage.votes import merged, overlaps
+from train.footage.votes import merged
 from train.grounded.detection_scores import area, viewed
-from train.grounded.pairs import FAMILY_OF
 from train.grounded.start import starting_detector
 
 Found = list[tuple[str, float, tuple[float, float, float, float]]]
@@ -42,7 +42,7 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
     def look(image: Image) -> Found:
         with torch.inference_mode():
             (found,) = seen(net, [viewed(image)])
-        names = [FAMILY_OF[OBJECTS[best]] for best in found.label.argmax(1).tolist()]
+        names = [family_of(OBJECTS[best]) for best in found.label.argmax(1).tolist()]
         boxes = [(x, y, w, h) for x, y, w, h in found.box.tolist()]
         return list(zip(names, found.score.tolist(), boxes, strict=True))
 

@@ -29,13 +29,11 @@ import numpy as np
 from predictors import SEEN
 from scipy.optimize import linear_sum_assignment
 
+from models.families import family_of
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CLIPS, EVENTS = SHARED / "data" / "clips", SHARED / "bench" / "visible" / "events.jsonl"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-FAMILIES = {
-    **dict.fromkeys(("car", "van", "bus", "truck", "vehicle"), "vehicle"),
-    **dict.fromkeys(("bicycle", "motorcycle", "cyclist"), "cycle"),
-}
 KINDS = {"appeared": "appeared", "more": "appeared", "disappeared": "disappeared", "fewer": "disappeared"}
 SALIENT, MARGINAL = 100.0, 1.0
 
@@ -81,7 +79,7 @@ def said_in(records: Sequence[dict[str, Any]], start: datetime) -> list[Said]:
                     (time - start).total_seconds(),
                     record["id"],
                     KINDS.get(kind, kind),
-                    FAMILIES.get(thing, thing),
+                    family_of(thing),
                     sentence.get("count", 1),
                     sentence["text"],
                 )
@@ -97,9 +95,7 @@ def score(events: Sequence[dict[str, Any]], sentences: Sequence[Said], minutes: 
         for column, k in enumerate(slots):
             said = sentences[k]
             apart = abs(said.seconds - event["t"])
-            alike = said.kind == event["type"] and said.family == FAMILIES.get(
-                event["object"], event["object"]
-            )
+            alike = said.kind == event["type"] and said.family == family_of(event["object"])
             if alike and apart <= event["tolerance"]:
                 gains[row, column] = (SALIENT if event["salient"] else MARGINAL) - apart / 10
     told = [(r, c) for r, c in zip(*linear_sum_assignment(-gains), strict=True) if gains[r, c] > 0]

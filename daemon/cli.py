@@ -5,19 +5,59 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from daemon import __version__
-from daemon.commands import checking, describing, looking, narrating, reading
-from daemon.config.configuration import ConfigurationError
-from daemon.config.secrets import SecretError, hidden
 
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
+VERBS = (
+    "run",
+    "replay",
+    "demo",
+    "describe",
+    "tail",
+    "query",
+    "forward",
+    "verify",
+    "keys",
+    "schema",
+    "check-config",
+    "calibrate",
+    "doctor",
+    "probe",
+    "snapshot",
+)
+"""In the order of --help; the function of each has the name of its file in `daemon.commands`."""
+
+ALIASES = {"search": "query"}
+"""Further names of verbs, which --help does not show."""
+
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
+
+class _LazyCommands(TyperGroup):
+    """A verb's file is imported when the verb is called, or when --help shows what it does."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(VERBS, TyperCommand(None))  # names to suggest for a misspelt one
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
+        """The verb of that name, None where there is none."""
+        verb = ALIASES.get(cmd_name, cmd_name)
+        if verb not in VERBS:
+            return None
+        file, alone = verb.replace("-", "_"), typer.Typer(add_completion=False)
+        alone.command(verb)(getattr(import_module(f"daemon.commands.{file}"), file))
+        return typer.main.get_command(alone)
+
+
 app = typer.Typer(
+    cls=_LazyCommands,
     name="narrated",
     help="Watches fixed cameras and says in plain English what changed.",
     epilog="Exit codes: 0 fine, 1 error, 2 usage, 3 finished but some input failed, 78 bad configuration.",
@@ -26,8 +66,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verbs in (narrating, describing, reading, checking, looking):
-    verbs.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -59,16 +97,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(args=None if arguments is None else list(arguments), prog_name="narrated")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
-    except (ConfigurationError, SecretError) as error:
-        for line in str(error).splitlines():
-            _complain(line)
-        return BAD_CONFIGURATION
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # `narrated tail | head`: whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - users get a line, not a traceback
+        from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - not for --help
+        from daemon.config.secrets import SecretError  # noqa: PLC0415
+
+        if isinstance(error, ConfigurationError | SecretError):
+            for line in str(error).splitlines():
+                _complain(line)
+            return BAD_CONFIGURATION
         if os.environ.get("NARRATED_DEBUG"):
             from daemon.health.log import shown_traceback  # noqa: PLC0415 - loads the decoders
 
@@ -79,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _worded(error: Exception) -> str:
-    from pipeline.sources import redacted  # noqa: PLC0415 - loads the decoders
+    from pipeline.redaction import redacted  # noqa: PLC0415
 
     if type(error).__module__.split(".")[0] in _OWN_PACKAGES:
         return redacted(error)
@@ -89,6 +130,8 @@ def _worded(error: Exception) -> str:
 
 
 def _complain(line: str) -> None:
+    from daemon.config.secrets import hidden  # noqa: PLC0415
+
     typer.echo(f"narrated: {hidden(line)}", err=True)
 
 

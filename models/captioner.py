@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from models.boxes import Box, area, intersection
 from models.decoding import Decoded, decode
 from models.detections import Detections
 from models.encoders.encoder import Encoder
@@ -22,10 +23,7 @@ from models.language.wording import read
 from models.pair_batch import PairBatch
 from models.state import State
 
-__all__ = ["Box", "Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
-
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
+__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
 
 Outline = tuple[tuple[float, float], ...]
 """A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
@@ -132,6 +130,7 @@ class Captioner(nn.Module, ABC):
 
     Attributes:
         name: key in `CAPTIONERS`.
+        options: what it was built with, kept in the checkpoint.
         encoder: frozen; no checkpoint holds its weights.
         vocabulary: the words it can say.
         image_size: ``(height, width)`` of the images it takes.
@@ -146,16 +145,36 @@ class Captioner(nn.Module, ABC):
         needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
     """
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """What the constructor takes besides vocabulary and encoder: plain values, each with its default.
+
+        Every captioner writes its own here, and nowhere else: the constructor takes them by keyword,
+        a training configuration and a checkpoint name them.
+        """
+
     name: str
+    options: Options
     scale_mean: Tensor
     scale_std: Tensor
     sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder) -> None:
-        """Take the parts that every captioner has."""
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        """Build with random weights.
+
+        Args:
+            vocabulary: what it can say.
+            encoder: its eyes.
+            arguments: see `Options`.
+
+        Raises:
+            TypeError: an argument that it does not take.
+            ValueError: a value out of range.
+        """
         super().__init__()
+        self.options = self.Options(**arguments)
         self.vocabulary = vocabulary
         self.encoder = encoder
         self.image_size = encoder.image_size
@@ -164,9 +183,9 @@ class Captioner(nn.Module, ABC):
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
 
-    @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """The constructor's further arguments as plain values, for the checkpoint."""
+        """Its options as plain values, for the checkpoint."""
+        return asdict(self.options)
 
     @abstractmethod
     def encode(self, pairs: PairBatch) -> State:
@@ -253,7 +272,7 @@ class Captioner(nn.Module, ABC):
             scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
         return scores.cpu().numpy()
 
-    def told_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+    def chosen_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """Which rows of `encode` are worth a sentence.
 
         Per pair by falling prior, equal ones by falling area: the DDLA paper's multi-sentence setting takes
@@ -268,14 +287,14 @@ class Captioner(nn.Module, ABC):
         clusters: dict[int, list[tuple[float, float, int]]] = {}
         for row, (b, k) in enumerate(zip(state.pair.tolist(), state.cluster.tolist(), strict=True)):
             clusters.setdefault(b, []).append((-log_prior[b][k], -area[b][k], row))
-        told: list[int] = []
+        rows: list[int] = []
         for ranked in (sorted(each) for each in clusters.values()):
             if options.sentences is None:
                 least = np.exp(-ranked[0][0]) * options.min_salience
-                told += [row for minus_log_prior, _, row in ranked if np.exp(-minus_log_prior) >= least]
+                rows += [row for minus_log_prior, _, row in ranked if np.exp(-minus_log_prior) >= least]
             else:
-                told += [row for _, _, row in ranked[: options.sentences]]
-        return torch.tensor(told, dtype=torch.int64, device=state.pair.device)
+                rows += [row for _, _, row in ranked[: options.sentences]]
+        return torch.tensor(rows, dtype=torch.int64, device=state.pair.device)
 
     def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
         """Say what changed.
@@ -297,14 +316,14 @@ class Captioner(nn.Module, ABC):
             with torch.inference_mode():
                 pairs = pairs.to(self.device)
                 state = self.encode(pairs)
-                state = state.select(self.told_rows(state, pairs, options))
+                state = state.select(self.chosen_rows(state, pairs, options))
                 most = options.max_words * (_STORY if self.restarts else 1)
                 decoded = decode(self.step, state, options.beam_size, most, restarts=self.restarts)
         finally:
             if was_training:
                 self.train()
         prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
-        stories = [_Story() for _ in range(len(pairs.valid))]
+        stories = [_SentenceList() for _ in range(len(pairs.valid))]
         for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
             box = tuple(boxes[b][k]) if k >= 0 else None
             for each in row.sentences:
@@ -313,7 +332,7 @@ class Captioner(nn.Module, ABC):
 
 
 @dataclass(slots=True)
-class _Story:
+class _SentenceList:
     """The sentences about one pair so far."""
 
     sentences: list[Sentence] = field(default_factory=list)
@@ -325,7 +344,7 @@ class _Story:
         if options.sentences is None and (
             len(self.sentences) >= options.max_sentences
             or sentence.confidence < (options.min_confidence or 0.0)
-            or any(_repeats(sentence, told) for told in self.sentences)
+            or any(_repeats(sentence, earlier) for earlier in self.sentences)
         ):
             return
         self.sentences.append(sentence)
@@ -344,9 +363,8 @@ def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: 
     )
 
 
-def _repeats(sentence: Sentence, told: Sentence) -> bool:
-    if sentence.text != told.text or sentence.box is None or told.box is None:
+def _repeats(sentence: Sentence, earlier: Sentence) -> bool:
+    if sentence.text != earlier.text or sentence.box is None or earlier.box is None:
         return False
-    (ax, ay, aw, ah), (bx, by, bw, bh) = sentence.box, told.box
-    width, height = min(ax + aw, bx + bw) - max(ax, bx), min(ay + ah, by + bh) - max(ay, by)
-    return width > 0 and height > 0 and width * height >= SAME_PLACE * min(aw * ah, bw * bh)
+    shared = intersection(sentence.box, earlier.box)
+    return shared > 0 and shared >= SAME_PLACE * min(area(sentence.box), area(earlier.box))

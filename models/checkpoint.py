@@ -121,11 +121,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror or error}") from error
     except SafetensorError as error:
         raise CheckpointError(
-            f"{path} is damaged, cut short or no checkpoint ({error}); copy it again from where it was made"
+            f"{path} is damaged, cut short or not a checkpoint ({error}); copy it again from its source"
         ) from error
     if KEY not in metadata:
         raise CheckpointError(
-            f"{path} holds tensors but is no checkpoint of narrated; give one of narrated-train's"
+            f"{path} holds tensors but is not a checkpoint of narrated; give one that narrated-train wrote"
         )
     return _described(path, metadata[KEY], weights, sha256)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 COCO = (
     "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic_light",
@@ -55,22 +54,39 @@ _MEMBERS = {
 """Classes of the detector that an object's name stands for, where they are not one of the same name."""
 
 FAMILIES = {
-    **dict.fromkeys(("car", "van", "bus", "truck"), "vehicle"),
-    **dict.fromkeys(("motorcycle", "bicycle"), "wheels"),
+    "vehicle": ("car", "van", "bus", "truck", "vehicle"),
+    "wheels": ("motorcycle", "bicycle", "cyclist", "motorcyclist"),
 }
-"""Objects that are easily taken for each other."""
+"""Families of names that are easily taken for each other; any other name is a family of its own.
+
+"vehicle" is one whose kind is not known.
+"""
+
+_FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
+_OBJECT_OF = {member: name for name, members in _MEMBERS.items() for member in members}
 
 
-def _groups() -> Tensor:
-    """Bool ``(len(OBJECTS), len(CLASSES))``: which classes an object's name stands for."""
-    table = torch.zeros(len(OBJECTS), len(CLASSES), dtype=torch.bool)
-    for row, name in enumerate(OBJECTS):
-        for member in _MEMBERS.get(name, (name,)):
-            table[row, CLASSES.index(member)] = True
-    return table
+def family_of(name: str) -> str:
+    """The family of an object's name."""
+    return _FAMILY_OF.get(name, name)
 
 
-GROUPS = _groups()
-_FIRST = ("person", *["car"] * 4, *["motorcycle"] * 2, "animal", "bag", "bottle", "object")
-FAMILY = torch.tensor([OBJECTS.index(name) for name in _FIRST])
+def object_of(label: str) -> str:
+    """The object's name that a class of a detector stands for."""
+    return _OBJECT_OF.get(label, label)
+
+
+def first_of(family: str) -> int:
+    """The number in `OBJECTS` of a family's first object, by which tensors name the family.
+
+    Raises:
+        ValueError: no object is of this family.
+    """
+    return [family_of(name) for name in OBJECTS].index(family)
+
+
+GROUPS = torch.tensor([[object_of(label) == name for label in CLASSES] for name in OBJECTS])
+"""Bool ``(len(OBJECTS), len(CLASSES))``: which classes an object's name stands for."""
+
+FAMILY = torch.tensor([first_of(family_of(name)) for name in OBJECTS])
 """int64 ``(len(OBJECTS),)``: the first object of each one's family."""

@@ -185,11 +185,11 @@ def candidate_pairs(
     Raises:
         ValueError: frames of two cameras are mixed.
     """
-    watch: _Watch | None = None
+    watch: _CameraMemory | None = None
     held = _Held(options)
     for frame in frames:
         if watch is None:
-            watch = _Watch(frame, thresholds, options)
+            watch = _CameraMemory(frame, thresholds, options)
             continue
         if frame.camera != watch.reference.camera:
             raise ValueError(
@@ -202,7 +202,7 @@ def candidate_pairs(
         if ahead_s <= 0 or frame.luma.shape != watch.reference.luma.shape:
             yield from held.rest()
             yield from watch.rest()
-            watch = _Watch(frame, thresholds, options)
+            watch = _CameraMemory(frame, thresholds, options)
             continue
         yield from held.look(frame, watch.look(frame))
     yield from held.rest()
@@ -271,7 +271,7 @@ class _Strip:
         return tuple(b for b in self._seen if after.time < b.time)
 
 
-class _Watch:
+class _CameraMemory:
     """What is remembered of one camera between two frames."""
 
     def __init__(self, frame: Frame, thresholds: PairThresholds, options: PairOptions) -> None:

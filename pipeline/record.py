@@ -8,48 +8,64 @@ times have six decimals, so the same narration always gives the same bytes.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import rfc8785
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import ValidationError
+
+from pipeline.record_members import (
+    Digest,
+    Evidence,
+    Record,
+    RecordBox,
+    RecordCount,
+    RecordError,
+    RecordFrame,
+    RecordModel,
+    RecordSentence,
+    Share,
+    Time,
+    WrittenSchema,
+    check_camera,
+)
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
     from models.captioner import Sentence
     from pipeline.narration.narration import FrameStamp, Narration
+
+__all__ = [
+    "SCHEMA",
+    "ChainEnd",
+    "Digest",
+    "Evidence",
+    "Record",
+    "RecordBox",
+    "RecordCount",
+    "RecordError",
+    "RecordFrame",
+    "RecordModel",
+    "RecordSentence",
+    "Share",
+    "Time",
+    "build_record",
+    "check_camera",
+    "format_time",
+    "hash_holds",
+    "json_schema",
+    "next_stream_id",
+    "parse_stream_id",
+    "read_record",
+]
 
 SCHEMA = "narrated/1"
 _EVENTS = {"none": "change"}  # no event of the whole scene: objects changed
 _DIGITS = 4
 _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
-_LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
-_CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_SEGMENT = re.compile(r"\.[0-9]{12}$")
 _HASH_KEY = b'"hash":"'
-
-
-class RecordError(ValueError):
-    """A narration or a line is no record `narrated/1`; the message names the field."""
-
-
-def check_camera(name: str) -> str:
-    """The camera's name, if it is safe as a file name and as part of a Redis key.
-
-    Raises:
-        RecordError: it is not.
-    """
-    if _CAMERA.fullmatch(name) is None:
-        raise RecordError(
-            f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
-            "the first a letter, a digit or _ (it becomes a file name and a Redis key)"
-        )
-    if _SEGMENT.search(name):
-        raise RecordError(f"the camera name {name!r} cannot be used: files of full journal segments end so")
-    return name
 
 
 def format_time(time: datetime) -> str:
@@ -63,11 +79,6 @@ def format_time(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def _check_time(text: str) -> str:
-    datetime.fromisoformat(text)
-    return text
-
-
 def _format_stream_id(stream_id: tuple[int, int]) -> str:
     return f"{stream_id[0]}-{stream_id[1]}"
 
@@ -76,165 +87,6 @@ def parse_stream_id(text: str) -> tuple[int, int]:
     """``"<ms>-<seq>"`` as two integers, which compare as Redis compares them."""
     ms, _, seq = text.partition("-")
     return int(ms), int(seq)
-
-
-Time = Annotated[
-    str,
-    StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"),
-    AfterValidator(_check_time),
-    Field(description="ISO 8601, UTC, microseconds"),
-]
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="SHA-256, hex")]
-TaggedDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER)]
-Stage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,32}$")]
-RecordBox = tuple[Share, Share, Share, Share]
-RecordOutline = Annotated[
-    tuple[tuple[Share, Share], ...],
-    Field(min_length=3, description="closed polygon of [x, y] in 0..1 of the frame"),
-]
-
-RecordPath = Annotated[
-    tuple[tuple[Share, Share], ...],
-    Field(min_length=1, description="feet of one object in order of time, [x, y] in 0..1 of the frame"),
-]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class RecordFrame(_Part):
-    """Which frame: when, its pts, and the SHA-256 of its RGB bytes."""
-
-    time: Time
-    pts: Annotated[int, Field(ge=-_LARGEST_INTEGER, le=_LARGEST_INTEGER)]
-    sha256: Digest
-
-    @property
-    def moment(self) -> datetime:
-        """`time` as an aware UTC datetime."""
-        return datetime.fromisoformat(self.time)
-
-
-class RecordSentence(_Part):
-    """One sentence; box is ``x, y, width, height`` in 0..1 of the frame, null where there is none.
-
-    The members after `confidence` are absent where a captioner does not say them; no `count` means one.
-    """
-
-    text: Annotated[str, StringConstraints(min_length=1)]
-    type: Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "none", "unknown"]
-    object: Annotated[str, StringConstraints(min_length=1)]
-    box: RecordBox | None
-    salience: Share
-    confidence: Share
-    count: Annotated[Count, Field(ge=2, description="how many objects, if several")] | None = None
-    box_before: Annotated[RecordBox, Field(description="where it was")] | None = None
-    box_after: Annotated[RecordBox, Field(description="where it is now")] | None = None
-    outline_before: RecordOutline | None = None
-    outline_after: RecordOutline | None = None
-    paths: Annotated[tuple[RecordPath, ...], Field(description="the ways that were followed")] | None = None
-    time: Annotated[Time, Field(description="when it happened, where that was seen")] | None = None
-
-    @property
-    def before(self) -> RecordBox | None:
-        """`box_before`, named as a captioner's sentence names it."""
-        return self.box_before
-
-    @property
-    def after(self) -> RecordBox | None:
-        """`box_after`, named as a captioner's sentence names it."""
-        return self.box_after
-
-
-class RecordModel(_Part):
-    """Which captioner: its name and the SHA-256 of its checkpoint file."""
-
-    name: Annotated[str, StringConstraints(min_length=1)]
-    sha256: Digest
-
-
-class RecordCount(_Part):
-    """How many sentences of a kind were told, or held back."""
-
-    type: Annotated[str, StringConstraints(min_length=1)]
-    object: Annotated[str, StringConstraints(min_length=1)]
-    count: Annotated[Count, Field(ge=1)]
-
-
-class Evidence(_Part):
-    """Which stored pictures show the pair, by content; those that are not kept are absent.
-
-    `overlay` shows both frames side by side, what is told outlined and written below.
-    """
-
-    before: TaggedDigest | None = None
-    after: TaggedDigest | None = None
-    overlay: TaggedDigest | None = None
-
-
-class Record(_Part):
-    """One line of the journal; see the module's head. Built by `build_record`, read by `read_record`."""
-
-    schema_: Annotated[Literal["narrated/1"], Field(alias="schema")]
-    id: Annotated[str, StringConstraints(min_length=1, max_length=128)]
-    camera: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"), AfterValidator(check_camera)
-    ]
-    seq: Annotated[Count, Field(ge=1, description="1, 2, 3, ... per camera")]
-    before: RecordFrame
-    after: RecordFrame
-    clock: Literal["rtcp", "receive", "file"]
-    event: Annotated[
-        Literal["change", "light_changed", "view_changed", "obstructed", "cap_reached", "cap_ended"],
-        Field(description="cap_reached: told as much as an hour may hold; cap_ended: is heard again"),
-    ]
-    text: str
-    sentences: tuple[RecordSentence, ...]
-    abstained: (
-        Annotated[str, StringConstraints(min_length=1), Field(description="why nothing, or less, was told")]
-        | None
-    ) = None
-    fallback: (
-        Annotated[str, StringConstraints(min_length=1), Field(description="why no captioner told it")] | None
-    ) = None
-    counts: (
-        Annotated[
-            tuple[RecordCount, ...],
-            Field(description="at cap_reached sentences told in the hour, at cap_ended those held back"),
-        ]
-        | None
-    ) = None
-    until: Annotated[Time, Field(description="when a camera at its hourly cap is heard again")] | None = None
-    l2: Annotated[float, Field(ge=0, le=255, description="root mean square, 0..255 grey levels")]
-    suppressed: Annotated[Count, Field(description="narrations held back since the last one")]
-    model: RecordModel
-    config_sha256: Digest
-    stream_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}-[0-9]{1,16}$")]
-    latency_ms: dict[Stage, Annotated[float, Field(ge=0, le=_LARGEST_INTEGER)]] | None = None
-    evidence: Evidence | None = None
-    prev: Digest
-    hash: Digest
-
-    def line(self) -> bytes:
-        """The record as canonical JSON, UTF-8, without a line end."""
-        return rfc8785.dumps(_members(self))
-
-    @property
-    def objects(self) -> tuple[str, ...]:
-        """The objects of the sentences, each once, in the order of the sentences."""
-        return tuple(dict.fromkeys(s.object for s in self.sentences))
-
-
-def _members(record: Record) -> dict[str, Any]:
-    """JSON members; the optional ones are left out where there are none, `box` stays as null."""
-    members = record.model_dump(mode="json", by_alias=True)
-    if members["evidence"]:
-        members["evidence"] = {k: v for k, v in members["evidence"].items() if v is not None}
-    sentences = [{k: v for k, v in s.items() if v is not None or k == "box"} for s in members["sentences"]]
-    return {k: v for k, v in members.items() if v is not None} | {"sentences": sentences}
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +165,7 @@ def build_record(
         "hash": "0" * 64,
     }
     try:
-        unhashed = _members(Record.model_validate(members))
+        unhashed = Record.model_validate(members).members()
         del unhashed["hash"]
         digest = hashlib.sha256(rfc8785.dumps(unhashed)).hexdigest()
         return Record.model_validate(members | {"hash": digest})
@@ -349,8 +201,11 @@ def hash_holds(line: bytes) -> bool:
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of the record, generated from the model that builds and reads it."""
-    schema = Record.model_json_schema(by_alias=True)
+    """JSON Schema (draft 2020-12) of the record, generated from the model that builds and reads it.
+
+    Every member has a description, and one that a record may lack is not required; only `box` may be null.
+    """
+    schema = Record.model_json_schema(by_alias=True, schema_generator=WrittenSchema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": SCHEMA}
 
 

@@ -107,14 +107,14 @@ class Calibration:
         known = {field.name for field in fields(cls)}
         if set(values) != known:
             odd = ", ".join(sorted(known ^ set(values)))
-            raise ValueError(f"this is no stored calibration ({odd}): calibrate the camera again")
+            raise ValueError(f"this is not a stored calibration ({odd}): calibrate the camera again")
         parts: dict[str, Any] = dict(values)
         try:
             parts["thresholds"] = PairThresholds(**values["thresholds"])
             parts["peak"], parts["whole"] = Quantiles(**values["peak"]), Quantiles(**values["whole"])
         except TypeError as error:
             raise ValueError(
-                f"this is no stored calibration ({error}): calibrate the camera again"
+                f"this is not a stored calibration ({error}): calibrate the camera again"
             ) from error
         return cls(**parts)
 

@@ -21,10 +21,10 @@ from typing import Literal
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
-Box = tuple[float, float, float, float]
+from models.boxes import Box, area, box_of
+from pipeline.sources import Image
+
 Time = Literal["before", "after"]
 """One of the two frames of a pair."""
 
@@ -80,7 +80,7 @@ class SampleChange:
     @property
     def area(self) -> float:
         """Area of the larger box, as a share 0..1 of the frame."""
-        return max(b[2] * b[3] for b in (self.box_before, self.box_after) if b is not None)
+        return max(area(b) for b in (self.box_before, self.box_after) if b is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +210,7 @@ def _box(values: object) -> Box | None:
         return None
     if not isinstance(values, list) or len(values) != len(("x", "y", "width", "height")):
         raise ValueError(f"box {values!r} is not [x, y, width, height]")
-    x, y, width, height = (float(v) for v in values)
-    return x, y, width, height
+    return box_of(values)
 
 
 def _change(entry: Mapping[str, object]) -> SampleChange:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.config.durations import DURATION_PATTERN, RATE_PATTERN, format_duration, format_rate
 from daemon.config.settings import CaptionerName, Configuration
+from daemon.config.sizes import SIZE_PATTERN, format_size
 from daemon.config.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
 from pipeline.record import RecordError, check_camera
 
@@ -71,13 +72,15 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
 def configuration_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the file, for editors, with defaults spelt as in the file."""
     schema = Configuration.model_json_schema()
-    spellings = {DURATION_PATTERN: format_duration, RATE_PATTERN: format_rate}
+    spellings = {DURATION_PATTERN: format_duration, RATE_PATTERN: format_rate, SIZE_PATTERN: format_size}
     for section in (schema, *schema["$defs"].values()):
         for key in section["properties"].values():
             if isinstance(key.get("default"), dict):
                 del key["default"]  # a section's keys tell their own
-            elif key.get("pattern") in spellings and "default" in key:
-                key["default"] = spellings[key["pattern"]](key["default"])
+            elif key.get("default") is not None:
+                for kind in (key, *key.get("anyOf", ())):
+                    if spelling := spellings.get(kind.get("pattern")):
+                        key["default"] = spelling(key["default"])
     captioner = schema["properties"]["captioner"]
     short = {"enum": list(get_args(CaptionerName)), "description": "one that is shipped"}
     schema["properties"]["captioner"] = {"anyOf": [short, captioner]}

@@ -20,7 +20,7 @@ def chosen_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise DeviceError(f"{name!r} is no device: write auto, cpu, cuda or cuda:1") from None
+        raise DeviceError(f"{name!r} is not a device: write auto, cpu, cuda or cuda:1") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise DeviceError(
             f"this machine has no {name} (or torch was installed without CUDA): write auto or cpu"

@@ -22,7 +22,9 @@ def parse_duration(value: object) -> float:
     """
     text = str(value).strip()
     if not re.match(DURATION_PATTERN, text):
-        raise ValueError(f"{text!r} is no duration: write a number and its unit, such as 5s, 500ms, 2m or 1h")
+        raise ValueError(
+            f"{text!r} is not a duration: write a number and its unit, such as 5s, 500ms, 2m or 1h"
+        )
     number, unit = _split(text)
     return number * SECONDS[unit]
 
@@ -35,10 +37,10 @@ def parse_rate(value: object) -> float:
     """
     text = str(value).strip()
     if not re.match(RATE_PATTERN, text):
-        raise ValueError(f"{text!r} is no rate: write a number and its unit, such as 2/s or 30/m")
+        raise ValueError(f"{text!r} is not a rate: write a number and its unit, such as 2/s or 30/m")
     number, unit = text.split("/")
     if float(number) == 0:
-        raise ValueError(f"{text!r} would never look: write a rate above zero, such as 2/s")
+        raise ValueError(f"{text!r} would never look at anything: write a rate above zero, such as 2/s")
     return float(number) / SECONDS[unit]
 
 
@@ -86,7 +88,7 @@ def parse_time(text: str) -> datetime:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time: write 90s or 00:01:30 (from the start) or 2026-05-01T12:00:00Z"
+            f"{text!r} is not a time: write 90s or 00:01:30 (from the start) or 2026-05-01T12:00:00Z"
         ) from None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 

@@ -120,7 +120,6 @@ def camera_plan(
         changes=_by_hand(clusters),
         describe=DescribeOptions(
             max_sentences=narrate.max_sentences,
-            min_salience=narrate.min_salience,
             min_confidence=narrate.min_confidence,
             beam_size=narrate.beam_size,
             zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),

@@ -12,8 +12,8 @@ from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from models.captioner import Captioner
 
-AT_RUN_TIME = frozenset({"cameras", "defaults"})
-"""What a reload can change; all else is opened once, at the start."""
+AT_RUN_TIME = frozenset({"cameras", "defaults", "forward"})
+"""What a reload can change, and what is another process's; all else is opened once, at the start."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def read_again(path: Path, old: Configuration, secrets: Secrets, captioner: Capt
 def refuse(error: Exception) -> None:
     """Say why a configuration is not taken, problem by problem."""
     for line in str(error).splitlines():
-        logger.error("the configuration is not taken, the old one stays in force: %s", line)
+        logger.error("the new configuration was rejected, the old one stays in force: %s", line)
 
 
 def needs_restart(old: Configuration, new: Configuration) -> list[str]:

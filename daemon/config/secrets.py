@@ -81,7 +81,7 @@ class Secrets:
             )
         else:
             raise SecretError(
-                f"{placeholder} is no secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}"
+                f"{placeholder} is not a secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}"
             )
         if not value:
             raise SecretError(f"the secret {placeholder} is absent or empty: {where}")

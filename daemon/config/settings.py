@@ -7,35 +7,33 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from platformdirs import user_state_path
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from daemon.config.forward import ForwardSettings
+from daemon.config.section import Section
 from daemon.config.values import (
+    AreaCorners,
     FrameSize,
     GreyLevels,
     Hertz,
     Listen,
     PlaceName,
-    Polygon,
     Seconds,
     SecondsOrNone,
-    Share,
     Size,
     Threshold,
 )
+from pipeline.record import Share
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Rtsp(_Section):
+class Rtsp(Section):
     """How a live camera is read."""
 
     transport: Literal["tcp", "udp"] = Field("tcp", description="tcp loses nothing; udp only where tcp fails")
     open_timeout: Seconds = Field(5.0, description="longest wait for the camera to answer")
-    stall_timeout: Seconds = Field(10.0, description="longest silence before it is opened again")
+    stall_timeout: Seconds = Field(10.0, description="longest silence before the camera is opened again")
     clock_skew: Seconds = Field(
-        2.0, description="difference between the camera's clock and this machine's that is warned of"
+        2.0, description="warn when the camera's clock differs from this machine's by more than this"
     )
     idle_keyframes: bool = Field(
         False,
@@ -46,10 +44,10 @@ class Rtsp(_Section):
     )
 
 
-class Pairs(_Section):
+class Pairs(Section):
     """Which two frames are worth comparing."""
 
-    sample: Hertz = Field(2.0, description="frames a second that are looked at")
+    sample: Hertz = Field(2.0, description="frames per second to look at")
     lower: Threshold = Field(
         "auto", description="L2 distance in grey levels 0..255 below which nothing happened"
     )
@@ -58,20 +56,20 @@ class Pairs(_Section):
         0.75, description="how long what changed must keep still before a pair is proposed"
     )
     max_wait: Seconds = Field(
-        3.0, description="longest wait for that; then it is proposed although things move"
+        3.0, description="longest wait for that; then it is proposed even though things still move"
     )
     max_gap: Seconds = Field(60.0, description="age at which the reference is renewed while nothing happens")
     long_gap: Seconds = Field(300.0, description="the long baseline, which catches slow change")
 
 
-class Clusters(_Section):
+class Clusters(Section):
     """What counts as one change; what is null is as the captioner was trained."""
 
     size: FrameSize | None = Field(
         None, description="height and width in pixels at which frames are compared"
     )
     max_shift: Annotated[int, Field(ge=0, le=32)] | None = Field(
-        None, description="alignment shift in pixels at most"
+        None, description="largest alignment shift, in pixels"
     )
     delta: GreyLevels | None = Field(
         None, description="L2 distance of RGB vectors above which a pixel differs"
@@ -88,18 +86,18 @@ class Clusters(_Section):
     )
     min_area: Share | None = Field(None, description="smaller clusters are dropped; share of the frame")
     light_correlation: Share | None = Field(
-        None, description="a cluster that looks the same but for its light is dropped above this; 1 keeps it"
+        None,
+        description="a cluster that differs in light alone is dropped above this correlation; 1 keeps it",
     )
     max_clusters: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        None, description="clusters per pair at most"
+        None, description="most clusters per pair"
     )
 
 
-class Narrate(_Section):
+class Narrate(Section):
     """What is told."""
 
-    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="sentences per pair at most")
-    min_salience: Share = Field(0.05, description="least share of the greatest salience")
+    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="most sentences per pair")
     min_confidence: Share | None = Field(
         None,
         description="least confidence of a sentence: higher tells less that is false and misses more; "
@@ -118,7 +116,8 @@ class Narrate(_Section):
         20.0, description="a kind of change (type, object, place) is told once within this; 0s: always"
     )
     max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
-        60, description="records within any hour at most, as many without the captioner; null: no limit"
+        60,
+        description="most records within any hour, and as many again without the captioner; null: no limit",
     )
     deadline: SecondsOrNone = Field(
         30.0,
@@ -126,7 +125,7 @@ class Narrate(_Section):
     )
 
 
-class EvidenceSettings(_Section):
+class EvidenceSettings(Section):
     """Which pictures are kept of what is told; they go when the records that name them go."""
 
     keep: Literal["all", "frames", "overlay", "none"] = Field(
@@ -138,7 +137,7 @@ class EvidenceSettings(_Section):
     quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures")
 
 
-class CameraDefaults(_Section):
+class CameraDefaults(Section):
     """What every camera has unless it says otherwise."""
 
     rtsp: Rtsp = Rtsp()
@@ -154,13 +153,13 @@ def _url(text: str) -> str:
     return text
 
 
-class ZoneSettings(_Section):
+class ZoneSettings(Section):
     """A part of the picture that has a name."""
 
     name: PlaceName = Field(
         description='the words for the place as they stand in a sentence: "at the entrance"'
     )
-    polygon: Polygon = Field(
+    polygon: AreaCorners = Field(
         description="three corners [x, y] or more, in shares of the frame from its top left"
     )
 
@@ -176,11 +175,11 @@ class Camera(CameraDefaults):
         description="rtsp:// address of the camera's small second stream, secrets as in url: it alone is "
         "decoded while nothing moves in it; absent: there is none",
     )
-    masks: dict[str, Polygon] = Field(
+    masks: dict[str, AreaCorners] = Field(
         default_factory=dict,
         description="areas that are not looked at, by any name: corners [x, y] in shares of the frame",
     )
-    privacy: dict[str, Polygon] = Field(
+    privacy: dict[str, AreaCorners] = Field(
         default_factory=dict,
         description="areas that are black from the decoder on: nothing of them is compared, kept or shown",
     )
@@ -199,7 +198,7 @@ class Camera(CameraDefaults):
         return self
 
 
-class RedisSettings(_Section):
+class RedisSettings(Section):
     """Where narrations are published."""
 
     url: str | None = Field(
@@ -208,14 +207,14 @@ class RedisSettings(_Section):
     maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
 
 
-class RetentionSettings(_Section):
+class RetentionSettings(Section):
     """How much is kept; what is not published never goes."""
 
     age: Seconds | None = Field(
         90 * 86400.0, description="journal segments written longer ago go, and the pictures they name"
     )
     size: Size | None = Field(None, description="journals and pictures of all cameras together; null: any")
-    free: Size | None = Field(10**9, description="what must stay free on the disk; null: nothing")
+    free: Size | None = Field(10**9, description="space that must stay free on the disk; null: none")
 
 
 def _placeholder(text: str) -> str:
@@ -226,16 +225,18 @@ def _placeholder(text: str) -> str:
     return text
 
 
-class SigningSettings(_Section):
+class SigningSettings(Section):
     """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
         None, description="where the private key is, which `narrated keys` makes; absent: nothing is signed"
     )
-    every: Seconds = Field(600.0, description="how often what was told since is signed; also at the end")
+    every: Seconds = Field(
+        600.0, description="how often new records are signed; they are also signed at shutdown"
+    )
 
 
-class HttpSettings(_Section):
+class HttpSettings(Section):
     """Where metrics and health are served."""
 
     listen: Listen | None = Field(
@@ -247,7 +248,7 @@ CaptionerName = Literal["grounded", "ddla"]
 """The captioners that ship; the keys of `models.SHIPPED`, which only torch can import."""
 
 
-class CaptionerSettings(_Section):
+class CaptionerSettings(Section):
     """Who writes the sentences."""
 
     model: CaptionerName | None = Field(None, description="one that is shipped; absent: the best of them")
@@ -257,10 +258,8 @@ class CaptionerSettings(_Section):
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N"
     )
-    batch: Annotated[int, Field(ge=1, le=256)] = Field(
-        8, description="pairs that are narrated together at most"
-    )
-    wait: Seconds = Field(0.5, description="how long a batch waits for more pairs")
+    batch: Annotated[int, Field(ge=1, le=256)] = Field(8, description="most pairs narrated together")
+    wait: Seconds = Field(0.5, description="longest that a batch waits for more pairs")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -280,7 +279,7 @@ def _default_state() -> Path:
     return user_state_path("narrated", appauthor=False)
 
 
-class Configuration(_Section):
+class Configuration(Section):
     """The whole file."""
 
     version: Literal[1] = Field(description="of this format")
@@ -293,6 +292,7 @@ class Configuration(_Section):
     retention: RetentionSettings = RetentionSettings()
     signing: SigningSettings = SigningSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
+    forward: ForwardSettings = ForwardSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
 

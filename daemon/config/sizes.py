@@ -1,4 +1,8 @@
-"""Sizes on the disk that carry their unit: ``500MB``, ``10GB``; decimal, as disks are sold."""
+"""Sizes on the disk that carry their unit: ``500MB``, ``10GB``; decimal, as disks are sold.
+
+Not pydantic's `ByteSize`: it reads 8.2GB as a byte less, takes a number without a unit, and writes 1.55GB as
+1.6GB.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ def parse_size(value: object) -> int:
     """
     text = str(value).strip()
     if not re.match(SIZE_PATTERN, text):
-        raise ValueError(f"{text!r} is no size: write a number and its unit, such as 500MB or 10GB")
+        raise ValueError(f"{text!r} is not a size: write a number and its unit, such as 500MB or 10GB")
     number = text.rstrip("kMGTB")
     return round(float(number) * UNITS[text[len(number) :]])
 

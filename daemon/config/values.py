@@ -16,6 +16,7 @@ from daemon.config.durations import (
     parse_rate,
 )
 from daemon.config.sizes import SIZE_PATTERN, format_size, parse_size
+from pipeline.record import Share
 
 Seconds = Annotated[
     float,
@@ -39,7 +40,6 @@ Hertz = Annotated[
     WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["2/s"]}),
 ]
 GreyLevels = Annotated[float, Field(ge=0, le=255)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Threshold = Literal["auto"] | Annotated[float, Field(gt=0, le=255)]
 
 
@@ -83,8 +83,8 @@ Size = Annotated[
     PlainSerializer(format_size),
     WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN, "examples": ["10GB"]}),
 ]
-Side = Annotated[int, Field(ge=32, le=2048)]
-FrameSize = Annotated[tuple[Side, Side], BeforeValidator(_size)]
+PixelSide = Annotated[int, Field(ge=32, le=2048)]
+FrameSize = Annotated[tuple[PixelSide, PixelSide], BeforeValidator(_size)]
 
 
 def _place_name(name: str) -> str:
@@ -110,4 +110,4 @@ def _area(corners: Corners) -> Corners:
 
 
 Corners = tuple[tuple[Share, Share], ...]
-Polygon = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]
+AreaCorners = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]

@@ -77,7 +77,7 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, lines: dict[
             line = key_node.start_mark.line + 1
             key = loader.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise YamlError(f"the key {key!r} is no text: put it in quotes", line)
+                raise YamlError(f"the key {key!r} is not text: put it in quotes", line)
             if key in values:
                 raise YamlError(f"the key {key!r} stands here twice: keep one", line)
             lines[(*path, key)] = line

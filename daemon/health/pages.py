@@ -50,7 +50,7 @@ class Pages:
             self._server = _Server((host, port), health, registry)
         except OSError as error:
             raise PagesError(
-                f"http.listen: {host}:{port} cannot be listened on ({error.strerror}): choose another port"
+                f"http.listen: {host}:{port} cannot be listened on ({error.strerror}): choose another"
             ) from None
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._server.server_port}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import shutil
 import subprocess
 import tempfile
@@ -19,10 +18,8 @@ CLIP_URL = "https://raw.githubusercontent.com/opencv/opencv/4.x/samples/data/vte
 DEBIAN_PACKAGE = "opencv-doc"
 DEBIAN_PATH = Path("usr/share/doc/opencv-doc/examples/data/vtest.avi")
 
-logger = logging.getLogger(__name__)
 
-
-class FootageError(Exception):
+class DemoClipError(Exception):
     """The demo's clip cannot be had; the message lists what was tried and what to do."""
 
 
@@ -38,7 +35,7 @@ def demo_clip(folder: Path | None = None, ways: tuple[Callable[[Path], None], ..
         Path of a file whose sha256 is `CLIP_SHA256`.
 
     Raises:
-        FootageError: no way led to the right file.
+        DemoClipError: no way led to the right file.
     """
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME
@@ -57,7 +54,7 @@ def demo_clip(folder: Path | None = None, ways: tuple[Callable[[Path], None], ..
                 tried.append(f"  {(way.__doc__ or way.__name__).splitlines()[0].rstrip('.')}: {error}")
                 continue
             return candidate.replace(clip)
-    raise FootageError(
+    raise DemoClipError(
         "could not get the demo's clip:\n" + "\n".join(tried) + "\n"
         f"Copy any surveillance clip here and run: make demo VIDEO=path (or put {CLIP_NAME} at {clip})"
     )
@@ -112,7 +109,7 @@ WAYS: tuple[Callable[[Path], None], ...] = (_installed, _download, _debian)
 
 def _check(path: Path) -> None:
     if _sha256(path) != CLIP_SHA256:
-        raise OSError("what came is not the clip (its sha256 differs)")
+        raise OSError("the download is not the clip (its sha256 differs)")
 
 
 def _sha256(path: Path) -> str:

@@ -45,7 +45,7 @@ _LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Footage:
+class ReplayInput:
     """Files of one camera, read one after the other.
 
     Attributes:
@@ -57,7 +57,7 @@ class Footage:
     paths: tuple[Path, ...]
 
 
-def find_footage(places: Sequence[str], camera: str | None = None) -> list[Footage]:
+def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
     """Expand files, folders and globs.
 
     Args:
@@ -74,12 +74,12 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Foota
     """
     paths = list(dict.fromkeys(path for place in places for path in _expanded(place)))
     if camera is not None:
-        return [Footage(check_camera(camera), tuple(paths))]
+        return [ReplayInput(check_camera(camera), tuple(paths))]
     groups: dict[tuple[str, Path], list[Path]] = {}
     for path in paths:
         groups.setdefault(_group(path), []).append(path)
     names = _distinct([(name, place) for name, place in groups])
-    return [Footage(name, tuple(group)) for name, group in zip(names, groups.values(), strict=True)]
+    return [ReplayInput(name, tuple(group)) for name, group in zip(names, groups.values(), strict=True)]
 
 
 def _expanded(place: str) -> list[Path]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from daemon.threads.narrator import Told
+from daemon.replay.resumption import Outcome, Resumption
+from daemon.threads.narrator import JournalledPair
+from pipeline.journal import JournalError, read_camera
+from pipeline.journal.segments import closed_segments
+from pipeline.record import Record
 from pipeline.report import ReportFacts, ReportFiles, ReportWriter
 
 _OWN = ("narrations.jsonl", "report.html", "journal")
@@ -23,10 +28,11 @@ def check_output(folder: Path, *, force: bool) -> None:
         OutputError: it holds narrations and `force` is not given, or is no folder.
     """
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is no folder: give another --out")
+        raise OutputError(f"{folder} is not a folder: give another --out")
     if not force and any((folder / name).exists() for name in _OWN):
         raise OutputError(
-            f"{folder} holds narrations already: give another --out, or --force to replace them"
+            f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
+            "go on with a replay that was interrupted"
         )
 
 
@@ -34,28 +40,38 @@ class OutputFolder:
     """Collects what was narrated; every file in it is whole, or absent.
 
     Args:
-        folder: made if need be; what an earlier replay wrote there is removed.
+        folder: made if need be; what an earlier replay wrote there is removed, but for what a resumed one
+            keeps.
+        of: identity of the replay, see `daemon.replay.resumption`.
+        resume: go on with an earlier replay there.
 
     Attributes:
+        resumption: the cameras that are finished.
+        restored: the records of those that an earlier replay finished, by camera.
         journal: folder of the journals, which grow as the replay goes on.
         evidence: folder of the pictures that they name, if any are kept.
 
     Raises:
         OutputError: the folder cannot be written.
+        ResumptionError: there is nothing that can go on.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
         self.folder = folder
+        self._complete = False
+        self.restored: dict[str, list[Record]] = {}
         self.journal = folder / "journal"
         self.evidence = folder / "evidence"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for grown in (self.journal, self.evidence):
-                if grown.exists():
-                    shutil.rmtree(grown)
+            self.resumption = Resumption(folder, of, resume=resume)
+            self._report = ReportWriter(folder, resume=resume)
+            self._restore()
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
-            self._report = ReportWriter(folder)
+            if not self.restored and self.evidence.exists():
+                shutil.rmtree(self.evidence)
+            self.resumption.save()
         except OSError as error:
             raise OutputError(f"cannot write {folder}: {error.strerror}: give another --out") from None
 
@@ -63,24 +79,57 @@ class OutputFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._report.close()
+        self._report.close(keep=not self._complete)
 
-    def add(self, told: Told) -> None:
+    def _restore(self) -> None:
+        """Take up the finished cameras, and remove the journals of all others."""
+        for camera in list(self.resumption.finished):
+            try:
+                records = list(read_camera(self.journal, camera))
+            except JournalError:
+                records = None
+            if records is not None and self._report.restore(records):
+                self.restored[camera] = records
+            else:  # lost with the power
+                self.resumption.forget(camera)
+        kept = set(_chains(self.journal, self.restored))
+        for path in self.journal.glob("*"):
+            if path not in kept:
+                path.unlink()
+
+    def add(self, journalled: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
-        self._report.add(told.record, told.pair.before.image, told.pair.after.image)
+        self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
 
-    def finish(self, facts: ReportFacts) -> ReportFiles:
+    def finish_camera(self, camera: str, outcome: Outcome) -> None:
+        """A camera's records are all here: a replay that is resumed keeps them."""
+        self._report.flush()
+        self.resumption.note(camera, outcome)
+
+    def finish(self, facts: ReportFacts, *, complete: bool) -> ReportFiles:
         """Write narrations.jsonl, the subtitles and the page.
 
         Args:
             facts: for the page's head.
+            complete: nothing is left that a resumed replay would do.
 
         Raises:
             OutputError: the folder cannot be written.
         """
         try:
-            return self._report.finish(facts)
+            files = self._report.finish(facts)
+            if complete:
+                self.resumption.clear()
+                self._complete = True
         except OSError as error:
             raise OutputError(
                 f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"
             ) from None
+        return files
+
+
+def _chains(journal: Path, cameras: Iterable[str]) -> Iterator[Path]:
+    """The files that hold the records of cameras."""
+    for camera in cameras:
+        yield journal / f"{camera}.jsonl"
+        yield from (segment.path for segment in closed_segments(journal, camera))

@@ -28,7 +28,7 @@ class ReplayProgress:
             BarColumn(bar_width=16),
             TextColumn("{task.percentage:>3.0f} %"),
             _Speed(table_column=Column(no_wrap=True)),
-            TextColumn("{task.fields[told]} told"),
+            TextColumn("{task.fields[narrations]} told"),
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
@@ -36,7 +36,7 @@ class ReplayProgress:
             # Narrations that are piped somewhere must not end up on the terminal.
             redirect_stdout=False,
         )
-        self._task = self._progress.add_task("reading", total=None, told=0)
+        self._task = self._progress.add_task("reading", total=None, narrations=0)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -53,7 +53,7 @@ class ReplayProgress:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    def update(self, threads: Sequence[CameraThread], told: int) -> None:
+    def update(self, threads: Sequence[CameraThread], narrations: int) -> None:
         """Take a look at the threads."""
         done_s = sum(thread.read_s for thread in threads)
         known = [t.duration_s for t in threads if t.duration_s is not None]
@@ -71,7 +71,7 @@ class ReplayProgress:
             completed=done_s,
             total=max(total_s, done_s) if total_s else None,
             description=description,
-            told=told,
+            narrations=narrations,
         )
 
 

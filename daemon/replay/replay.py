@@ -5,21 +5,23 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.config.durations import format_offset, format_rate
 from daemon.config.plan import CameraPlan
-from daemon.replay.inputs import Footage
+from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import OutputFolder
 from daemon.replay.progress import ReplayProgress
+from daemon.replay.resumption import Outcome, identity
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from models.captioner import Captioner
@@ -52,6 +54,7 @@ class ReplayOptions:
         jobs: cameras that are read at the same time.
         redis_url: where narrations are published: ``none:``, ``embedded`` or a server.
         out: folder of the journal, subtitles and report; None writes none.
+        resume: go on with an interrupted replay in `out`.
     """
 
     plan: CameraPlan
@@ -59,6 +62,7 @@ class ReplayOptions:
     jobs: int = 1
     redis_url: str = NO_SERVER
     out: Path | None = None
+    resume: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class ReplayReport:
     """What came of a replay.
 
     Attributes:
-        narrations: records journalled.
+        narrations: records journalled, also by the replay that this one went on with.
         problems: one line, without secrets, per input that could not be read (entirely) or published, and
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
@@ -78,7 +82,11 @@ class ReplayReport:
 
 
 def replay(
-    footage: list[Footage], captioner: Captioner, options: ReplayOptions, show: Show, progress: ReplayProgress
+    footage: list[ReplayInput],
+    captioner: Captioner,
+    options: ReplayOptions,
+    show: Show,
+    progress: ReplayProgress,
 ) -> ReplayReport:
     """Narrate footage.
 
@@ -94,6 +102,7 @@ def replay(
 
     Raises:
         JournalError, PublisherError, EmbeddedServerError: the journal or the publisher cannot be opened.
+        ResumptionError: what is in `out` cannot go on.
     """
     with ExitStack() as resources:
         run = _Replay(footage, captioner, options, show, resources)
@@ -104,7 +113,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.told, tuple(problems), interrupted)
+        return ReplayReport(run.narrations, tuple(problems), interrupted)
 
 
 class _Replay:
@@ -112,18 +121,24 @@ class _Replay:
 
     def __init__(
         self,
-        footage: list[Footage],
+        footage: list[ReplayInput],
         captioner: Captioner,
         options: ReplayOptions,
         show: Show,
         resources: ExitStack,
     ) -> None:
-        self.told = 0
+        self.narrations = 0
         self._captioner = captioner
         self._paths = {each.camera: each.paths for each in footage}
         self._options, self._show = options, show
         plans = [replace(options.plan, name=each.camera, url=str(each.paths[0])) for each in footage]
-        self._output = resources.enter_context(OutputFolder(options.out)) if options.out else None
+        self._output: OutputFolder | None = None
+        self._earlier: Mapping[str, Outcome] = {}
+        if options.out:
+            of = identity(footage, captioner, options.plan, options.span)
+            self._output = resources.enter_context(OutputFolder(options.out, of, resume=options.resume))
+            self._earlier = dict(self._output.resumption.finished)
+            self.narrations = sum(map(len, self._output.restored.values()))
         journal_folder = (
             self._output.journal
             if self._output
@@ -135,17 +150,19 @@ class _Replay:
             )
             for plan in plans
         }
-        self._queue = PairQueue([plan.name for plan in plans], capacity=2 * BATCH)
+        left = [plan for plan in plans if plan.name not in self._earlier]
+        self._queue = PairQueue([plan.name for plan in left], capacity=2 * BATCH)
         keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
         self._narrator = Narrator(
-            captioner, plans, self._journals, live=False, evidence=keeper, accounts=self._queue.accounts
+            captioner, left, self._journals, live=False, evidence=keeper, accounts=self._queue.accounts
         )
         url = options.redis_url
         if url == "embedded":
             url = resources.enter_context(EmbeddedServer()).url
         self._publishing = None if url == NO_SERVER else Publishing(self._journals, open_publisher(url))
-        self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in plans]
-        self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in plans}
+        self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in left]
+        self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in left}
+        self._finished = dict[str, Outcome]()
         self._shown = 0  # cameras whose turn is over
 
     def main_loop(self, progress: ReplayProgress) -> None:
@@ -155,18 +172,19 @@ class _Replay:
             self._start_threads()
             batch = self._queue.take_whole(BATCH)
             self._note(self._narrator.tell(batch))
+            self._finish_cameras()
             self._show_next()
             if self._publishing:
                 self._publishing.loop.raise_error()
-            progress.update(self._threads, self.told)
+            progress.update(self._threads, self.narrations)
 
-    def _note(self, narrated: list[Told]) -> None:
-        for told in narrated:
+    def _note(self, narrated: list[JournalledPair]) -> None:
+        for journalled in narrated:
             # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
-            self._waiting[told.record.camera].append(told.record)
-            self.told += 1
+            self._waiting[journalled.record.camera].append(journalled.record)
+            self.narrations += 1
             if self._output:
-                self._output.add(told)
+                self._output.add(journalled)
         if self._publishing and narrated:
             self._publishing.wake()
 
@@ -182,14 +200,15 @@ class _Replay:
         self._note(self._narrator.finish())
         for name in self._waiting:
             self._show_all(name)
-        problems += [line for thread in self._threads for line in self._problems(thread)]
+        outcomes = [*self._earlier.values(), *map(self._outcome, self._threads)]
+        problems += [line for outcome in outcomes for line in outcome.problems]
         if failed := self._narrator.captioning.failed.total():
             problems.append(f"{failed} narrations tell only where something changed: the captioner failed")
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._output:
-            self._output.finish(self._facts(problems))
+            self._output.finish(self._facts(problems), complete=not interrupted)
         return problems
 
     def _left_out(self) -> str:
@@ -204,11 +223,13 @@ class _Replay:
                 parts.append(f"{name} after {format_offset(seen_s)}")
         if unbegun:
             parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
-        return f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
+        left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
+        return f"{left}; --resume goes on" if self._output else left
 
     def _facts(self, problems: list[str]) -> ReportFacts:
         plan = self._options.plan
-        names = [thread.plan.name for thread in self._threads]
+        names = list(self._paths)
+        outcomes = {**self._earlier, **{t.plan.name: self._outcome(t) for t in self._threads}}
         footage = [str(p) for paths in self._paths.values() for p in paths[:_PATHS_SHOWN]]
         bounds = [("lower", plan.lower), ("upper", plan.upper)]
         thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
@@ -216,11 +237,11 @@ class _Replay:
             title=f"What changed: {names[0] if len(names) == 1 else f'{len(names)} cameras'}",
             rows=(
                 ("Footage", ", ".join(footage)),
-                ("Length looked at", format_offset(sum(t.read_s for t in self._threads))),
+                ("Length looked at", format_offset(sum(outcome.read_s for outcome in outcomes.values()))),
             ),
-            starts={t.plan.name: t.first_time for t in self._threads if t.first_time},
-            ends={t.plan.name: t.last_time for t in self._threads if t.last_time},
-            untold=self._narrator.dropped,
+            starts={name: outcome.first for name, outcome in outcomes.items() if outcome.first},
+            ends={name: outcome.last for name, outcome in outcomes.items() if outcome.last},
+            untold=sum((Counter(outcome.untold) for outcome in outcomes.values()), Counter()),
             gaps=tuple(problems),
             audit=(
                 ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
@@ -237,15 +258,32 @@ class _Replay:
                 thread.start()
                 running += 1
 
+    def _finish_cameras(self) -> None:
+        """Journal the last of every camera that has ended, and note that a resumed replay need not see it."""
+        for thread in self._threads:
+            name = thread.plan.name
+            if name in self._finished or not self._queue.ended(name):
+                continue
+            self._note(self._narrator.finish(name))
+            self._finished[name] = self._outcome(thread)
+            if self._output:
+                self._output.finish_camera(name, self._finished[name])
+
+    def _outcome(self, thread: CameraThread) -> Outcome:
+        return Outcome(
+            first=thread.first_time,
+            last=thread.last_time,
+            read_s=thread.read_s,
+            problems=tuple(self._problems(thread)),
+            untold=self._narrator.untold(thread.plan.name),
+        )
+
     def _show_next(self) -> None:
         """Show what belongs to the camera whose turn it is, and go on to the next where it has ended."""
         while self._shown < len(self._threads):
             name = self._threads[self._shown].plan.name
-            over = self._queue.ended(name)
-            if over:
-                self._note(self._narrator.finish(name))
             self._show_all(name)
-            if not over:
+            if name not in self._finished:
                 return
             self._shown += 1
 

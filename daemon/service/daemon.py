@@ -6,10 +6,8 @@ import logging
 import os
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -26,20 +24,18 @@ from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.lines import time_line
 from daemon.service.metrics import Metrics
 from daemon.service.signals import Signals
+from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.lateness import Lateness
-from daemon.threads.loop import Loop
-from daemon.threads.narrator import Narrator, Told, warm_up
+from daemon.threads.narrator import JournalledPair, Narrator, warm_up
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention, retention_options
-from daemon.threads.signatures import JournalSigning, open_signing
+from daemon.threads.signatures import open_signing
 from models import load_captioner
-from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
@@ -69,63 +65,6 @@ FINISH_S = 60.0
 _TURN_S = 0.1
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Daemon:
-    """Everything that runs; made by `startup`, ended by `shutdown`.
-
-    Attributes:
-        path: of the configuration file.
-        configuration: in force.
-        journals: by camera; also of removed cameras, until all is told and published.
-        told: narrations journalled, by camera.
-        lateness: whether this machine keeps up.
-    """
-
-    path: Path
-    configuration: Configuration
-    secrets: Secrets
-    captioner: Captioner
-    journals: dict[str, Journal]
-    queue: PairQueue
-    narrating: NarratorThread
-    publishing: Publishing
-    evidence: EvidenceKeeper
-    retention: Retention
-    signing: JournalSigning
-    signals: Signals
-    watch: ServiceWatch
-    health: Health
-    metrics: Metrics
-    pages: Pages | None
-    cameras: Cameras = field(init=False)
-    lateness: Lateness = field(default_factory=Lateness)
-    told: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def loops(self) -> list[Loop]:
-        """Those whose errors end the daemon; a camera's only makes it start again."""
-        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
-        return [*loops, self.pages.loop] if self.pages else loops
-
-    @property
-    def status(self) -> str:
-        """One line for `systemctl status`."""
-        threads = self.cameras.threads.values()
-        running = sum(thread.alive for thread in threads)
-        parts = [f"{running} of {len(threads)} cameras running", f"{self.told.total()} narrations"]
-        if dropped := self.queue.dropped.total():
-            parts.append(f"{dropped} pairs dropped")
-        if self.lateness.overloaded:
-            parts.append(f"too slow: pairs wait {self.queue.waited_s:.0f} s")
-        if failing := self.publishing.failing:
-            parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
-        if unwritten := self.health.unwritten():
-            parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
-        if stuck := self.health.stuck():
-            parts.append("hanging: " + ", ".join(sorted(stuck)))
-        return ", ".join(parts)
 
 
 def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
@@ -193,7 +132,7 @@ def startup(
     publishing.start()
     publishing.compare(COMPARE_S, signals.stop)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
-    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda told: _note(daemon, told))
+    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
     daemon = Daemon(
         path=path,
         configuration=configuration,
@@ -209,7 +148,7 @@ def startup(
         signals=signals,
         watch=watch,
         health=health,
-        metrics=metrics,
+        observed=metrics.observe,
         pages=pages,
     )
     store = CalibrationStore(configuration.state / "calibration")
@@ -266,7 +205,7 @@ def reload(daemon: Daemon) -> None:
         daemon.cameras.apply(change)
         daemon.configuration = again.configuration
         logger.info("the configuration was read again: %s", change)
-    daemon.metrics.reloads["taken" if again else "refused"] += 1
+    daemon.reloads["taken" if again else "refused"] += 1
     daemon.watch.ready(daemon.status)
 
 
@@ -287,7 +226,7 @@ def shutdown(daemon: Daemon) -> bool:
     if held := daemon.queue.abandon():
         logger.warning("%d pairs were not narrated before the end", held)
     if not narrated:
-        logger.warning("a batch is left in the midst of being narrated")
+        logger.warning("a batch was still being narrated at the end")
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
@@ -297,12 +236,12 @@ def shutdown(daemon: Daemon) -> bool:
     return joined and narrated and not daemon.publishing.loop.alive
 
 
-def _note(daemon: Daemon, told: Told) -> None:
+def _note(daemon: Daemon, journalled: JournalledPair) -> None:
     """A narration is journalled; called in the narrator's thread."""
-    daemon.told[told.record.camera] += 1
-    daemon.metrics.observe(told.record)
+    daemon.narrations[journalled.record.camera] += 1
+    daemon.observed(journalled.record)
     daemon.publishing.wake()
-    logger.info("%s", time_line(told.record))
+    logger.info("%s", time_line(journalled.record))
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:

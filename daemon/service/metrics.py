@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -19,12 +17,11 @@ from prometheus_client.registry import Collector
 
 from daemon import __version__
 from daemon.health.memory import allocated
+from daemon.service.state import Daemon
+from daemon.service.verified import verification
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
-
-if TYPE_CHECKING:  # it holds the metrics
-    from daemon.service.daemon import Daemon
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
@@ -36,12 +33,10 @@ class Metrics(Collector):
 
     Attributes:
         registry: what is told at `/metrics`.
-        reloads: times the configuration was read again, by what came of it.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.reloads: Counter[str] = Counter(taken=0, refused=0)
         self._daemon: Daemon | None = None
         self._latency = Histogram(
             "narrated_capture_to_narration_seconds",
@@ -72,18 +67,21 @@ class Metrics(Collector):
         yield _one(GaugeMetricFamily("narrated_build_info", "Version.", labels=["version"]), [__version__], 1)
         if (daemon := self._daemon) is None:
             return
-        yield from _of_the_whole(daemon, self.reloads)
+        yield from _of_the_whole(daemon)
         yield from _of_frames(daemon)
         yield from _of_pairs(daemon)
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
+        yield from verification(daemon.configuration.state)
 
 
-def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
+def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
     model = GaugeMetricFamily("narrated_captioner_info", "Captioner.", labels=["name", "sha256"])
     yield _one(model, [daemon.captioner.name, daemon.captioner.sha256], 1)
     yield GaugeMetricFamily("narrated_ready", "1 while /readyz says so.", float(daemon.health.ready))
-    ages = GaugeMetricFamily("narrated_loop_age_seconds", "Since a loop last got on.", labels=["loop"])
+    ages = GaugeMetricFamily(
+        "narrated_loop_age_seconds", "Seconds since a loop last made progress.", labels=["loop"]
+    )
     for loop, age in daemon.health.pulses.ages_s().items():
         ages.add_metric([loop], age)
     yield ages
@@ -96,7 +94,7 @@ def _of_the_whole(daemon: Daemon, reloads: Counter[str]) -> Iterator[Metric]:
             memory.add_metric([kind], count)
         yield memory
     read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
-    for outcome, count in reloads.copy().items():
+    for outcome, count in daemon.reloads.copy().items():
         read.add_metric([outcome], count)
     yield read
 
@@ -105,13 +103,15 @@ def _of_frames(daemon: Daemon) -> Iterator[Metric]:
     cameras = daemon.cameras.watched.copy()
     labels = ["camera", "stream"]
     state = GaugeMetricFamily(
-        "narrated_camera_state", "1 for what a stream of a camera does.", labels=[*labels, "state"]
+        "narrated_camera_state", "1 for the state that a camera's stream is in.", labels=[*labels, "state"]
     )
-    skew = GaugeMetricFamily("narrated_camera_skew_seconds", "Camera's clock less ours.", labels=labels)
+    skew = GaugeMetricFamily(
+        "narrated_camera_skew_seconds", "Camera's clock minus this machine's.", labels=labels
+    )
     frames = CounterMetricFamily(
-        "narrated_frames", "Frames, by what became of them.", labels=[*labels, "fate"]
+        "narrated_frames", "Frames, by what became of each.", labels=[*labels, "fate"]
     )
-    again = CounterMetricFamily("narrated_reconnections", "Times opened again.", labels=labels)
+    again = CounterMetricFamily("narrated_reconnections", "Times a camera was opened again.", labels=labels)
     for name, camera in cameras.items():
         report, counts = camera.thread.report, camera.counts
         states = {"main": camera.thread.state, "screening": camera.thread.screening_state}
@@ -138,11 +138,11 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     proposed = CounterMetricFamily("narrated_pairs_proposed", "Pairs proposed.", labels=["camera"])
     waiting = GaugeMetricFamily("narrated_pairs_waiting", "Pairs on their way.", labels=["camera"])
     oldest = GaugeMetricFamily(
-        "narrated_pair_wait_seconds", "How long a live pair has waited, at most.", daemon.queue.waited_s
+        "narrated_pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s
     )
     pairs = CounterMetricFamily(
         "narrated_pairs",
-        "Where proposed pairs went; with those on their way, the sum is those proposed.",
+        "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
         labels=["camera", "fate", "reason"],
     )
     for name, account in daemon.queue.accounts.by_camera().items():
@@ -170,9 +170,9 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _of_records(daemon: Daemon) -> Iterator[Metric]:
-    told = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
-    for name, count in daemon.told.copy().items():
-        told.add_metric([name], count)
+    narrations = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
+    for name, count in daemon.narrations.copy().items():
+        narrations.add_metric([name], count)
     waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
     held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
     failing = GaugeMetricFamily("narrated_publishing_failing", "1 while publishing fails.", labels=["camera"])
@@ -184,7 +184,7 @@ def _of_records(daemon: Daemon) -> Iterator[Metric]:
         size.add_metric([name], journal.size)
         failing.add_metric([name], float(name in not_published))
     published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
-    yield from (told, waiting, held, size, failing, published)
+    yield from (narrations, waiting, held, size, failing, published)
     yield from _of_retention(daemon)
 
 
@@ -200,9 +200,11 @@ def _of_retention(daemon: Daemon) -> Iterator[Metric]:
     pictures = CounterMetricFamily(
         "narrated_retention_pictures", "Pictures of evidence deleted.", retention.pictures
     )
-    runs = CounterMetricFamily("narrated_retention_runs", "Times retention looked.", retention.runs)
+    runs = CounterMetricFamily("narrated_retention_runs", "Times retention has run.", retention.runs)
     blocked = GaugeMetricFamily(
-        "narrated_retention_unpublished", "1 where more would go if it were published.", labels=["camera"]
+        "narrated_retention_unpublished",
+        "1 while unpublished records keep retention from deleting more.",
+        labels=["camera"],
     )
     for name in daemon.journals.copy():
         blocked.add_metric([name], float(name in retention.unpublished))

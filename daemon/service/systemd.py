@@ -18,7 +18,7 @@ class ServiceWatch:
         self._notifier = sdnotify.SystemdNotifier() if listens else None
         watchdog_us = os.environ.get("WATCHDOG_USEC", "")
         self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
-        self._fed_at = self._told_at = float("-inf")
+        self._fed_at = self._status_at = float("-inf")
 
     def close(self) -> None:
         """Nothing more is told."""
@@ -43,9 +43,9 @@ class ServiceWatch:
         if healthy and self._every_s is not None and now - self._fed_at >= self._every_s:
             self._tell("WATCHDOG=1")
             self._fed_at = now
-        if now - self._told_at >= _STATUS_EVERY_S:
+        if now - self._status_at >= _STATUS_EVERY_S:
             self._tell(f"STATUS={status}")
-            self._told_at = now
+            self._status_at = now
 
     def _tell(self, message: str) -> None:
         if self._notifier is not None:

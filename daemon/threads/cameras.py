@@ -67,8 +67,8 @@ class Reload:
             (word, [each if isinstance(each, str) else each.name for each in names])
             for word, names in (("added", self.added), ("changed", self.changed), ("removed", self.removed))
         ]
-        told = "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
-        return told or "no camera has changed"
+        words = "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
+        return words or "no camera has changed"
 
 
 class Cameras:

@@ -80,7 +80,7 @@ class Captioning:
         self._followers: Mapping[str, Follower] = {}
         self._most: int | None = None
         self._rested_at = float("inf")
-        self._told_at = float("-inf")
+        self._warned_at = float("-inf")
 
     def narrate(
         self, batch: Sequence[Proposed], manner: Manner, followers: Mapping[str, Follower] | None = None
@@ -94,16 +94,16 @@ class Captioning:
             self._captioner, self._most, self._rested_at = self._main, None, float("inf")
         self.error = ""
         self._followers = followers or {}
-        told = iter(self._told([one.pair for one in batch if not one.late], manner))
-        return [self._late(one.pair, manner) if one.late else next(told) for one in batch]
+        narrations = iter(self._narrated([one.pair for one in batch if not one.late], manner))
+        return [self._late(one.pair, manner) if one.late else next(narrations) for one in batch]
 
-    def _told(self, pairs: Sequence[FramePair], manner: Manner) -> list[Narration | None]:
+    def _narrated(self, pairs: Sequence[FramePair], manner: Manner) -> list[Narration | None]:
         if not pairs:
             return []
         most = self._most or len(pairs)
         if len(pairs) > most:
             parts = [pairs[begin : begin + most] for begin in range(0, len(pairs), most)]
-            return [narration for part in parts for narration in self._told(part, manner)]
+            return [narration for part in parts for narration in self._narrated(part, manner)]
         try:
             return [*self._asked(pairs, manner)]
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be told
@@ -116,7 +116,7 @@ class Captioning:
             if memory:
                 self._most, self._rested_at = half, monotonic() + REST_S
                 logger.warning("captioner: batches of %d pairs for now: %s", half, self.error)
-            return self._told(pairs[:half], manner) + self._told(pairs[half:], manner)
+            return self._narrated(pairs[:half], manner) + self._narrated(pairs[half:], manner)
         return [self._alone(pairs[0], manner)]
 
     def _asked(self, pairs: Sequence[FramePair], manner: Manner) -> list[Narration]:
@@ -131,7 +131,7 @@ class Captioning:
             self._captioner = self._spare
             try:
                 (narration,) = self._asked([pair], manner)
-            except Exception as error:  # noqa: BLE001 - see `_told`
+            except Exception as error:  # noqa: BLE001 - see `_narrated`
                 self.error = _worded(error)
                 self._captioner = self._main  # it is the pair's fault
             else:
@@ -139,8 +139,8 @@ class Captioning:
                 logger.warning("captioner: on the CPU for now: %s", self.error)
                 return narration
         self.failed[pair.after.camera] += 1
-        if monotonic() - self._told_at >= REST_S:
-            self._told_at = monotonic()
+        if monotonic() - self._warned_at >= REST_S:
+            self._warned_at = monotonic()
             logger.error("captioner: pairs are told by their clusters only: %s", self.error)
         return self._facts(pair, manner, FAILED)
 
@@ -153,7 +153,7 @@ class Captioning:
         placed = True
         try:
             (change,) = find_changes([pair], manner.changes)
-        except Exception as error:  # noqa: BLE001 - see `_told`
+        except Exception as error:  # noqa: BLE001 - see `_narrated`
             self.error, placed = _worded(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:

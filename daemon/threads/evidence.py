@@ -69,5 +69,7 @@ class EvidenceKeeper:
 
     def _failed(self, reason: str) -> None:
         if reason != self.error:
-            logger.error("evidence cannot be kept, narrations go on without: %s; free space there", reason)
+            logger.error(
+                "evidence cannot be kept, narrations go on without it: %s; free some space there", reason
+            )
         self.failed, self.error = self.failed + 1, reason

@@ -56,7 +56,7 @@ class Lateness:
         self._clock = clock
         self._kept_up_since: float | None = None
         self._wrong_since: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def look(self, waited_s: float, cameras: int, skews: Mapping[str, Skew]) -> None:
         """Call it at every turn.
@@ -70,11 +70,13 @@ class Lateness:
         now = self._clock()
         wrong = [name for name, skew in skews.items() if skew.wrong and not self.overloaded]
         self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
-        self._told -= {name for name in self._told if name not in skews or skews[name].right}
-        new = [name for name in wrong if now - self._wrong_since[name] >= STEADY_S and name not in self._told]
+        self._warned -= {name for name in self._warned if name not in skews or skews[name].right}
+        new = [
+            name for name in wrong if now - self._wrong_since[name] >= STEADY_S and name not in self._warned
+        ]
         if new:
             _tell({name: skews[name].ahead_s or 0.0 for name in new}, len(skews))
-            self._told.update(new)
+            self._warned.update(new)
 
     def _look_at_load(self, waited_s: float, cameras: int) -> None:
         now = self._clock()

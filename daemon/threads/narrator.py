@@ -25,7 +25,7 @@ from pipeline.narration.narration import Narration, is_followed, narrate
 from pipeline.pairs import FramePair, PairOptions, candidate_pairs, pair_l2
 from pipeline.policy.deduplication import Stories
 from pipeline.policy.hourly_cap import HOUR
-from pipeline.policy.limits import NO_LIMITS, Limits, Verdict, joined
+from pipeline.policy.limits import NO_LIMITS, Fate, Limits, joined
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame, Image
 from pipeline.thresholds import PairThresholds
@@ -37,7 +37,7 @@ _SLACK_S = 1.0  # a pair is on its way for longer than what it waits for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class JournalledPair:
     """A journalled record and the frame pair it tells of."""
 
     record: Record
@@ -77,10 +77,10 @@ class Narrator:
         self._followers: dict[str, Follower] = {}
         self._limits: dict[str, Limits] = {}
         self._suppressed: Counter[str] = Counter()  # by camera, since its last record
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _OpenRecord] = {}
         self._latest: dict[str, tuple[Narration, FramePair]] = {}  # by camera, looked at last
         self._heard_again: dict[str, float] = {}  # monotonic seconds, by camera at its hourly cap
-        self._written: list[Told] = []
+        self._written: list[JournalledPair] = []
         for plan in plans:
             self.add(plan)
 
@@ -141,17 +141,15 @@ class Narrator:
         """The cameras that are at their hourly cap now."""
         return frozenset(name for name, limits in self._limits.copy().items() if limits.silent_until)
 
-    @property
-    def dropped(self) -> Counter[str]:
-        """Sentences of all cameras that were not told although they were found, by reason.
+    def untold(self, camera: str) -> Counter[str]:
+        """Sentences of a camera that were not told although they were found, by reason.
 
         Those that only went on with what was told (`pipeline.policy.deduplication`), and those beyond a limit
         (`pipeline.policy.limits`).
         """
-        told = [stories.dropped for stories in self._stories.values()]
-        return sum([*told, *(limits.dropped for limits in self._limits.values())], Counter())
+        return self._stories[camera].dropped + self._limits[camera].dropped
 
-    def tell(self, batch: Sequence[Proposed]) -> list[Told]:
+    def tell(self, batch: Sequence[Proposed]) -> list[JournalledPair]:
         """Narrate a batch of any cameras.
 
         Args:
@@ -183,7 +181,7 @@ class Narrator:
                 self.accounts.drop(pair.after.camera, FAILED)
         return self._given_out()
 
-    def settle(self, waiting: Collection[str] = ()) -> list[Told]:
+    def settle(self, waiting: Collection[str] = ()) -> list[JournalledPair]:
         """Journal what was held open for a merge and is due; to be called at every turn.
 
         Args:
@@ -198,7 +196,7 @@ class Narrator:
                 self._end(camera)
         return self._given_out()
 
-    def finish(self, camera: str | None = None) -> list[Told]:
+    def finish(self, camera: str | None = None) -> list[JournalledPair]:
         """Journal what was held open or back, of one camera or of all: no more pairs will come."""
         for name in list(self._limits) if camera is None else [camera]:
             self._end(name)
@@ -228,13 +226,13 @@ class Narrator:
             return
         limits = self._limits[camera]
         narration, verdict = limits.admit(narration)
-        if verdict is Verdict.MERGED:
+        if verdict is Fate.MERGED:
             self._groups[camera].add(narration, pair)
-        elif verdict is Verdict.TOLD:
+        elif verdict is Fate.TOLD:
             options = self._plans[camera]
             wait_s = (options.limits.merge_s or 0.0) + _on_its_way_s(options.pairs)
             earlier = self._groups.pop(camera, None)
-            self._groups[camera] = _Group([narration], pair.before, pair, took_ms, monotonic() + wait_s)
+            self._groups[camera] = _OpenRecord([narration], pair.before, pair, took_ms, monotonic() + wait_s)
             if earlier:
                 self._write(earlier)
             if not limits.open_at(narration.after.time):
@@ -272,16 +270,16 @@ class Narrator:
             self._limits[camera].close()
             self._write(group)
 
-    def _write(self, group: _Group) -> None:
+    def _write(self, group: _OpenRecord) -> None:
         """Journal what pairs told, and account for them."""
         narration, pair = group.whole()
-        camera, parts, told = narration.camera, len(group.parts), False
+        camera, parts, written = narration.camera, len(group.parts), False
         try:
-            told = self._journal(
+            written = self._journal(
                 narration, pair, _latency_ms(narration, group.took_ms) if self._live else None
             )
         finally:
-            if told:
+            if written:
                 self.accounts.publish(camera, parts)
             else:
                 self.accounts.drop(camera, FAILED, parts)
@@ -310,10 +308,10 @@ class Narrator:
             logger.error("%s: not told, neither written nor held: %s", camera, error)  # noqa: TRY400 - no bug
             return False
         self._suppressed.pop(camera, None)
-        self._written.append(Told(record, pair))
+        self._written.append(JournalledPair(record, pair))
         return True
 
-    def _given_out(self) -> list[Told]:
+    def _given_out(self) -> list[JournalledPair]:
         written, self._written = self._written, []
         return written
 
@@ -324,7 +322,7 @@ class Narrator:
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _OpenRecord:
     """Narrations of a camera that share a record: one, or with a merge window several.
 
     Attributes:

@@ -9,7 +9,7 @@ from time import monotonic
 from daemon.config.settings import CaptionerSettings
 from daemon.threads.captions import Captioning
 from daemon.threads.loop import Loop
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
 
@@ -31,7 +31,7 @@ class NarratorThread:
         pairs: where the batches come from.
         settings: size of a batch, and how long it waits to be full.
         pulses: told of every turn.
-        told: called with each narration, in this thread.
+        telling: called with each narration, in this thread.
 
     Attributes:
         seconds: spent narrating so far.
@@ -45,12 +45,12 @@ class NarratorThread:
         pairs: PairQueue,
         settings: CaptionerSettings,
         pulses: Pulses,
-        told: Callable[[Told], None],
+        telling: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
         self._narrator, self._pairs, self._settings = narrator, pairs, settings
-        self._told = told
+        self._telling = telling
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, pulses=pulses, last=self._end)
@@ -110,6 +110,6 @@ class NarratorThread:
     def _end(self) -> None:
         self._give_out(self._narrator.finish())
 
-    def _give_out(self, narrated: list[Told]) -> None:
-        for told in narrated:
-            self._told(told)
+    def _give_out(self, narrated: list[JournalledPair]) -> None:
+        for journalled in narrated:
+            self._telling(journalled)

@@ -183,7 +183,9 @@ class Publishing:
         try:
             turn.delivery.release()
         except PublisherError as error:
-            logger.info("camera %s: the lease runs out by itself: %s", turn.journal.camera, error)
+            logger.info(
+                "camera %s: the lease could not be released and will expire: %s", turn.journal.camera, error
+            )
 
     def _tell(self, camera: str, reason: str) -> None:
         if self.errors.get(camera) != reason:

@@ -69,7 +69,7 @@ class Retention:
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
-        pictures, picture_bytes: what was deleted of evidence.
+        pictures: how many were deleted of evidence.
         unpublished: cameras of which more would go if it were published.
         runs: how often this looked.
         loop: the thread.
@@ -84,12 +84,12 @@ class Retention:
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
-        self.pictures = self.picture_bytes = self.runs = 0
+        self.pictures = self.runs = 0
         self.unpublished: frozenset[str] = frozenset()
         self._options, self._journals, self._evidence = options, journals, evidence
         self._forsaken: set[str] = set()  # digests that deleted segments named
         self._whole_due = float("-inf")
-        self._told = ""
+        self._reported = ""
         self.loop = Loop(LOOP, self._turn, _EVERY_S, pulses=pulses, within_s=_WITHIN_S)
 
     def start(self) -> None:
@@ -117,7 +117,8 @@ class Retention:
         self._sweep()
         if kept - self.unpublished:
             logger.warning(
-                "more is kept than retention allows, for it is not published: %s", ", ".join(sorted(kept))
+                "more is kept than retention allows, because it is not published yet: %s",
+                ", ".join(sorted(kept)),
             )
         self.unpublished = frozenset(kept)
         self.runs += 1
@@ -190,7 +191,6 @@ class Retention:
         if whole:
             self._whole_due = monotonic() + _WHOLE_EVERY_S
         self.pictures += swept.files
-        self.picture_bytes += swept.bytes
         return True
 
     def _too_large(self) -> int:
@@ -213,10 +213,10 @@ class Retention:
     def _turn(self) -> None:
         try:
             self.look()
-            self._told = ""
+            self._reported = ""
         except (JournalError, OSError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._reported:
+                self._reported = str(error)
                 logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
 
 

@@ -77,7 +77,7 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
                 yield PairPaths(str(pair["id"]), *paths, _given(pair.get("gap_s")))
             except (ValueError, KeyError, TypeError):
                 yield PairError(
-                    f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}, '
+                    f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}, '
                     "with the seconds between them as gap_s where they are known"
                 )
 

@@ -88,11 +88,11 @@ def _versions() -> str:
 def _names() -> str:
     foreign = foreign_owners()
     if foreign:
-        told = ", ".join(
+        found = ", ".join(
             f"{package} (also owned by {' and '.join(names)})" for package, names in foreign.items()
         )
         raise RuntimeError(
-            f"other distributions own our packages too: {told}; use a virtual environment for narrated alone"
+            f"other distributions own our packages too: {found}; use a virtual environment for narrated alone"
         )
     return "no other distribution owns " + ", ".join(OWN_PACKAGES)
 

@@ -72,17 +72,17 @@ def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
     with closing(container):
         opened_s = monotonic() - began
         stream = video_stream(container, options.threads)
-        watch = _Watch(stream)
+        watch = _StreamMeter(stream)
         with suppress(FFmpegError, OSError):  # the connection broke: what came until then tells
             watch.run(container, options.stall_timeout_s, seconds)
         if watch.first_at is None:
             raise SourceError(
-                f"{redacted(url)}: it was opened, but no sound picture came: check the camera's stream"
+                f"{redacted(url)}: it opened, but no intact picture came: check the camera's stream"
             )
         return watch.found(redacted(url), opened_s, watch.first_at - began)
 
 
-class _Watch:
+class _StreamMeter:
     """Counts what comes."""
 
     def __init__(self, stream: VideoStream) -> None:

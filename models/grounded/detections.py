@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from models.box_tensors import corner_overlaps
 from models.detections import Detections
 from models.families import FAMILY, GROUPS
 from models.grounded.detector import Answer
@@ -48,7 +49,7 @@ def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Dete
 
 def _suppressed(corners: Tensor, family: Tensor) -> Tensor:
     """Rows that stay when of overlapping boxes of one family only the first stays, int64."""
-    shares = overlaps(corners, corners)
+    shares = corner_overlaps(corners, corners)
     return unrivalled((shares > OVERLAP) & (family[:, None] == family[None]))
 
 
@@ -67,15 +68,6 @@ def unrivalled(rivals: Tensor) -> Tensor:
         if not gone[i]:
             gone |= row
     return torch.from_numpy(np.flatnonzero(~gone)).to(rivals.device)
-
-
-def overlaps(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of boxes given by their corners, ``(N, 4)`` and ``(M, 4)``: ``(N, M)``."""
-    low = torch.maximum(a[:, None, :2], b[None, :, :2])
-    high = torch.minimum(a[:, None, 2:], b[None, :, 2:])
-    shared = (high - low).clamp(min=0).prod(-1)
-    area_a, area_b = ((x[:, 2:] - x[:, :2]).clamp(min=0).prod(-1) for x in (a, b))
-    return shared / (area_a[:, None] + area_b[None] - shared).clamp(min=1e-12)
 
 
 def pooled(maps: Sequence[Tensor], box: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.boxes import box_of, hull, intersection
 from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
 from models.encoders.encoder import Encoder
@@ -38,7 +39,7 @@ from models.grounded.linker import Linker, ends, links
 from models.grounded.sight import nearer, seen
 from models.grounded.speaker import Speaker, facts_of, said, speak
 from models.language.claims import Claims, claims_of, merged
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from models.language.vocabulary import PAD, Vocabulary
 from models.state import State
 
@@ -57,23 +58,27 @@ class _Rows:
 
 
 class Grounded(Captioner):
-    """See the head of this file."""
+    """See the head of this file. The encoder is not looked through; the detector has eyes of its own."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Captioner.Options):
+        """Sizes.
+
+        Attributes:
+            hidden: width of the judge and the linker.
+        """
+
+        hidden: int = 32
 
     name = "grounded"
+    options: Options
     sees_views = True
     needs_images = True
     calibration: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, *, hidden: int = 32) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: not looked through; the detector has eyes of its own.
-            hidden: width of the judge and the linker.
-        """
-        super().__init__(vocabulary, encoder)
-        self._arguments: dict[str, Any] = {"hidden": hidden}
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        hidden = self.options.hidden
         self.register_buffer("calibration", torch.tensor([1.0, 0.0, 0.5]))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES))
         self.prior_change = nn.Parameter(torch.ones(()))
@@ -83,10 +88,6 @@ class Grounded(Captioner):
         self.linker = Linker(hidden=hidden).requires_grad_(False)
         self.judge = Judge(hidden).requires_grad_(False)
         self.speaker = Speaker(len(vocabulary))
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return dict(self._arguments)
 
     def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
         """Take the calibration, confidence = sigmoid(slope x logit(decided) + offset), and the threshold."""
@@ -115,9 +116,9 @@ class Grounded(Captioner):
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See the head of this file; a mean over pairs."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        told = (sentences[:, :, 0] != PAD).any(dim=1) & pairs.valid.any(dim=1)
+        worded = (sentences[:, :, 0] != PAD).any(dim=1) & pairs.valid.any(dim=1)
         nothing = sum((p.sum() * 0 for p in self.parameters() if p.requires_grad), self.prior_nothing * 0)
-        return nothing - self.log_likelihood(pairs, sentences).sum() / told.sum().clamp(min=1)
+        return nothing - self.log_likelihood(pairs, sentences).sum() / worded.sum().clamp(min=1)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See `Captioner`: equation (1) of DDLA with what may be told in place of the clusters."""
@@ -194,7 +195,7 @@ class Grounded(Captioner):
         odds = self.linker(judged[0].ends, judged[1].ends, sides.gap_s)
         one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s))).one
         slope, offset, _ = self.calibration.tolist()
-        facts = decided(judged[0], judged[1], one, number)
+        facts = decided(judged[0], judged[1], one, number, float(sides.gap_s))
         logits = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]
         sure = [1 / (1 + math.exp(-slope * x - offset)) for x in logits]
         return [replace(fact, confidence=p) for fact, p in zip(facts, sure, strict=True)]
@@ -215,18 +216,20 @@ class Grounded(Captioner):
             options: see there.
         """
         options = options or DescribeOptions()
-        told: list[list[Sentence]] = [[] for _ in range(pairs)]
+        sentences: list[list[Sentence]] = [[] for _ in range(pairs)]
         for b in range(pairs):
             own = [fact for fact in facts if fact.pair == b]
             if own:
-                told[b] = self._told(own, options)
-        return told
+                sentences[b] = self._worded(own, options)
+        return sentences
 
-    def _told(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
+    def _worded(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]
-        prior = self._prior(facts).tolist()
+        shares = self._prior(facts).tolist()
+        order = sorted(range(len(facts)), key=lambda n: -shares[n])  # of two equals the second is another
+        facts, prior = [facts[n] for n in order], [shares[n] for n in order]
         claims = [claims_of(fact, zones=options.zones, depth=options.depth) for fact in facts]
         sure = [n for n, fact in enumerate(facts) if fact.confidence >= self.min_confidence]
         groups = [
@@ -278,12 +281,13 @@ class Grounded(Captioner):
         return _Rows(rows, of, where, score - total[of])
 
     def _state(self, rows: _Rows, pairs: PairBatch) -> State:
-        told, memory = self.speaker.begin(facts_of([_claims(fact) for fact in rows.facts]).to(self.device))
+        facts = facts_of([_claims(fact) for fact in rows.facts]).to(self.device)
+        embedded, memory = self.speaker.begin(facts)
         log_prior = torch.full(pairs.valid.shape, -torch.inf, device=self.device)
         for b, k in set(zip(rows.pair.tolist(), rows.cluster.tolist(), strict=True)):
             own = (rows.pair == b) & (rows.cluster == k)
             log_prior[b, k] = torch.logsumexp(rows.log_prior.detach()[own], 0)
-        return State(rows.pair, rows.cluster, log_prior, pictures=(told,), memory=memory)
+        return State(rows.pair, rows.cluster, log_prior, pictures=(embedded,), memory=memory)
 
 
 def _claims(fact: Fact | None) -> Claims | None:
@@ -292,20 +296,13 @@ def _claims(fact: Fact | None) -> Claims | None:
 
 def _met(fact: Fact, cluster: Sequence[float]) -> float:
     """Area that a fact's boxes share with a cluster's."""
-    x, y, w, h = cluster
-    shared = 0.0
-    for box in (fact.before, fact.after):
-        if box is not None:
-            across = min(box[0] + box[2], x + w) - max(box[0], x)
-            down = min(box[1] + box[3], y + h) - max(box[1], y)
-            shared += max(across, 0.0) * max(down, 0.0)
-    return shared
+    return sum(intersection(box, box_of(cluster)) for box in (fact.before, fact.after) if box is not None)
 
 
 def _sentence(text: str, claims: Claims, facts: Sequence[Fact], salience: float) -> Sentence:
     """The sentence of facts that are told as one; as sure as the least sure of them."""
-    before = _hull([fact.before for fact in facts if fact.before])
-    after = _hull([fact.after for fact in facts if fact.after])
+    before = hull(fact.before for fact in facts)
+    after = hull(fact.after for fact in facts)
     moments = [fact.moment_s for fact in facts if fact.moment_s is not None]
     return Sentence(
         text,
@@ -320,11 +317,3 @@ def _sentence(text: str, claims: Claims, facts: Sequence[Fact], salience: float)
         moment_s=min(moments, default=None),
         paths=tuple(fact.path for fact in facts if fact.path),
     )
-
-
-def _hull(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
-        return None
-    x, y = min(b[0] for b in boxes), min(b[1] for b in boxes)
-    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
-    return x, y, right - x, bottom - y

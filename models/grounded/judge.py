@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from models.box_tensors import overlaps, shared_area
 from models.families import FAMILY
-from models.grounded.linker import Ends, looks, overlap, shared_area
+from models.grounded.linker import Ends, looks
 
 EVIDENCE = (
     "log odds of its score",
@@ -104,7 +105,7 @@ def evidence(sides: Sides, side: int) -> Tensor:
     kind = family[own.label.argmax(1)]
     of_family = torch.stack([(own.label * (family == f)).sum(1) for f in set(kind.tolist())], 1)
     share = own.label.amax(1) / of_family.amax(1).clamp(min=1e-6)
-    shares = overlap(own.box, other.box)
+    shares = overlaps(own.box, other.box)
     alike = kind[:, None] == family[other.label.argmax(1)][None] if len(other.box) else shares > 1
     there = (shares > 0.25) * other.score[None]  # noqa: PLR2004 - about the same place
     changed = _samples(sides.changed, own.box)
@@ -115,7 +116,7 @@ def evidence(sides: Sides, side: int) -> Tensor:
     gap = float(sides.gap_s.clamp(min=0.05).log()) if known else 0.0
     x, y, w, h = own.box.unbind(1)
     edge = ((x < 0.01) | (y < 0.01) | (x + w > 0.99) | (y + h > 0.99)).float()  # noqa: PLR2004
-    clusters = overlap(own.box, sides.clusters)
+    clusters = overlaps(own.box, sides.clusters)
     named = [(kind == int(family[row])).float() for row in (0, 1, 5)]
     columns = [
         own.score.clamp(0.01, 0.99).logit(),

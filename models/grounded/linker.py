@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from models.box_tensors import middles, overlaps, shared_area
 from models.detections import Detections
 from models.families import FAMILY, OBJECTS
 
@@ -183,7 +184,7 @@ def _places(one: Tensor, two: Tensor) -> list[Tensor]:
     log_one, log_two = (box[..., 2:].clamp(min=2e-3).log() for box in (one, two))
     ratio = 3 * (log_one[..., :, None, :] - log_two[..., None, :, :]).abs().clamp(max=2)
     mean = (log_one[..., :, None, :] + log_two[..., None, :, :]) / 2
-    middle_one, middle_two = (box[..., :2] + box[..., 2:] / 2 for box in (one, two))
+    middle_one, middle_two = middles(one), middles(two)
     offset = middle_one[..., :, None, :] - middle_two[..., None, :, :]
     apart = offset.norm(dim=-1)
     sizes = (offset / mean.exp()).norm(dim=-1)
@@ -198,29 +199,13 @@ def _places(one: Tensor, two: Tensor) -> list[Tensor]:
     ]  # fmt: skip
 
 
-def shared_area(one: Tensor, two: Tensor) -> Tensor:
-    """Area ``(..., S, T)`` that boxes ``x, y, width, height``, ``(..., S, 4)`` and ``(..., T, 4)``, share."""
-    low = torch.maximum(one[..., :, None, :2], two[..., None, :, :2])
-    high = torch.minimum(
-        (one[..., :2] + one[..., 2:])[..., :, None, :], (two[..., :2] + two[..., 2:])[..., None, :, :]
-    )
-    return (high - low).clamp(min=0).prod(-1)
-
-
-def overlap(one: Tensor, two: Tensor) -> Tensor:
-    """Intersection over union ``(..., S, T)`` of boxes, see `shared_area`."""
-    shared = shared_area(one, two)
-    areas = one[..., 2:].prod(-1)[..., :, None] + two[..., 2:].prod(-1)[..., None, :]
-    return shared / (areas - shared).clamp(min=1e-9)
-
-
 def _rivals(before: Ends, after: Ends) -> list[Tensor]:
     """How many of their families went and came, and whether another one stands where they are.
 
     Where one alone went and one alone came they are the same far more often than in a crowd.
     """
     alike = _family(before)[..., :, None] == _family(after)[..., None, :]
-    shared = overlap(before.box, after.box) * alike
+    shared = overlaps(before.box, after.box) * alike
     gone, come = (shared.amax(-1) < _SETTLED, shared.amax(-2) < _SETTLED) if shared.numel() else (
         before.score > 1, after.score > 1
     )  # fmt: skip

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.grounded.detections import overlaps
+from models.box_tensors import corner_overlaps
 from models.grounded.detector import BINS, Answer
 
 NEAREST = 10
@@ -81,7 +81,7 @@ def _assigned(answer: Answer, b: int, boxes: Tensor, known: Objects) -> tuple[Te
     if not len(known.box):
         return owner, quality
     score = (answer.label[b].sigmoid() @ known.label.T / known.label.sum(1)).T  # (N, A)
-    shares = overlaps(known.box, boxes)
+    shares = corner_overlaps(known.box, boxes)
     x, y = answer.middle.unbind(1)
     left, top, right, bottom = known.box.T[:, :, None]
     # Small things have no cell's middle inside them: one cell's size of leeway.
@@ -105,7 +105,7 @@ def _free(boxes: Tensor, doubtful: Tensor, owner: Tensor) -> Tensor:
     """1 for cells whose class is learnt, 0 where nobody knows, float ``(A, 1)``."""
     if not len(doubtful):
         return torch.ones(len(boxes), 1, device=boxes.device)
-    doubt = (overlaps(boxes, doubtful) > _DOUBT).any(1) & (owner < 0)
+    doubt = (corner_overlaps(boxes, doubtful) > _DOUBT).any(1) & (owner < 0)
     return (~doubt).float()[:, None]
 
 

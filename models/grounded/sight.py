@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from models.box_tensors import corner_overlaps, corners
 from models.detections import Detections
 from models.families import FAMILY
-from models.grounded.detections import OVERLAP, detections, overlaps, unrivalled
+from models.grounded.detections import OVERLAP, detections, unrivalled
 from models.grounded.detector import Detector
 
 PIXELS = 230_000
@@ -79,11 +80,11 @@ def _once(found: Detections, origin: Tensor) -> Detections:
     """The surest of those that show one object, of all passes."""
     order = found.score.argsort(descending=True, stable=True)
     found, origin = found.select(order), origin[order]
-    corners = torch.cat([found.box[:, :2], found.box[:, :2] + found.box[:, 2:]], dim=1)
-    family = FAMILY.to(corners.device)[found.label.argmax(1)] if len(found) else origin
+    edges = corners(found.box)
+    family = FAMILY.to(edges.device)[found.label.argmax(1)] if len(found) else origin
     same = family[:, None] == family[None]
     area = found.box[:, 2:].prod(1)
-    share = overlaps(corners, corners)
+    share = corner_overlaps(edges, edges)
     shared = share * (area[:, None] + area[None]) / (1 + share)
     within = shared / torch.minimum(area[:, None], area[None]).clamp(min=1e-9)
     other = origin[:, None] != origin[None]

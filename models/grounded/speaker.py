@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models.decoding import decode
-from models.language.claims import CLOTHES, COUNTED, MANNERS, Claims
+from models.language.claims import CLOTHES, MANNERS, Claims
 from models.language.facts import TYPES as FACT_TYPES
 from models.language.phrases import NOUNS, plain_sentence, tells
 from models.language.places import PLACES
@@ -25,8 +25,8 @@ ZONE, END, WHILE = "zone-there", "zone-then", "time-passed"
 
 TYPES = ("none", *FACT_TYPES)
 """What it can tell of, the sentence of nothing first."""
-MOST = COUNTED + 1
-"""Counts from this on are one: several."""
+MOST = 11
+"""Counts from this on are one."""
 
 _SIDES = ("", "left", "right", "middle", "far", "near")
 _VALUES: tuple[tuple[str, tuple[str | int | bool, ...]], ...] = (
@@ -126,7 +126,7 @@ def unveiled(words: Sequence[str], claims: Claims) -> str:
 def said(words: Sequence[str], claims: Claims) -> str:
     """The sentence of decoded words, if it tells the claims, else the plain one."""
     text = unveiled(words, claims)
-    return plain_sentence(claims) if claims.other or not tells(text, claims) else text
+    return plain_sentence(claims) if claims.other or claims.among or not tells(text, claims) else text
 
 
 @torch.inference_mode()

@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.boxes import Box, box_of, overlaps
 from models.detections import Detections
-from models.families import FAMILY, OBJECTS
+from models.families import FAMILY, first_of
 from models.grounded.assignment import assigned
 from models.grounded.tracks import Sight, Track, alike
-from models.language.facts import Box
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +45,7 @@ OUTSIDE = 4.0
 _STEP_S = 0.5
 _RESTS_S = 2.0
 _FAMILIES = FAMILY.numpy()
-_PERSON, _WHEELS = OBJECTS.index("person"), int(_FAMILIES[OBJECTS.index("bicycle")])
+_PERSON, _WHEELS = first_of("person"), first_of("wheels")
 _WEAK_FRAMES = 24  # of which unsure detections are kept, to lead new tracks back
 _PACE = 0.6  # share of a new step in the velocity
 _PAUSE_S = 12.0  # without a look: what is one after that rested
@@ -79,7 +78,7 @@ class TrackingOptions:
 
 
 @dataclass(slots=True, eq=False)
-class _Seen:
+class _FrameDetections:
     """Detections of one frame as arrays."""
 
     seconds: float
@@ -107,7 +106,7 @@ class Tracker:
         self.tracks: list[Track] = []
         self.seconds: float | None = None
         self._count = 0
-        self._weak: deque[_Seen] = deque(maxlen=_WEAK_FRAMES)
+        self._weak: deque[_FrameDetections] = deque(maxlen=_WEAK_FRAMES)
 
     def step(self, seconds: float, detections: Detections, looks: Tensor | None = None) -> None:
         """Take the next frame.
@@ -141,12 +140,12 @@ class Tracker:
         place, best = np.array([box]), 0.0
         for seen in self._weak:
             if len(seen.box) and any(abs(seen.seconds - t) < _SAME_S for t in frames):
-                there = (_overlap(place, seen.box)[0] > _THERE) & ~seen.used
+                there = (overlaps(place, seen.box)[0] > _THERE) & ~seen.used
                 best = max(best, float(seen.score[there].max(initial=0.0)))
         return best
 
     def _join(
-        self, live: Sequence[Track], score: Floats, seen: _Seen, which: NDArray[np.bool_]
+        self, live: Sequence[Track], score: Floats, seen: _FrameDetections, which: NDArray[np.bool_]
     ) -> list[Track]:
         """Give tracks their detections; those without one."""
         columns = np.flatnonzero(which & ~seen.used)
@@ -158,8 +157,8 @@ class Tracker:
                 self._add(track, seen, int(column), float(score[row, column]))
         return [track for row, track in enumerate(live) if row not in found]
 
-    def _add(self, track: Track, seen: _Seen, k: int, score: float) -> None:
-        box, last = _box(seen.box[k]), track.last
+    def _add(self, track: Track, seen: _FrameDetections, k: int, score: float) -> None:
+        box, last = box_of(seen.box[k]), track.last
         gap = seen.seconds - last.seconds
         rests = _moved(track.at(last.since), box, self.aspect) < self.options.rest
         since = last.since if rests else seen.seconds
@@ -178,7 +177,7 @@ class Tracker:
         if second:
             self._lead_back(track)
 
-    def _begin(self, seen: _Seen, high: NDArray[np.bool_]) -> None:
+    def _begin(self, seen: _FrameDetections, high: NDArray[np.bool_]) -> None:
         """Tracks for sure detections that are left, but for parts and doubles of what is followed."""
         for k in np.flatnonzero(high & ~seen.used):
             others = seen.used & (seen.family == seen.family[k])
@@ -186,7 +185,7 @@ class Tracker:
                 continue
             seen.used[k] = True
             self._count += 1
-            sight = Sight(seen.seconds, _box(seen.box[k]), float(seen.score[k]), 1.0, seen.seconds)
+            sight = Sight(seen.seconds, box_of(seen.box[k]), float(seen.score[k]), 1.0, seen.seconds)
             track = Track(self._count, [sight], seen.label[k].copy(), looks=_mixed(None, seen.looks, int(k)))
             self.tracks.append(track)
             self._lead_back(track)
@@ -203,7 +202,7 @@ class Tracker:
             best = int(score.argmax()) if len(score) else -1
             if best >= 0 and score[best] > 0:
                 seen.used[best] = True
-                box = _box(seen.box[best])
+                box = box_of(seen.box[best])
                 self._put_first(
                     track,
                     Sight(seen.seconds, box, float(seen.score[best]), _sigmoid(score[best]), seen.seconds),
@@ -228,7 +227,7 @@ class Tracker:
             ]
         track.sights.insert(0, sight)
 
-    def _miss(self, track: Track, seen: _Seen) -> None:
+    def _miss(self, track: Track, seen: _FrameDetections) -> None:
         """Count a frame in which a track was not seen; end it where it is looked for no more."""
         place = np.array(track.expected(seen.seconds))
         if _within(place, seen.box[seen.used]) > _COVERED:
@@ -251,7 +250,7 @@ class Tracker:
                 track.sights = [track.sights[0], *kept] if kept else track.sights[-2:]
 
 
-def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
+def _likeness(tracks: Sequence[Track], seen: _FrameDetections, aspect: float) -> Floats:
     """Log-odds that detections show tracks, float64 ``(N, M)``; -inf between families."""
     if not tracks or not len(seen.box):
         return np.zeros((len(tracks), len(seen.box)))
@@ -263,7 +262,7 @@ def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
     change = np.abs(np.log(last[:, None, 2:] / seen.box[None, :, 2:]))
     terms = (
         _far(ahead, seen.box, aspect) / size / reach,
-        _overlap(ahead, seen.box),
+        overlaps(ahead, seen.box),
         change[..., 1],
         change[..., 0],
         _alike(tracks, seen),
@@ -277,7 +276,7 @@ def _likeness(tracks: Sequence[Track], seen: _Seen, aspect: float) -> Floats:
     return np.asarray(np.where(family[:, None] == seen.family, score, -np.inf))
 
 
-def _alike(tracks: Sequence[Track], seen: _Seen) -> Floats:
+def _alike(tracks: Sequence[Track], seen: _FrameDetections) -> Floats:
     """`alike` of all tracks and detections ``(N, M)``; 0 where looks are not known."""
     if seen.looks is None:
         return np.zeros((len(tracks), len(seen.box)))
@@ -299,23 +298,18 @@ def _pace(track: Track) -> int:
     return 0 if len(track.sights) == 1 else 1 + (track.last.seconds - track.last.since >= _RESTS_S)
 
 
-def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: float) -> _Seen:
+def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: float) -> _FrameDetections:
     """What is surer than `least`; of two names for one place the surer one, but a rider has his bicycle."""
     box, score, label = (x.cpu().numpy().astype(np.float64) for x in (found.box, found.score, found.label))
     family = _FAMILIES[label.argmax(1)] if len(box) else np.zeros(0, np.int64)
     keep: list[int] = []
-    share = _overlap(box, box)
+    share = overlaps(box, box)
     for k in np.argsort(-score, kind="stable"):
         rivals = [j for j in keep if share[k, j] > _SAME and {family[k], family[j]} != {_PERSON, _WHEELS}]
         if score[k] >= least and not rivals:
             keep.append(int(k))
     colours = None if looks is None else looks.cpu().numpy().astype(np.float64)[keep]
-    return _Seen(seconds, box[keep], score[keep], label[keep], family[keep], colours)
-
-
-def _box(row: NDArray[Any]) -> Box:
-    x, y, w, h = (float(v) for v in row)
-    return x, y, w, h
+    return _FrameDetections(seconds, box[keep], score[keep], label[keep], family[keep], colours)
 
 
 def _sigmoid(x: float) -> float:
@@ -334,16 +328,6 @@ def _moved(sight: Sight | None, box: Box, aspect: float) -> float:
         return float("inf")
     a, b = np.array([sight.box]), np.array([box])
     return float(_far(a, b, aspect)[0, 0] / np.sqrt(np.sqrt(a[0, 2:].prod() * b[0, 2:].prod()) * aspect))
-
-
-def _overlap(a: Floats, b: Floats) -> Floats:
-    """Intersection over union ``(N, M)``."""
-    low, high = (
-        np.maximum(a[:, None, :2], b[None, :, :2]),
-        np.minimum(a[:, None, :2] + a[:, None, 2:], b[:, :2] + b[:, 2:]),
-    )
-    shared = np.maximum(high - low, 0).prod(-1)
-    return np.asarray(shared / np.maximum(a[:, 2:].prod(1)[:, None] + b[:, 2:].prod(1) - shared, 1e-12))
 
 
 def _within(box: Floats, others: Floats) -> float:

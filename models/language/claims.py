@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from models.language.facts import TYPES, Box, Fact
+from models.boxes import Box, area, hull
+from models.families import FAMILIES
+from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.wording import COLOURS, places_in
 
-VEHICLES = frozenset({"car", "vehicle", "van", "bus", "truck"})
+# Apart from vehicles these are no families: they group what is told in one manner, not what looks alike.
+VEHICLES = frozenset(FAMILIES["vehicle"])
 """Objects that drive, and whose paint is told."""
 PEOPLE = frozenset({"person", "cyclist", "motorcyclist"})
 """Objects that are somebody, and whose clothes are told: "a black person" would not be heard as such."""
@@ -32,8 +36,8 @@ LEAST_WAIT_S = 20.0
 _SECONDS = 55.0  # below, a rest is told in seconds
 _UNITS = (("minute", 60.0), ("hour", 3600.0), ("day", 86400.0))
 _LARGEST = {"minute": 55 * 60.0, "hour": 23.5 * 3600, "day": float("inf")}
-COUNTED = 10
-"""More than these are several."""
+COUNTED = 3
+"""More than these are several: nobody counts them at a glance, and one of many is easily seen twice."""
 
 _NEAR_EACH_OTHER = 6.0
 """Equal things are told in one sentence where the box around them is at most so many times the smallest."""
@@ -56,6 +60,7 @@ class Claims:
         waited: how long it has rested, or had rested before it went, such as "3 minutes"; or empty.
         seen: whether it was followed on its way, and not only found at both ends: it walked, it drove.
         other: whether the same has been said before, of another one.
+        among: whether others of its kind are told of at the same place: it is "a car", not "the car".
     """
 
     type: str
@@ -71,6 +76,7 @@ class Claims:
     waited: str = ""
     seen: bool = False
     other: bool = False
+    among: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,19 @@ def merged(claims: Sequence[Claims], boxes: Sequence[tuple[Box | None, Box | Non
         else:
             groups[near] += (k,)
     said = [each for kind, groups in kinds.items() for each in _apart(kind, groups, claims)]
-    return sorted(said, key=lambda each: each.members)
+    there = Counter(_whose(each.claims) for each in said)
+    return [
+        replace(each, claims=replace(each.claims, among=there[_whose(each.claims)] > 1))
+        if each.claims.type in ("disappeared", "moved")
+        else each
+        for each in sorted(said, key=lambda each: each.members)
+    ]
+
+
+def _whose(claims: Claims) -> tuple[bool, str, str]:
+    """Equal for what "the car on the left" could be: one that went and one that moved are two."""
+    place = claims.place or {"middle": "in the middle"}.get(claims.origin, f"on the {claims.origin}")
+    return claims.type in ("disappeared", "moved"), claims.object, place
 
 
 def _apart(kind: Claims, groups: list[tuple[int, ...]], claims: Sequence[Claims]) -> list[Merged]:
@@ -186,9 +204,8 @@ def _neighbours(boxes: Sequence[tuple[Box | None, Box | None]]) -> bool:
     for own in zip(*boxes, strict=True):
         there = [box for box in own if box is not None]
         if there:
-            across = max(b[0] + b[2] for b in there) - min(b[0] for b in there)
-            down = max(b[1] + b[3] for b in there) - min(b[1] for b in there)
-            if across * down > _NEAR_EACH_OTHER * min(b[2] * b[3] for b in there):
+            around = hull(there)
+            if around and area(around) > _NEAR_EACH_OTHER * min(area(box) for box in there):
                 return False
     return True
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
+from models.boxes import Box
 
 TYPES = ("appeared", "disappeared", "moved", "replaced", "more", "fewer", "unknown")
 

@@ -95,6 +95,8 @@ def wordings(claims: Claims, noun: int = 0) -> tuple[tuple[str, float], ...]:
     words = slots(one, many, number, claims.look)
     if claims.object == "object" and number is None:
         words |= {"a": "something", "the": "something", "another": "something else"}
+    if claims.among:
+        words["the"] = words["a"]
     if claims.other:
         other = f"another {words['one']}" if number is None else f"{number} other {words['many']}"
         words |= {"a": other, "the": other}
@@ -127,7 +129,6 @@ def slots(one: str, many: str, number: str | None = None, look: str | None = Non
         article = "an" if one[0] in "aeiou" else "a"
         return {
             "a": f"{article} {one}",
-            "new": f"a new {one}",
             "the": f"the {one}",
             "one": one,
             "many": many,
@@ -138,7 +139,6 @@ def slots(one: str, many: str, number: str | None = None, look: str | None = Non
         }
     return {
         "a": f"{number} {many}",
-        "new": f"{number} new {many}",
         "the": f"the {number} {many}" if number in NUMBERS else f"{number} {many}",
         "one": one,
         "many": many,
@@ -186,12 +186,8 @@ def _appeared(claims: Claims) -> Forms:
         return (("{a} {has} been put down {at}" + stays, 1.0),)
     if stays:
         return (("{a} {has} appeared {at}" + stays, 1.0),)
-    return (
-        ("{a} {has} appeared {at}", 0.5),
-        ("there {is} now {a} {at}", 0.25),
-        ("{a} {is} now {at}", 0.1),
-        ("{new} {has} appeared {at}", 0.15),
-    )
+    plain = ("{a} {has} appeared {at}", 0.65), ("there {is} now {a} {at}", 0.25)
+    return (*plain, ("{a} {is} now {at}", 0.1)) if place else plain
 
 
 def _disappeared(claims: Claims) -> Forms:
@@ -328,7 +324,7 @@ def check_zone(phrase: str) -> None:
         raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
     if words[0].lower() not in _BEFORE_A_PLACE:
         raise ValueError(
-            f'"A car has appeared {phrase}." is no sentence: write the words of the place as they are said, '
+            f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
             '"at the entrance", "in the lot"'
         )
     for claims in (
@@ -351,12 +347,15 @@ def coloured(text: str, look: str) -> str:
         look: a colour of a vehicle, or what people wear, see `models.language.claims.CLOTHES`.
 
     Returns:
-        The sentence as it was, where such a look is not told of it, or one is told already.
+        The sentence as it was, where such a look is not told of it, or one is told already; and of "another",
+        for the one before it need not look the same.
     """
     told = read(text)
     if told.type == "replaced" or told.colour or told.clothes or told.object not in VEHICLES | PEOPLE:
         return text
     words = text.split()
+    if {"Another", "other"} & set(words):
+        return text
     nouns = {
         word: dressed for pair in NOUNS[told.object] for word in pair for dressed in [_dressed(word, look)]
     }

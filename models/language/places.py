@@ -6,10 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
-
-Point = tuple[float, float]
+from models.boxes import Box, Point
 
 LEFT, RIGHT = 0.4, 0.6
 """A centre below is on the left, above on the right, between them in the middle."""
@@ -20,6 +17,11 @@ EDGE = 0.12
 """A centre this close to the side of the frame is near that edge."""
 HIGH, LOW = 0.2, 0.8
 """A centre in the middle column above or below is near the top or the bottom edge, no more in the middle."""
+
+LARGE = 0.25
+"""What is longer than this share of the frame is not near an edge, nor in the background."""
+FILLING = 0.25
+"""What covers this share of the frame has no place in it: it is simply there."""
 
 SIDES = ("left", "middle", "right")
 
@@ -110,7 +112,7 @@ def place_bin(box: Box) -> int:
 
 
 def place(box: Box, *, depth: bool = False) -> str:
-    """Words for where a box is, true of its centre: one of `PLACES`.
+    """Words for where a box is, true of its centre: one of `PLACES`, or none for what fills the picture.
 
     Args:
         box: in 0..1 of the frame.
@@ -118,15 +120,19 @@ def place(box: Box, *, depth: bool = False) -> str:
             of those that look down.
     """
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-    sideways = _column(box) != 1
-    if depth and row(box) != 1:
+    if box[2] * box[3] >= FILLING:
+        return ""
+    sideways, large = _column(box) != 1, max(box[2:]) > LARGE
+    if depth and (row(box) == 2 or (row(box) == 0 and not large)):  # noqa: PLR2004 - the lowest row
         ground = "in the background" if row(box) == 0 else "in the foreground"
         return f"{ground} on the {side(box)}" if sideways else ground
-    if x < EDGE or x > 1 - EDGE:
+    if not large and (x < EDGE or x > 1 - EDGE):
         return f"near the {side(box)} edge"
     if sideways:
         return f"on the {side(box)}"
-    return "near the top edge" if y < HIGH else "near the bottom edge" if y > LOW else "in the middle"
+    if HIGH <= y <= LOW:
+        return "in the middle"
+    return "" if large else "near the top edge" if y < HIGH else "near the bottom edge"
 
 
 def way(before: Box, after: Box, *, depth: bool = False) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from models.language.vocabulary import tokenize
 
+# Every word that people write, many more than the detector has names for; families are in `models.families`.
 NOUNS = {
     "person": "person persons people pedestrian pedestrians man men woman women boy boys girl girls child "
     "children kid kids lady ladies gentleman guy guys someone somebody worker workers officer individual "
@@ -282,8 +283,8 @@ def _noun(text: str) -> re.Match[str] | None:
     """The noun that names what changed; in "a group of cars" the cars."""
     text = _QUANTITY_OF.sub(lambda match: " " * len(match[0]), text)
     nouns = [match for match in re.finditer(r"[\w'-]+", text) if match[0] in CLASSES]
-    told = [match for match in nouns if not _BESIDE.search(text[: match.start()])]
-    return next(iter(told or nouns), None)
+    named = [match for match in nouns if not _BESIDE.search(text[: match.start()])]
+    return next(iter(named or nouns), None)
 
 
 def _count(noun: str, head: list[str]) -> int:

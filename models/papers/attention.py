@@ -7,6 +7,9 @@ differ in the mask. What the paper leaves open is told in `models.papers.ddla`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -24,51 +27,46 @@ class Attending(Recurrent):
     weights under the mask, ``(N, M)``; its `State.memory` is the LSTM's.
     """
 
-    coordinates: Tensor | None
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Recurrent.Options):
+        """Sizes and kinds of the decoder.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        features: int = 192,
-        words: int = 128,
-        hidden: int = 384,
-        attention: int = 128,
-        dropout: float = 0.3,
-        coordinates: bool = False,
-    ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
+        Attributes:
             features: size of the embedded maps.
             words: size of the word vectors.
             hidden: size of the LSTM.
             attention: size of the attention.
-            dropout: of word vectors and of what the next word is predicted from.
+            dropout: share 0..1, of word vectors and of what the next word is predicted from.
             coordinates: whether every cell of the maps also holds its x and y.
         """
-        super().__init__(vocabulary, encoder)
-        self._arguments = {
-            "features": features,
-            "words": words,
-            "hidden": hidden,
-            "attention": attention,
-            "dropout": dropout,
-            "coordinates": coordinates,
-        }
-        self.register_buffer("coordinates", cell_coordinates() if coordinates else None, persistent=False)
-        self.embed_map = nn.Sequential(nn.Linear(encoder.channels + 2 * coordinates, features), nn.ReLU())
-        self.first = nn.Linear(2 * features, 2 * hidden)
-        self.key = nn.Linear(features, attention)
-        self.query = nn.Linear(hidden, attention, bias=False)
-        self.score = nn.Linear(attention, 1, bias=False)
-        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
-        self.lstm = nn.LSTMCell(words + 2 * features, hidden)
-        self.next_word = nn.Linear(hidden + 2 * features, len(vocabulary))
-        self.dropout = nn.Dropout(dropout)
+
+        features: int = 192
+        words: int = 128
+        hidden: int = 384
+        attention: int = 128
+        dropout: float = 0.3
+        coordinates: bool = False
+
+    options: Options
+    coordinates: Tensor | None
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        self.register_buffer(
+            "coordinates", cell_coordinates() if options.coordinates else None, persistent=False
+        )
+        self.embed_map = nn.Sequential(
+            nn.Linear(encoder.channels + 2 * options.coordinates, options.features), nn.ReLU()
+        )
+        self.first = nn.Linear(2 * options.features, 2 * options.hidden)
+        self.key = nn.Linear(options.features, options.attention)
+        self.query = nn.Linear(options.hidden, options.attention, bias=False)
+        self.score = nn.Linear(options.attention, 1, bias=False)
+        self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
+        self.lstm = nn.LSTMCell(options.words + 2 * options.features, options.hidden)
+        self.next_word = nn.Linear(options.hidden + 2 * options.features, len(vocabulary))
+        self.dropout = nn.Dropout(options.dropout)
 
     def embedded(self, pairs: PairBatch) -> Tensor:
         """Both images' cells, float32 ``(B, 196, 2, features)``."""

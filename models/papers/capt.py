@@ -20,12 +20,13 @@ Where the paper is silent, and departures:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from models.captioner import PairBatch
-from models.encoders.encoder import GRID, Encoder
-from models.language.vocabulary import Vocabulary
+from models.encoders.encoder import GRID
 from models.papers.attention import Attending
 from models.papers.ddla import MASK_FLOOR
 from models.papers.masks import project_masks
@@ -59,50 +60,22 @@ class CaptMulti(Capt):
 class CaptMasked(Capt):
     """See the head of this file."""
 
-    name = "capt-masked"
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Capt.Options):
+        """The decoder's, and the mask's.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        features: int = 192,
-        words: int = 128,
-        hidden: int = 384,
-        attention: int = 128,
-        dropout: float = 0.3,
-        smoothing: float = 2.0,
-        coordinates: bool = False,
-    ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
-            features: size of the embedded maps.
-            words: size of the word vectors.
-            hidden: size of the LSTM.
-            attention: size of the attention.
-            dropout: of word vectors and of what the next word is predicted from.
+        Attributes:
             smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
-            coordinates: whether every cell of the maps also holds its x and y.
         """
-        super().__init__(
-            vocabulary,
-            encoder,
-            features=features,
-            words=words,
-            hidden=hidden,
-            attention=attention,
-            dropout=dropout,
-            coordinates=coordinates,
-        )
-        self._arguments |= {"smoothing": smoothing}
-        self.smoothing = smoothing
+
+        smoothing: float = 2.0
+
+    name = "capt-masked"
+    options: Options
 
     def log_weights(self, pairs: PairBatch) -> Tensor:
         """See `Capt`: cells outside all clusters are closed, -inf."""
         clusters = pairs.masks & pairs.valid[..., None, None]
-        union = project_masks(clusters.any(dim=1), self.smoothing).flatten(1)
+        union = project_masks(clusters.any(dim=1), self.options.smoothing).flatten(1)
         union = torch.where((union > MASK_FLOOR).any(dim=1, keepdim=True), union, torch.ones_like(union))
         return union.clamp(min=MASK_FLOOR).log().masked_fill(union <= MASK_FLOOR, -torch.inf)

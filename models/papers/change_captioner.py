@@ -18,6 +18,8 @@ Where the papers are silent, and departures:
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,24 +39,35 @@ class ChangeCaptioner(WholePair):
         channels: of `cells`: the encoder's and two of coordinates.
     """
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(WholePair.Options):
+        """Sizes of what tells, and the shares of the loss.
+
+        Attributes:
+            visual: size of what is seen, brought to one vector.
+            words: size of the word vectors.
+            hidden: size of each LSTM.
+            dropout: share 0..1, of word vectors and of the hidden state.
+            changed_weight: c, share 0..1 of the loss of changed pairs; the rest is that of distractors.
+        """
+
+        visual: int = 512
+        words: int = 300
+        hidden: int = 512
+        dropout: float = 0.5
+        changed_weight: float = 0.5
+
+        def __post_init__(self) -> None:
+            """Refuse a share that is none."""
+            if not 0 <= self.changed_weight <= 1:
+                raise ValueError(f"changed_weight must be in 0..1, not {self.changed_weight}")
+
+    options: Options
     coordinates: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, changed_weight: float) -> None:
-        """Take the parts that DUDA and its baselines have.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
-            changed_weight: c of the loss.
-
-        Raises:
-            ValueError: `changed_weight` is not in 0..1.
-        """
-        super().__init__(vocabulary, encoder)
-        if not 0 <= changed_weight <= 1:
-            raise ValueError(f"changed_weight must be in 0..1, not {changed_weight}")
-        self._arguments = {"changed_weight": changed_weight}
-        self.changed_weight = changed_weight
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        self.changed_weight = self.options.changed_weight
         self.channels = encoder.channels + 2
         at = cell_coordinates().T.reshape(1, 2, GRID, GRID)
         self.register_buffer("coordinates", at, persistent=False)
@@ -93,6 +106,25 @@ class ChangeCaptioner(WholePair):
         means = [(-log_p[kind].sum() / said[kind].sum(), weight) for kind, weight in kinds if kind.any()]
         of_words = means[0][0] if len(means) == 1 else sum(mean * weight for mean, weight in means)
         return of_words + self.further_loss(state, [after for _, after in unrolled], said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttendingOptions(ChangeCaptioner.Options):
+    """Of captioners with a `SpatialAttention`.
+
+    Attributes:
+        attention: channels between the attention's convolutions, a multiple of `groups`.
+        groups: of the attention's group norm.
+        attention_dropout: share 0..1, inside the attention.
+        scale: s, of the attention-weighted sums; 1 is the papers'.
+        attention_weight: of the sum of the attention in the loss.
+    """
+
+    attention: int = 128
+    groups: int = 32
+    attention_dropout: float = 0.5
+    scale: float = 1.0
+    attention_weight: float = 2.5e-3
 
 
 class SpatialAttention(nn.Module):

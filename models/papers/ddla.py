@@ -29,8 +29,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -65,53 +65,29 @@ def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor
 class DDLA(Attending):
     """See the head of this file."""
 
-    name = "ddla"
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Attending.Options):
+        """The decoder's, and those of the alignment.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        prior: Literal["learned", "uniform"] = "learned",
-        features: int = 192,
-        words: int = 128,
-        hidden: int = 384,
-        attention: int = 128,
-        dropout: float = 0.3,
-        smoothing: float = 2.0,
-        coordinates: bool = False,
-    ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
+        Attributes:
             prior: "learned", or "uniform" for the paper's DDLA-UNIFORM.
-            features: size of the embedded maps.
-            words: size of the word vectors.
-            hidden: size of the LSTM.
-            attention: size of the attention.
-            dropout: of word vectors and of what the next word is predicted from.
             smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
-            coordinates: whether every cell of the maps also holds its x and y.
-
-        Raises:
-            ValueError: another prior.
         """
-        if prior not in ("learned", "uniform"):
-            raise ValueError(f"prior must be 'learned' or 'uniform', not {prior!r}")
-        super().__init__(
-            vocabulary,
-            encoder,
-            features=features,
-            words=words,
-            hidden=hidden,
-            attention=attention,
-            dropout=dropout,
-            coordinates=coordinates,
-        )
-        self._arguments |= {"prior": prior, "smoothing": smoothing}
-        self.uniform, self.smoothing = prior == "uniform", smoothing
+
+        prior: Literal["learned", "uniform"] = "learned"
+        smoothing: float = 2.0
+
+        def __post_init__(self) -> None:
+            """Refuse another prior."""
+            if self.prior not in ("learned", "uniform"):
+                raise ValueError(f"prior must be 'learned' or 'uniform', not {self.prior!r}")
+
+    name = "ddla"
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        self.uniform, self.smoothing = self.options.prior == "uniform", self.options.smoothing
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES), requires_grad=not self.uniform)
 
     def prior_scores(self, features: Tensor) -> Tensor:
@@ -147,10 +123,10 @@ class DDLA(Attending):
             memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
         )
 
-    def told_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+    def chosen_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """See `Captioner`; the uniform prior draws the cluster of a single sentence."""
         if not self.uniform or options.sentences != 1:
-            return super().told_rows(state, pairs, options)
+            return super().chosen_rows(state, pairs, options)
         rows: dict[int, list[int]] = {}
         for row, b in enumerate(state.pair.tolist()):
             rows.setdefault(b, []).append(row)
@@ -168,11 +144,11 @@ class DDLA(Attending):
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See `Captioner`; all K clusters decoded by teacher forcing in one batch."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        told = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
+        worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
         log_prior, likelihood = self.aligned(pairs, sentences)
-        b, t = told.nonzero(as_tuple=True)
+        b, t = worded.nonzero(as_tuple=True)
         log_p = marginal_log_likelihood(log_prior[b], likelihood[b, t].unsqueeze(1))[:, 0]
-        return log_p.new_zeros(told.shape).index_put((b, t), log_p)
+        return log_p.new_zeros(worded.shape).index_put((b, t), log_p)
 
     def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """Both factors of equation (1).
@@ -183,14 +159,14 @@ class DDLA(Attending):
         """
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         state = self.encode(pairs)
-        told = sentences[:, :, 0] != PAD
-        row, t = told[state.pair].nonzero(as_tuple=True)
+        worded = sentences[:, :, 0] != PAD
+        row, t = worded[state.pair].nonzero(as_tuple=True)
         order = state.pictures[2][row].isfinite().sum(dim=1).argsort()
         row, t = row[order], t[order]
         b, k = state.pair[row], state.cluster[row]
         rows = _in_two_widths(state.select(row))
         log_p = self.forced(rows, sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
-        likelihood = log_p.new_zeros(*told.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
+        likelihood = log_p.new_zeros(*worded.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
         return state.log_prior, likelihood
 
     @torch.no_grad()
@@ -201,12 +177,12 @@ class DDLA(Attending):
             int64 ``(B, T)``; -1 for a missing sentence or a pair without clusters.
         """
         log_prior, likelihood = self.aligned(pairs, sentences)
-        told = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
+        worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device
         )
         if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
-            return torch.full_like(told, -1, dtype=torch.int64)
-        return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~told, -1)
+            return torch.full_like(worded, -1, dtype=torch.int64)
+        return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~worded, -1)
 
     @torch.no_grad()
     def perplexity(self, pairs: PairBatch, sentences: Tensor) -> float:

@@ -28,13 +28,22 @@ Where the papers are silent, and departures:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from models.captioner import PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
-from models.papers.change_captioner import ChangeCaptioner, SpatialAttention, attended, attention_size
+from models.papers.change_captioner import (
+    AttendingOptions,
+    ChangeCaptioner,
+    SpatialAttention,
+    attended,
+    attention_size,
+)
 from models.state import State
 
 
@@ -45,74 +54,40 @@ class DUDA(ChangeCaptioner):
     the attention over both images ``(N, 2, 196)``; its `State.memory` ends with the last word's w ``(N, 3)``.
     """
 
-    name = "duda"
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(AttendingOptions):
+        """The sizes of both LSTMs, of the attention, and the weights of the loss.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        attention: int = 128,
-        groups: int = 32,
-        attention_dropout: float = 0.5,
-        scale: float = 1.0,
-        visual: int = 512,
-        words: int = 300,
-        hidden: int = 512,
-        dropout: float = 0.5,
-        changed_weight: float = 0.5,
-        attention_weight: float = 2.5e-3,
-        entropy_weight: float = 1e-4,
-    ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
-            attention: channels between the attention's convolutions, a multiple of `groups`.
-            groups: of the attention's group norm.
-            attention_dropout: inside the attention.
-            scale: s, of the attention-weighted sums; 1 is the papers'.
-            visual: size of u.
-            words: size of the word vectors.
-            hidden: size of both LSTMs.
-            dropout: of word vectors and of h2.
-            changed_weight: share of the loss of changed pairs, the rest is that of distractors.
-            attention_weight: of the sum of the attention in the loss.
+        Attributes:
             entropy_weight: of the entropy of w in the loss.
-
-        Raises:
-            ValueError: `changed_weight` is not in 0..1, or `attention` no multiple of `groups`.
         """
-        super().__init__(vocabulary, encoder, changed_weight)
-        self._arguments |= {
-            "attention": attention,
-            "groups": groups,
-            "attention_dropout": attention_dropout,
-            "scale": scale,
-            "visual": visual,
-            "words": words,
-            "hidden": hidden,
-            "dropout": dropout,
-            "attention_weight": attention_weight,
-            "entropy_weight": entropy_weight,
-        }
-        self.attention_weight, self.entropy_weight, self.scale = attention_weight, entropy_weight, scale
-        self.attention = SpatialAttention(2 * self.channels, attention, groups, attention_dropout)
-        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, visual), nn.ReLU())
-        self.choosing = nn.LSTMCell(visual + hidden, hidden)
-        self.choice = nn.Linear(hidden, 3)
-        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
-        self.telling = nn.LSTMCell(words + self.channels, hidden)
-        self.next_word = nn.Linear(hidden, len(vocabulary))
-        self.dropout = nn.Dropout(dropout)
+
+        entropy_weight: float = 1e-4
+
+    name = "duda"
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        self.attention = SpatialAttention(
+            2 * self.channels, options.attention, options.groups, options.attention_dropout
+        )
+        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
+        self.choosing = nn.LSTMCell(options.visual + options.hidden, options.hidden)
+        self.choice = nn.Linear(options.hidden, 3)
+        self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
+        self.telling = nn.LSTMCell(options.words + self.channels, options.hidden)
+        self.next_word = nn.Linear(options.hidden, len(vocabulary))
+        self.dropout = nn.Dropout(options.dropout)
 
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`: one row per pair."""
         before, after = self.cells(pairs)
         difference = after - before
         attention = [self.attention(torch.cat([cells, difference], dim=1)) for cells in (before, after)]
-        left, right = (self.scale * attended(x, a) for x, a in zip((before, after), attention, strict=True))
+        looked = zip((before, after), attention, strict=True)
+        left, right = (self.options.scale * attended(cells, each) for cells, each in looked)
         parts = torch.stack([left, right - left, right], dim=1)
         visual = self.embed_visual(parts.flatten(1))
         zeros = visual.new_zeros(len(visual), self.telling.hidden_size)
@@ -137,4 +112,4 @@ class DUDA(ChangeCaptioner):
         chosen = torch.stack([each.memory[-1] for each in unrolled], dim=1)[said]
         entropy = -(chosen * chosen.clamp(min=1e-9).log()).sum(dim=1).mean()
         size = attention_size(state.pictures[2])
-        return self.attention_weight * size - self.entropy_weight * entropy
+        return self.options.attention_weight * size - self.options.entropy_weight * entropy

@@ -21,6 +21,8 @@ Where the papers are silent, and departures:
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +30,13 @@ from torch import Tensor, nn
 from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
-from models.papers.change_captioner import ChangeCaptioner, SpatialAttention, attended, attention_size
+from models.papers.change_captioner import (
+    AttendingOptions,
+    ChangeCaptioner,
+    SpatialAttention,
+    attended,
+    attention_size,
+)
 from models.papers.masks import project_masks
 from models.state import State
 
@@ -36,24 +44,13 @@ from models.state import State
 class OneVector(ChangeCaptioner):
     """Tells a pair from one vector; its `State.pictures` begin with that, ``(N, visual)``."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        visual: int,
-        words: int,
-        hidden: int,
-        dropout: float,
-        changed_weight: float,
-    ) -> None:
-        """See the captioners below."""
-        super().__init__(vocabulary, encoder, changed_weight)
-        self._arguments |= {"visual": visual, "words": words, "hidden": hidden, "dropout": dropout}
-        self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
-        self.telling = nn.LSTMCell(words + visual, hidden)
-        self.next_word = nn.Linear(hidden, len(vocabulary))
-        self.dropout = nn.Dropout(dropout)
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
+        self.telling = nn.LSTMCell(options.words + options.visual, options.hidden)
+        self.next_word = nn.Linear(options.hidden, len(vocabulary))
+        self.dropout = nn.Dropout(options.dropout)
 
     @abstractmethod
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
@@ -79,43 +76,21 @@ class OneVector(ChangeCaptioner):
 class _Pooled(OneVector):
     """Brings a difference to one vector by convolutions and pooling."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        convolved: int = 256,
-        visual: int = 512,
-        words: int = 300,
-        hidden: int = 512,
-        dropout: float = 0.5,
-        changed_weight: float = 0.5,
-    ) -> None:
-        """Build with random weights.
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(OneVector.Options):
+        """The sizes.
 
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
+        Attributes:
             convolved: channels of the convolutions.
-            visual: size of the vector.
-            words: size of the word vectors.
-            hidden: size of the LSTM.
-            dropout: of word vectors and of the hidden state.
-            changed_weight: share of the loss of changed pairs, the rest is that of distractors.
-
-        Raises:
-            ValueError: `changed_weight` is not in 0..1.
         """
-        super().__init__(
-            vocabulary,
-            encoder,
-            visual=visual,
-            words=words,
-            hidden=hidden,
-            dropout=dropout,
-            changed_weight=changed_weight,
-        )
-        self._arguments |= {"convolved": convolved}
+
+        convolved: int = 256
+
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        convolved = self.options.convolved
         side = GRID // 2 // 2
         self.pooling = nn.Sequential(
             nn.Conv2d(self.seen_channels(), convolved, 3, padding=1),
@@ -125,7 +100,7 @@ class _Pooled(OneVector):
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(convolved * side * side, visual),
+            nn.Linear(convolved * side * side, self.options.visual),
             nn.ReLU(),
         )
 
@@ -183,42 +158,19 @@ class CaptRepDiff(_Pooled):
 class _Attended(OneVector):
     """Brings both images to one vector by attention."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        attention: int = 128,
-        groups: int = 32,
-        attention_dropout: float = 0.5,
-        scale: float = 1.0,
-        visual: int = 512,
-        words: int = 300,
-        hidden: int = 512,
-        dropout: float = 0.5,
-        changed_weight: float = 0.5,
-        attention_weight: float = 2.5e-3,
-    ) -> None:
-        """Build with random weights; the arguments are DUDA's."""
-        super().__init__(
-            vocabulary,
-            encoder,
-            visual=visual,
-            words=words,
-            hidden=hidden,
-            dropout=dropout,
-            changed_weight=changed_weight,
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(AttendingOptions):
+        """DUDA's, but for the choice between images that there is none of."""
+
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        self.attention = SpatialAttention(
+            2 * self.channels, options.attention, options.groups, options.attention_dropout
         )
-        self._arguments |= {
-            "attention": attention,
-            "groups": groups,
-            "attention_dropout": attention_dropout,
-            "scale": scale,
-            "attention_weight": attention_weight,
-        }
-        self.attention_weight, self.scale = attention_weight, scale
-        self.attention = SpatialAttention(2 * self.channels, attention, groups, attention_dropout)
-        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, visual), nn.ReLU())
+        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
 
     @abstractmethod
     def weights(self, before: Tensor, after: Tensor) -> Tensor:
@@ -229,12 +181,12 @@ class _Attended(OneVector):
         before, after = self.cells(pairs)
         weights = self.weights(before, after)
         each = (before, weights[:, 0]), (after, weights[:, -1])
-        left, right = (self.scale * attended(cells, own) for cells, own in each)
+        left, right = (self.options.scale * attended(cells, own) for cells, own in each)
         return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
 
     def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:  # noqa: ARG002 - DUDA's
         """Sparse attention."""
-        return self.attention_weight * attention_size(state.pictures[1])
+        return self.options.attention_weight * attention_size(state.pictures[1])
 
 
 class CaptAtt(_Attended):

@@ -29,6 +29,7 @@ Where the paper is silent, and departures:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -60,33 +61,11 @@ _ROOM = 24
 class IDCPCL(Captioner):
     """See the head of this file."""
 
-    name = "idc-pcl"
-    whole = True
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Captioner.Options):
+        """Sizes, rows of the ablation, and shares of the loss.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        size: int = 512,
-        inner: int = 2048,
-        heads: int = 8,
-        layers: int = 3,
-        single_layers: int = 1,
-        pair_layers: int = 1,
-        difference_encoder: bool = True,
-        comparing: bool = False,
-        judge: bool = True,
-        judge_weight: float = 1.0,
-        share: float = 1.0,
-        dropout: float = 0.2,
-        attention_dropout: float | None = None,
-    ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
+        Attributes:
             size: of all vectors, even, a multiple of `heads`.
             inner: size of the feed-forward networks.
             heads: of every attention.
@@ -99,59 +78,66 @@ class IDCPCL(Captioner):
             judge: whether fine-tuning also learns to tell distractors; False is a row of the ablation.
             judge_weight: of that beside the words; the paper adds both.
             share: of the words that count in fine-tuning, above 0 and at most 1.
-            dropout: everywhere.
+            dropout: share 0..1, everywhere.
             attention_dropout: of attention weights; None takes `dropout`.
-
-        Raises:
-            ValueError: `share` or the sizes are out of range.
         """
-        super().__init__(vocabulary, encoder)
-        if not 0 < share <= 1 or size % 2:
-            raise ValueError(f"share ({share}) must be above 0 and at most 1, size ({size}) even")
-        self._arguments = {
-            "size": size,
-            "inner": inner,
-            "heads": heads,
-            "layers": layers,
-            "single_layers": single_layers,
-            "pair_layers": pair_layers,
-            "difference_encoder": difference_encoder,
-            "comparing": comparing,
-            "judge": judge,
-            "judge_weight": judge_weight,
-            "share": share,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-        }
-        self.size, self.share, self.judge_weight = size, share, judge_weight
+
+        size: int = 512
+        inner: int = 2048
+        heads: int = 8
+        layers: int = 3
+        single_layers: int = 1
+        pair_layers: int = 1
+        difference_encoder: bool = True
+        comparing: bool = False
+        judge: bool = True
+        judge_weight: float = 1.0
+        share: float = 1.0
+        dropout: float = 0.2
+        attention_dropout: float | None = None
+
+        def __post_init__(self) -> None:
+            """Refuse what has no meaning."""
+            if not 0 < self.share <= 1 or self.size % 2:
+                raise ValueError(
+                    f"share ({self.share}) must be above 0 and at most 1, size ({self.size}) even"
+                )
+
+    name = "idc-pcl"
+    whole = True
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        self.size = size = options.size
         self.cls, self.mask = len(vocabulary), len(vocabulary) + 1
 
         def stack(number: int) -> Stack:
-            return Stack(Layer(size, heads, inner, dropout, attention_dropout) for _ in range(number))
+            return Stack(
+                Layer(size, options.heads, options.inner, options.dropout, options.attention_dropout)
+                for _ in range(number)
+            )
 
         self.embed_word = nn.Embedding(len(vocabulary) + 2, size, padding_idx=PAD)
         self.embed_cell = nn.Sequential(nn.Linear(encoder.channels, size), nn.LayerNorm(size))
         self.place = nn.Parameter(places(size))
         self.image_cls = nn.Parameter(0.02 * torch.randn(2, size))
-        comparing = comparing and difference_encoder
+        comparing = options.comparing and options.difference_encoder
         self.kind = nn.Parameter((_KIND if comparing else 0.02) * torch.randn(3, size))
-        self.single = stack(single_layers if difference_encoder else 0)
-        self.pair = stack(pair_layers if difference_encoder else 0)
-        self.same_cell = nn.Parameter(torch.full((heads, 1, 1), _SAME_CELL)) if comparing else None
+        self.single = stack(options.single_layers if options.difference_encoder else 0)
+        self.pair = stack(options.pair_layers if options.difference_encoder else 0)
+        self.same_cell = nn.Parameter(torch.full((options.heads, 1, 1), _SAME_CELL)) if comparing else None
         if comparing:
             for layer in self.pair:
                 layer.subtract(_SUBTRACTED)
-        self.cross = stack(layers)
+        self.cross = stack(options.layers)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))
         self.judge = (
-            nn.Sequential(nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 1)) if judge else None
+            nn.Sequential(nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 1)) if options.judge else None
         )
-        self.dropout = nn.Dropout(dropout)
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return dict(self._arguments)
+        self.dropout = nn.Dropout(options.dropout)
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """All clusters are the same to it, see `Captioner`."""
@@ -233,26 +219,26 @@ class IDCPCL(Captioner):
         """-log P of the counted words, mean, and the judge's."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, pictures = self._images(self.look(self.cells(pairs)))
-        b, tokens = _told(sentences)
+        b, tokens = _worded(sentences)
         loss = 0.0 * pictures.sum()
         if len(b):
             real = tokens != PAD
-            counted = real & (torch.rand(tokens.shape, device=self.device) < self.share)
+            counted = real & (torch.rand(tokens.shape, device=self.device) < self.options.share)
             counted = counted if counted.any() else real
             predicted = self.next_word(self._masks(kept.index_select(0, b), tokens)[counted])
             loss = loss + cross_entropy(predicted, tokens[counted])
         if self.judge is not None:
-            told = (sentences[:, :, 0] != PAD).any(dim=1)
+            worded = (sentences[:, :, 0] != PAD).any(dim=1)
             same = ~self._changed(pairs, sentences)
             wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
-            loss = loss + self.judge_weight * (wrong * told).sum() / told.sum().clamp(min=1)
+            loss = loss + self.options.judge_weight * (wrong * worded).sum() / worded.sum().clamp(min=1)
         return loss
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """See `Captioner`; every word in one pass."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _told(sentences)
+        b, tokens = _worded(sentences)
         log_p = 0.0 * kept.flatten(1).sum(dim=1, keepdim=True).expand(sentences.shape[:2])
         if not len(b):
             return log_p
@@ -287,7 +273,7 @@ class IDCPCL(Captioner):
         """
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _told(sentences)
+        b, tokens = _worded(sentences)
         where = torch.zeros(*sentences.shape, 2, SIDE, SIDE, device=self.device)
         if not len(b):
             return where
@@ -356,8 +342,8 @@ class IDCPCL(Captioner):
         """Whether a change is told of each pair, bool ``(B,)``."""
         if pairs.changed is not None:
             return pairs.changed
-        told = [[" ".join(self.vocabulary.decode(s)) for s in pair] for pair in sentences.tolist()]
-        changed = [any(read(text).type != "none" for text in pair if text) for pair in told]
+        texts = [[" ".join(self.vocabulary.decode(s)) for s in pair] for pair in sentences.tolist()]
+        changed = [any(read(text).type != "none" for text in pair if text) for pair in texts]
         return torch.tensor(changed, device=self.device)
 
 
@@ -388,7 +374,7 @@ def seen(present: Tensor | None) -> Tensor | None:
     return None if present is None else present.repeat_interleave(IMAGE, dim=1).unsqueeze(1)
 
 
-def _told(sentences: Tensor) -> tuple[Tensor, Tensor]:
+def _worded(sentences: Tensor) -> tuple[Tensor, Tensor]:
     """Which pair each given sentence is about, int64 ``(N,)``, and its tokens ``(N, L)``."""
     b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
     tokens = sentences[b, t]

@@ -16,6 +16,7 @@ Where the paper is silent, and departures:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,34 +43,34 @@ class Nearest(Captioner):
         joined: whether that is the whole annotation.
     """
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Captioner.Options):
+        """How nearness is measured, and what is drawn.
+
+        Attributes:
+            pool: cells in both directions that each map is pooled to, at least 1.
+            seed: of the sentences that NN draws.
+        """
+
+        pool: int = 1
+        seed: int = 0
+
+        def __post_init__(self) -> None:
+            """Refuse fewer cells than one."""
+            if self.pool < 1:
+                raise ValueError(f"pool must be at least 1, not {self.pool}")
+
     name = "nn"
     whole = True
+    options: Options
     joined: bool = False
     memory: Tensor
     told: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, *, pool: int = 1, seed: int = 0) -> None:
-        """Build without a memory.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
-            pool: cells in both directions that each map is pooled to.
-            seed: of the sentences that NN draws.
-
-        Raises:
-            ValueError: `pool` is less than 1.
-        """
-        super().__init__(vocabulary, encoder)
-        if pool < 1:
-            raise ValueError(f"pool must be at least 1, not {pool}")
-        self.pool, self.seed = pool, seed
-        self.register_buffer("memory", torch.zeros(0, 2 * encoder.channels * pool**2))
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        self.register_buffer("memory", torch.zeros(0, 2 * encoder.channels * self.options.pool**2))
         self.register_buffer("told", torch.zeros(0, 1, dtype=torch.int64))
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return {"pool": self.pool, "seed": self.seed}
 
     @property
     def restarts(self) -> bool:
@@ -83,7 +84,7 @@ class Nearest(Captioner):
     def pair_features(self, pairs: PairBatch) -> Tensor:
         """What nearness is measured by, float32 ``(B, D)``."""
         both = torch.cat(self.maps(pairs), dim=1).float()
-        return adaptive_avg_pool2d(both, self.pool).flatten(1)
+        return adaptive_avg_pool2d(both, self.options.pool).flatten(1)
 
     @torch.no_grad()
     def memorise(self, batches: Iterable[tuple[PairBatch, Tensor]]) -> None:
@@ -95,17 +96,17 @@ class Nearest(Captioner):
         Raises:
             ValueError: there is no sentence in them.
         """
-        draw = np.random.default_rng(self.seed)
-        features, told = [self.memory[:0]], list[Tensor]()
+        draw = np.random.default_rng(self.options.seed)
+        features, chosen = [self.memory[:0]], list[Tensor]()
         for pairs, sentences in batches:
             here = pairs.to(self.device)
             known = torch.tensor([self._sayable(pair) for pair in sentences], dtype=torch.bool)
             features.append(self.pair_features(here)[known.to(self.device)])
-            told += [self._chosen(pair, draw) for pair in sentences[known].to(self.device)]
-        if not told:
+            chosen += [self._chosen(pair, draw) for pair in sentences[known].to(self.device)]
+        if not chosen:
             raise ValueError("nothing to memorise: there is no sentence with a word of the vocabulary")
         self.memory = torch.cat(features)
-        self.told = nn.utils.rnn.pad_sequence(told, batch_first=True, padding_value=PAD)
+        self.told = nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=PAD)
 
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`: the words of the nearest neighbour, and how many of them are said.
@@ -122,9 +123,9 @@ class Nearest(Captioner):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Captioner`; whatever was said before, the neighbour's next word is certain."""
-        (told,), (position,) = state.pictures, state.memory
-        beyond = position >= told.shape[1]
-        words = told.gather(1, position.clamp(max=told.shape[1] - 1).unsqueeze(1))[:, 0]
+        (sentence,), (position,) = state.pictures, state.memory
+        beyond = position >= sentence.shape[1]
+        words = sentence.gather(1, position.clamp(max=sentence.shape[1] - 1).unsqueeze(1))[:, 0]
         words = words.masked_fill(beyond | (words == PAD), EOS)
         log_probs = torch.full((len(tokens), len(self.vocabulary)), NEVER, device=tokens.device)
         return log_probs.scatter(1, words.unsqueeze(1), 0.0), state.remember(position + 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,6 @@ class Recurrent(Captioner):
     """
 
     next_word: nn.Linear
-    _arguments: dict[str, Any]
 
     @abstractmethod
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -35,10 +33,6 @@ class Recurrent(Captioner):
         Returns:
             What predicts the next word, float32 ``(N, ...)``, and the new state.
         """
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Captioner`."""
-        return dict(self._arguments)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Captioner`."""
@@ -70,8 +64,8 @@ class Recurrent(Captioner):
         """Log probability of every word ``(N, L)``, 0 for padding, from what predicts it ``(N, L, ...)``."""
         real = tokens != PAD
         log_probs = self.next_word(seen[real]).log_softmax(dim=1)
-        told = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
-        log_p: Tensor = told.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), told)
+        likelihood = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
+        log_p: Tensor = likelihood.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), likelihood)
         return log_p
 
 

@@ -29,7 +29,8 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -52,73 +53,61 @@ class SpotIt(WholePair):
     `State.memory` is the recurrent network's.
     """
 
-    name = "spot-it"
-    needs_images = True
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(WholePair.Options):
+        """Of the CNN, which begins as a copy of the encoder, and of the recurrent network.
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encoder: Encoder,
-        *,
-        recurrent: Literal["lstm", "gru"] = "lstm",
-        features: int = 512,
-        hidden: int = 512,
-        dropout: float = 0.1,
-        rotation: float = 5.0,
-        zoom: float = 0.15,
-        halves: bool = True,
-        attention: int = 0,
-        trained: bool = True,
-        finest: bool = True,
-    ) -> None:
-        """Build with the encoder's weights in the CNN, and random ones elsewhere.
-
-        Args:
-            vocabulary: what it can say.
-            encoder: what the CNN begins as.
+        Attributes:
             recurrent: "lstm" or "gru".
             features: size of v and of the word vectors.
             hidden: size of the recurrent network.
-            dropout: see the head of this file.
+            dropout: share 0..1, see the head of this file.
             rotation: pairs are turned by up to this many degrees in training.
             zoom: pairs are enlarged by up to this share in training.
             halves: whether the halves of the difference are pooled apart.
             attention: size of the attention; 0 for none.
             trained: whether the CNN is trained.
-            finest: whether its layers down to stride 8 are trained, too: half of the time of training.
-
-        Raises:
-            ValueError: another recurrent network, or an encoder without such layers.
+            finest: whether its layers down to stride 8 are trained, too: half of the time of training. False
+                takes the encoder efficientnet_lite0.
         """
-        super().__init__(vocabulary, encoder)
-        if recurrent not in ("lstm", "gru"):
-            raise ValueError(f"recurrent must be 'lstm' or 'gru', not {recurrent!r}")
-        self._arguments = {
-            "recurrent": recurrent,
-            "features": features,
-            "hidden": hidden,
-            "dropout": dropout,
-            "rotation": rotation,
-            "zoom": zoom,
-            "halves": halves,
-            "attention": attention,
-            "trained": trained,
-            "finest": finest,
-        }
-        self.rotation, self.zoom, self.halves = rotation, zoom, halves
-        self.cnn = copy.deepcopy(encoder).requires_grad_(trained)
-        if not finest:
+
+        recurrent: Literal["lstm", "gru"] = "lstm"
+        features: int = 512
+        hidden: int = 512
+        dropout: float = 0.1
+        rotation: float = 5.0
+        zoom: float = 0.15
+        halves: bool = True
+        attention: int = 0
+        trained: bool = True
+        finest: bool = True
+
+        def __post_init__(self) -> None:
+            """Refuse another recurrent network."""
+            if self.recurrent not in ("lstm", "gru"):
+                raise ValueError(f"recurrent must be 'lstm' or 'gru', not {self.recurrent!r}")
+
+    name = "spot-it"
+    needs_images = True
+    options: Options
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        features, hidden, attention = options.features, options.hidden, options.attention
+        self.cnn = copy.deepcopy(encoder).requires_grad_(options.trained)
+        if not options.finest:
             if not isinstance(self.cnn, EfficientNetLite0):
                 raise ValueError(f"finest: false takes encoder efficientnet_lite0, not {encoder.name}")
             self.cnn.stem.requires_grad_(requires_grad=False)
             self.cnn.stride8.requires_grad_(requires_grad=False)
-        self.reduce = nn.Linear(encoder.channels * (1 + halves), features)
+        self.reduce = nn.Linear(encoder.channels * (1 + options.halves), features)
         self.norm = nn.BatchNorm1d(features)
         self.embed_word = nn.Embedding(len(vocabulary), features, padding_idx=PAD)
         inputs = features * (2 if attention else 1)
-        self.cell = nn.LSTMCell(inputs, hidden) if recurrent == "lstm" else nn.GRUCell(inputs, hidden)
+        self.cell = nn.LSTMCell(inputs, hidden) if options.recurrent == "lstm" else nn.GRUCell(inputs, hidden)
         self.next_word = nn.Linear(hidden, len(vocabulary))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(options.dropout)
         self.attended: nn.ModuleDict | None = None
         if attention:
             self.attended = nn.ModuleDict(
@@ -146,7 +135,7 @@ class SpotIt(WholePair):
         cells = seen_map.flatten(2).mT
         norm, several = self.norm, self.training and len(seen) > 1
         vector = batch_norm(
-            self.reduce(adaptive_avg_pool2d(seen_map, (1, 1 + self.halves)).flatten(1)),
+            self.reduce(adaptive_avg_pool2d(seen_map, (1, 1 + self.options.halves)).flatten(1)),
             norm.running_mean,
             norm.running_var,
             norm.weight,
@@ -181,8 +170,8 @@ class SpotIt(WholePair):
     def _augmented(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         """Both images of each pair turned and enlarged alike, by chance."""
         device = before.device  # drawn on the CPU, so that a seed gives the same on every device
-        angle = (torch.rand(len(before)) * 2 - 1).to(device) * math.radians(self.rotation)
-        scale = 1 / (1 + torch.rand(len(before)).to(device) * self.zoom)
+        angle = (torch.rand(len(before)) * 2 - 1).to(device) * math.radians(self.options.rotation)
+        scale = 1 / (1 + torch.rand(len(before)).to(device) * self.options.zoom)
         cos, sin, zero = scale * angle.cos(), scale * angle.sin(), torch.zeros_like(angle)
         turn = torch.stack([torch.stack([cos, -sin, zero], 1), torch.stack([sin, cos, zero], 1)], 1)
         grid = affine_grid(turn, list(before.shape), align_corners=False)

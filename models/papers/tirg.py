@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,28 @@ class TIRG(nn.Module):
         record: how it was trained: plain values, kept in its file.
     """
 
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """Sizes.
+
+        Attributes:
+            size: of the vectors of pictures and sentences, and of the LSTM.
+            words: size of the word vectors.
+            grid: cells of the picture, in both directions; 1 is the papers' mean.
+            cells: channels of a cell.
+            scale: of the normalised vectors, at first.
+            dropout: share 0..1, of word vectors and of the LSTM's last state.
+        """
+
+        size: int = 512
+        words: int = 512
+        grid: int = 7
+        cells: int = 64
+        scale: float = 4.0
+        dropout: float = 0.1
+
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        channels: int,
-        encoder: tuple[str, str] = ("", ""),
-        *,
-        size: int = 512,
-        words: int = 512,
-        grid: int = 7,
-        cells: int = 64,
-        scale: float = 4.0,
-        dropout: float = 0.1,
+        self, vocabulary: Vocabulary, channels: int, encoder: tuple[str, str] = ("", ""), **arguments: Any
     ) -> None:
         """Build with random weights.
 
@@ -63,26 +74,16 @@ class TIRG(nn.Module):
             vocabulary: the words it knows.
             channels: of the encoder's maps.
             encoder: name and sha256 of the encoder.
-            size: of the vectors of pictures and sentences, and of the LSTM.
-            words: size of the word vectors.
-            grid: cells of the picture, in both directions; 1 is the papers' mean.
-            cells: channels of a cell.
-            scale: of the normalised vectors, at first.
-            dropout: of word vectors and of the LSTM's last state.
+            arguments: see `Options`.
+
+        Raises:
+            TypeError: an argument that it does not take.
         """
         super().__init__()
-        self.vocabulary, self.encoder = vocabulary, encoder
+        self.vocabulary, self.encoder, self.channels = vocabulary, encoder, channels
         self.record: Mapping[str, Any] = {}
-        self._arguments = {
-            "channels": channels,
-            "size": size,
-            "words": words,
-            "grid": grid,
-            "cells": cells,
-            "scale": scale,
-            "dropout": dropout,
-        }
-        self.grid = grid
+        self.options = options = self.Options(**arguments)
+        size, words, grid, cells = options.size, options.words, options.grid, options.cells
         self.cell = nn.Linear(channels, cells)
         self.picture = nn.Linear(cells * grid * grid, size)
         self.embed_word = nn.Embedding(len(vocabulary), words, padding_idx=PAD)
@@ -92,12 +93,12 @@ class TIRG(nn.Module):
         self.gate = nn.Linear(2 * size, size)
         self.change = nn.Sequential(nn.Linear(2 * size, 2 * size), nn.ReLU(), nn.Linear(2 * size, size))
         self.shares = nn.Parameter(torch.tensor([1.0, 10.0]))
-        self.scale = nn.Parameter(torch.tensor(scale))
-        self.dropout = nn.Dropout(dropout)
+        self.scale = nn.Parameter(torch.tensor(options.scale))
+        self.dropout = nn.Dropout(options.dropout)
 
     def arguments(self) -> dict[str, Any]:
         """The constructor's further arguments as plain values."""
-        return dict(self._arguments)
+        return {"channels": self.channels, **asdict(self.options)}
 
     def pictures(self, maps: Tensor) -> Tensor:
         """The vectors of pictures, before they are normalised.
@@ -108,7 +109,7 @@ class TIRG(nn.Module):
         Returns:
             float32 ``(N, size)``.
         """
-        pooled = adaptive_avg_pool2d(maps.float(), (self.grid, self.grid)).flatten(2).transpose(1, 2)
+        pooled = adaptive_avg_pool2d(maps.float(), self.options.grid).flatten(2).transpose(1, 2)
         vectors: Tensor = self.picture(self.cell(pooled).relu().flatten(1))
         return vectors
 
@@ -186,7 +187,7 @@ def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
         raise CheckpointError(f"{path} cannot be read ({error}); copy it again or train anew") from error
     if KEY not in metadata:
         raise CheckpointError(
-            f"{path} is no retrieval network; give the <out>.tirg.safetensors that training wrote"
+            f"{path} is not a retrieval network; give the <out>.tirg.safetensors that training wrote"
         )
     try:
         described = json.loads(metadata[KEY])

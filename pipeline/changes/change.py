@@ -70,8 +70,8 @@ def find_changes(
         scene_event(pair.before.luma, pair.after.luma) if pair.beyond_upper else SceneEvent.NONE
         for pair in pairs
     ]
-    told = [pair for pair, event in zip(pairs, events, strict=True) if event in _COMPARED]
-    differences = [difference(p.before.image, p.after.image, options, p.masks) for p in told]
+    compared = [pair for pair, event in zip(pairs, events, strict=True) if event in _COMPARED]
+    differences = [difference(p.before.image, p.after.image, options, p.masks) for p in compared]
     found = iter(_clustered(differences, options, rank, device))
     changes = []
     for pair, event in zip(pairs, events, strict=True):

@@ -1,6 +1,6 @@
 """Clusters of differing pixels: exact DBSCAN on a raster."""
 
 from pipeline.clusters.raster import dbscan
-from pipeline.clusters.regions import Box, Cluster, find_clusters
+from pipeline.clusters.regions import Cluster, find_clusters
 
 __all__ = ["Box", "Cluster", "dbscan", "find_clusters"]

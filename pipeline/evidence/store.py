@@ -65,7 +65,7 @@ class EvidenceStore:
             OSError: the disk is full or fails; nothing half-written stays under the picture's name.
         """
         if suffix not in SUFFIXES:
-            raise ValueError(f"{suffix!r} is no kind of picture: {' or '.join(SUFFIXES)}")
+            raise ValueError(f"{suffix!r} is not a kind of picture: {' or '.join(SUFFIXES)}")
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / digest[:2] / f"{digest}.{suffix}"
         with self._lock:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
 
+from models.boxes import Box, area, inside, offset
 from models.grounded.tracks import Sight, Track, alike
-from models.language.facts import Box
 
 EVIDENCE = (
     "mean score",
@@ -85,21 +85,13 @@ def end_of(track: Track, *, coming: bool) -> End:
 
 def size(box: Box, aspect: float) -> float:
     """Root of the area, in heights of the frame."""
-    return sqrt(max(box[2] * box[3] * aspect, 1e-9))
+    return sqrt(max(area(box) * aspect, 1e-9))
 
 
 def apart(a: Box, b: Box, aspect: float) -> float:
     """Own sizes between the middles of two boxes."""
-    across = (a[0] + a[2] / 2 - b[0] - b[2] / 2) * aspect
-    return hypot(across, a[1] + a[3] / 2 - b[1] - b[3] / 2) / sqrt(size(a, aspect) * size(b, aspect))
-
-
-def within(box: Box, other: Box) -> float:
-    """Share of a box that lies within another."""
-    w, h = (
-        max(0.0, min(box[k] + box[k + 2], other[k] + other[k + 2]) - max(box[k], other[k])) for k in (0, 1)
-    )
-    return w * h / max(box[2] * box[3], 1e-12)
+    across, down = offset(a, b)
+    return hypot(across * aspect, down) / sqrt(size(a, aspect) * size(b, aspect))
 
 
 def side(end: End, aspect: float) -> tuple[str, float, float]:
@@ -233,7 +225,7 @@ def _cover(end: End, other: Track) -> float:
     outside = end.sight.seconds + (-_STEP_S if end.coming else _STEP_S)
     _, y, _, h = end.sight.box
     there = [s.box for t in (end.sight.seconds, outside) if (s := other.at(t))]
-    shares = [within(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h]
+    shares = [inside(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h]
     return max(shares, default=0.0)
 
 

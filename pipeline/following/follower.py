@@ -25,12 +25,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.linker import looks
 from models.grounded.tracker import Tracker, TrackingOptions
 from models.grounded.tracks import Sight, Track
-from models.language.facts import Box, Fact
+from models.language.claims import THINGS, VEHICLES
+from models.language.facts import Fact
 from pipeline.following.confidence import confidence
 from pipeline.following.events import apart, end_of, evidence, in_doubt, through
 from pipeline.following.riders import with_riders
@@ -67,12 +69,10 @@ _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGO_S = 60.0  # a clock that goes back further is set anew
 _REMEMBERED = 32  # pairs whose answers are kept, more than a batch has
 _CROP = 160  # pixels of the width in which changes of a place are measured
-_LAID = ("bag", "bottle", "object")
-_VEHICLES = ("car", "van", "bus", "truck")
 
 
 @dataclass(slots=True)
-class _Story:
+class _LastTelling:
     """What was told of a track: where and when that was; where it ended, if it was told to be gone."""
 
     box: Box
@@ -97,7 +97,7 @@ class Follower:
         """Forget all objects: the camera shows another view. Answers that were given stay as they are."""
         self._tracker: Tracker | None = None
         self._start: datetime | None = None
-        self._stories: dict[int, _Story] = {}
+        self._stories: dict[int, _LastTelling] = {}
 
     def lose(self, pair: FramePair) -> None:
         """Take notice of a pair that shows another view; once, also where its batch is asked for again."""
@@ -131,8 +131,8 @@ class Follower:
         tracker = self._ready(pair)
         frames = self._look(tracker, pair, see)
         moments = self._seconds(pair.before.time), self._seconds(pair.after.time)
-        view = _View(pair, tracker, frames, *moments, _step(pair))
-        facts = [fact for track in tracker.tracks for fact in self._told(track, view)]
+        view = _PairTracks(pair, tracker, frames, *moments, _step(pair))
+        facts = [fact for track in tracker.tracks for fact in self._facts(track, view)]
         alive = {track.number for track in tracker.tracks}
         self._stories = {k: story for k, story in self._stories.items() if k in alive}
         facts = [fact for fact in facts if not view.masked(fact.box)]
@@ -170,28 +170,30 @@ class Follower:
             tracker.step(self._seconds(time), found, _looks(picture, found))
         return [self._seconds(t) for t in moments]
 
-    def _told(self, track: Track, view: _View) -> Iterator[Fact]:
+    def _facts(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
         story = self._stories.get(track.number) or self._remnant(track, view)
         if before is None and after is not None and track.first.seconds > view.before:
             if story is None and not in_doubt(track, view.tracker.tracks, coming=True, aspect=view.aspect):
-                self._stories[track.number] = _Story(after.box, view.after)
+                self._stories[track.number] = _LastTelling(after.box, view.after)
                 yield view.came(track, after)
         elif before is not None and after is None and track.last.seconds < view.after:
             doubt = in_doubt(track, view.tracker.tracks, coming=False, aspect=view.aspect)
             if not (doubt or (story and story.gone)):
-                self._stories[track.number] = _Story(before.box, view.after, gone=True, end=track.last)
+                self._stories[track.number] = _LastTelling(before.box, view.after, gone=True, end=track.last)
                 yield view.went(track, before)
         elif before is not None and after is not None and self._has_moved(track, before, after, view, story):
-            self._stories[track.number] = _Story(after.box, view.after)
+            self._stories[track.number] = _LastTelling(after.box, view.after)
             yield view.moved(track, before, after)
 
-    def _remnant(self, track: Track, view: _View) -> _Story | None:
+    def _remnant(self, track: Track, view: _PairTracks) -> _LastTelling | None:
         """What was told of one who has just gone, or is going, where a track is only the rest of him."""
         _, _, width, height = track.first.box
         ended = [(s.end, s) for s in self._stories.values() if s.end]
-        ended += [(t.last, _Story(t.last.box, view.after)) for t in view.tracker.tracks if t is not track]
+        ended += [
+            (t.last, _LastTelling(t.last.box, view.after)) for t in view.tracker.tracks if t is not track
+        ]
         for end, story in ended:
             soon = 0 < track.first.seconds - end.seconds <= REMNANT_S
             cut = width * height < _CUT * end.box[2] * end.box[3]
@@ -200,7 +202,7 @@ class Follower:
         return None
 
     def _has_moved(
-        self, track: Track, before: Sight, after: Sight, view: _View, story: _Story | None
+        self, track: Track, before: Sight, after: Sight, view: _PairTracks, story: _LastTelling | None
     ) -> bool:
         """Whether it set out, or came to rest far from where it was told to be."""
         if apart(before.box, after.box, view.aspect) < SETS_OUT:
@@ -212,7 +214,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class _PairTracks:
     """A pair and all tracks at the end of it.
 
     Attributes:
@@ -250,7 +252,7 @@ class _View:
         kind, manner = OBJECTS[int(track.label.argmax())], "came in" if by_edge else "arrived"
         if self.pair.returned and track.last.seconds < self.frames[-1] and not rests:
             manner = "crossed"
-        elif kind in _LAID and rests:
+        elif kind in THINGS and rests:
             manner = "put down"
         elif rests and self._parked(track):
             manner = "parked"
@@ -265,8 +267,8 @@ class _View:
         """The fact that a track went."""
         (name, by_edge), rest = through(end_of(track, coming=False), self.aspect), _rest(track, self.after)
         kind = OBJECTS[int(track.label.argmax())]
-        manner = "left" if by_edge else "taken away" if kind in _LAID else ""
-        if kind in _VEHICLES and rest and by_edge:
+        manner = "left" if by_edge else "taken away" if kind in THINGS else ""
+        if kind in VEHICLES and rest and by_edge:
             manner = "drove off"
         return Fact(
             0, "disappeared", kind, 1, before.box, None, self._sure(track, "disappeared"), manner,
@@ -348,7 +350,7 @@ def _rests(track: Track, after: Sight) -> bool:
 
 
 def _is_vehicle(track: Track) -> bool:
-    return OBJECTS[int(track.label.argmax())] in _VEHICLES
+    return OBJECTS[int(track.label.argmax())] in VEHICLES
 
 
 def _goes(sight: Sight) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from models.language.facts import Box, Fact
-from pipeline.following.events import within
+from models.boxes import Box, inside
+from models.language.facts import Fact
 
 _NAMES = {"bicycle": "cyclist", "motorcycle": "motorcyclist"}
 _ASTRIDE = 0.3  # share of the person's lower half that lies on the wheels
@@ -15,7 +15,7 @@ _ASTRIDE = 0.3  # share of the person's lower half that lies on the wheels
 def with_riders(facts: Sequence[Fact]) -> list[Fact]:
     """Facts in which a person and the two-wheeler that the same happens to are one."""
     people = [fact for fact in facts if fact.object == "person"]
-    told, ridden = [], []
+    kept, ridden = [], []
     for fact in facts:
         if fact.object not in _NAMES:
             continue
@@ -24,7 +24,7 @@ def with_riders(facts: Sequence[Fact]) -> list[Fact]:
         )
         if rider:
             ridden += [rider, fact]
-            told.append(
+            kept.append(
                 replace(
                     rider,
                     object=_NAMES[fact.object],
@@ -33,14 +33,14 @@ def with_riders(facts: Sequence[Fact]) -> list[Fact]:
                     confidence=min(rider.confidence, fact.confidence),
                 )
             )
-    return [*(fact for fact in facts if fact not in ridden), *told]
+    return [*(fact for fact in facts if fact not in ridden), *kept]
 
 
 def _astride(person: Fact, wheels: Fact) -> bool:
     """Whether the person's lower half lies on the wheels, wherever both are."""
     sides = [(a, b) for a, b in ((person.before, wheels.before), (person.after, wheels.after)) if a and b]
     return bool(sides) and all(
-        within((a[0], a[1] + a[3] / 2, a[2], a[3] / 2), b) > _ASTRIDE for a, b in sides
+        inside((a[0], a[1] + a[3] / 2, a[2], a[3] / 2), b) > _ASTRIDE for a, b in sides
     )
 
 

@@ -1,6 +1,6 @@
 """The journal: the record of what was narrated, one hash-chained JSONL file per camera."""
 
-from pipeline.journal.comparison import Comparison, Difference, compare
+from pipeline.journal.comparison import Comparison, Discrepancy, compare
 from pipeline.journal.errors import JournalError
 from pipeline.journal.position import Position
 from pipeline.journal.reader import Backlog, latest_first, read_camera, read_journal
@@ -12,7 +12,7 @@ from pipeline.journal.writer import Journal
 __all__ = [
     "Backlog",
     "Comparison",
-    "Difference",
+    "Discrepancy",
     "Journal",
     "JournalError",
     "Position",

@@ -31,7 +31,7 @@ _SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """One thing in which two journals differ.
 
     Attributes:
@@ -59,7 +59,7 @@ class Comparison:
     """
 
     same: dict[str, int] = field(default_factory=dict)
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Discrepancy, ...] = ()
     skipped: tuple[str, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ class _Place:
 
     path: Path
     offset: int
-    told: bytes
+    digest: bytes
     id: str
     config: str
     frames: tuple[str, str, str]
@@ -108,12 +108,14 @@ def compare(journal: Path, other: Path) -> Comparison:
         raise JournalError(
             f"{journal} and {other} have no camera in common: {_names(mine)}; {_names(theirs)}"
         )
-    same, differences = {}, list[Difference]()
+    same, differences = {}, list[Discrepancy]()
     for camera in shared:
         found = list(_differences(mine[camera], theirs[camera], (journal, other)))
         same[camera] = sum(reason is None for _, reason in found)
         differences += _configured(camera, mine[camera], theirs[camera], other)
-        differences += [Difference(camera, place.id, reason) for place, reason in found if reason is not None]
+        differences += [
+            Discrepancy(camera, place.id, reason) for place, reason in found if reason is not None
+        ]
     return Comparison(same, tuple(differences), tuple(sorted(mine.keys() ^ theirs.keys())))
 
 
@@ -135,13 +137,13 @@ def _differences(
         if late:
             yield place, f"it stands elsewhere in {names[1]}"
         else:
-            yield place, None if twin.told == place.told else _reason(place.read(), twin.read(), names[1])
+            yield place, None if twin.digest == place.digest else _reason(place.read(), twin.read(), names[1])
     for place in theirs:
         if place.id not in met:
             yield place, f"only in {names[1]}: {_short(place.read().text)}"
 
 
-def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Path) -> list[Difference]:
+def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Path) -> list[Discrepancy]:
     """Whether the two held back by the same limits."""
     configs = {place.id: place.config for place in theirs}
     others = [place for place in mine if configs.get(place.id, place.config) != place.config]
@@ -149,7 +151,7 @@ def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Pat
         return []
     first = others[0]
     return [
-        Difference(
+        Discrepancy(
             camera,
             "",
             f"other limits on what is told (replay with --limits?): config_sha256 is {first.config}, "
@@ -160,7 +162,7 @@ def _configured(camera: str, mine: list[_Place], theirs: list[_Place], name: Pat
 
 def _reason(mine: Record, theirs: Record, name: Path) -> str | None:
     """What differs in two records that belong together."""
-    ours, others = _told(mine), _told(theirs)
+    ours, others = _narrated(mine), _narrated(theirs)
     if mine.id != theirs.id:
         ours, others = _timeless(ours), _timeless(others)
         ours["config_sha256"], others["config_sha256"] = mine.config_sha256, theirs.config_sha256
@@ -170,11 +172,11 @@ def _reason(mine: Record, theirs: Record, name: Path) -> str | None:
     keys = [key for key in {**ours, **others} if ours.get(key) != others.get(key)]
     if not keys:
         return None
-    told = (f"{key} is {_short(ours.get(key))}, in {name} {_short(others.get(key))}" for key in keys)
-    return "; ".join(told)
+    differing = (f"{key} is {_short(ours.get(key))}, in {name} {_short(others.get(key))}" for key in keys)
+    return "; ".join(differing)
 
 
-def _told(record: Record) -> dict[str, Any]:
+def _narrated(record: Record) -> dict[str, Any]:
     members = record.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {key: value for key, value in members.items() if key not in _APART}
 
@@ -205,7 +207,7 @@ def _index(path: Path) -> dict[str, list[_Place]]:
                         place = _Place(
                             file_path,
                             offset,
-                            hashlib.sha256(rfc8785.dumps(_told(record))).digest(),
+                            hashlib.sha256(rfc8785.dumps(_narrated(record))).digest(),
                             record.id,
                             record.config_sha256,
                             (record.before.sha256, record.after.sha256, record.event),

@@ -47,7 +47,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Run:
+class CameraLines:
     """The lines of one camera in a piece, which follow each other.
 
     Attributes:
@@ -75,7 +75,7 @@ class Findings:
     """
 
     lines: int = 0
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, CameraLines] = field(default_factory=dict)
     fault: str = ""
     unreadable: str = ""
     pictures: int = 0
@@ -124,7 +124,7 @@ def _add(findings: Findings, record: Record, piece: Piece, proven: set[str]) -> 
     if run:
         run.end = end
     else:
-        findings.runs[record.camera] = Run(findings.lines, record, end)
+        findings.runs[record.camera] = CameraLines(findings.lines, record, end)
     if record.seq in piece.wanted.get(record.camera, ()):
         findings.hashes[record.camera, record.seq] = record.hash
 
@@ -152,7 +152,7 @@ def checked_record(raw: bytes) -> Record:
         )
     line = raw[:-1]
     if not hash_holds(line):
-        raise RecordError("the hash does not match: the line was changed, or is no record")
+        raise RecordError("the hash does not match: the line was changed, or is not a record")
     if not is_canonical(line):
         raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
     return read_record(line)

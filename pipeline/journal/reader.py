@@ -46,7 +46,7 @@ class Backlog:
             return cls((), before)
         end = line_end(place[0])
         if end is None:
-            raise _damaged(path, "a line is no record")
+            raise _damaged(path, "a line is not a record")
         return cls(tuple(found), Position.behind(end, place[1], place[2]))
 
 
@@ -57,7 +57,7 @@ def read_journal(path: Path) -> Iterator[Record]:
         path: one file; the segments before it are files of their own (`read_camera` reads them all).
 
     Raises:
-        JournalError: the file cannot be read or a line is no record.
+        JournalError: the file cannot be read or a line is not a record.
     """
     try:
         with path.open("rb") as file:

@@ -169,7 +169,7 @@ def public_key(text: str) -> str:
     """
     if not _is_hex(text.strip(), _DIGITS):
         raise SigningError(
-            f"{text.strip()!r} is no public key: 64 hexadecimal digits, as `narrated keys` prints"
+            f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `narrated keys` prints"
         )
     return text.strip()
 

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from pipeline.journal.chains import Chain, find_chains
-from pipeline.journal.pieces import Findings, Piece, Run, check, continued, pieces_of
+from pipeline.journal.pieces import CameraLines, Findings, Piece, check, continued, pieces_of
 from pipeline.journal.segments import Start
 from pipeline.journal.witnesses import Witnesses, read_witnesses
 from pipeline.record import ChainEnd, RecordError
@@ -195,7 +195,7 @@ class _Walk:
         elif fault:
             self.problem = Problem(piece.path, self._line + 1, fault)
 
-    def _join(self, camera: str, run: Run) -> None:
+    def _join(self, camera: str, run: CameraLines) -> None:
         """Compare the first line of a piece with the last one before it.
 
         Raises:
@@ -237,6 +237,6 @@ class _Walk:
             end, walk = ends.get(camera, (None, journals[0]))
             if self.ends.get(camera) != end:
                 path = walk.chain.files[-1].relative_to(self.chain.folder)
-                told = f"its records of {camera} are not those of {path}: one of the two was written anew"
-                self.problem = Problem(self.chain.files[-1], 0, told)
+                reason = f"its records of {camera} are not those of {path}: one of the two was written anew"
+                self.problem = Problem(self.chain.files[-1], 0, reason)
                 return

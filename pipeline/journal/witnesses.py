@@ -83,11 +83,11 @@ class Witnesses:
 def _fault(signature: Signature, camera: str, last: int, keys: Collection[str]) -> str:
     """What is wrong with a signature by itself; empty where nothing is."""
     if keys and signature.key not in keys:
-        return f"signed with the key {signature.key}, which is none of those that were given"
+        return f"signed with the key {signature.key}, which is not among the keys given"
     if not signature.holds():
         return "the signature does not match: the line was changed"
     if signature.camera != camera:
-        return f"it is of {signature.camera}"
+        return f"it belongs to {signature.camera}"
     return f"it signs {signature.seq} after {last}" if signature.seq < last else ""
 
 

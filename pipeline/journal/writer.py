@@ -197,10 +197,6 @@ class Journal:
         """How far the journal has been published."""
         return self._published
 
-    def pending(self) -> Iterator[tuple[Record, Position]]:
-        """The records that are not acknowledged yet, each with the position behind it, oldest first."""
-        return ((read_line(raw, self.path), place) for raw, _, place in self._places(self._published))
-
     def backlog(self, count: int) -> Backlog:
         """At most `count` lines that are not acknowledged yet, oldest first, and the position behind them.
 
@@ -217,7 +213,7 @@ class Journal:
             The start of what is left of the journal, and None, where there is no such record.
 
         Raises:
-            JournalError: a line is no record.
+            JournalError: a line is not a record.
         """
         wanted = parse_stream_id(stream_id)
         begin = found = self._origin()
@@ -236,7 +232,7 @@ class Journal:
         """The place behind record `seq`; the start of what is left where that is gone.
 
         Raises:
-            JournalError: a line is no record.
+            JournalError: a line is not a record.
         """
         found = self._origin()
         begin = [segment.first for segment in self._segments() if segment.first <= seq]
@@ -322,7 +318,7 @@ class Journal:
         reason = error.strerror or str(error)
         if not self._may_hold(error):
             raise JournalError(
-                f"cannot write the journal {self.path}: {reason}; choose a folder that this user may write"
+                f"cannot write the journal {self.path}: {reason}; choose a folder that this user may write to"
             ) from error
         if not self.trouble:
             _log.error(

@@ -42,7 +42,7 @@ class WriterLock:
                 return  # nobody else can write there either
             raise JournalError(
                 f"cannot write the journal {journal}: {error.strerror or error}; "
-                "choose a folder that this user may write"
+                "choose a folder that this user may write to"
             ) from error
         finally:
             self._tried = True

@@ -20,12 +20,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from models.captioner import Sentence
 from models.language.claims import PEOPLE, VEHICLES
 from models.language.phrases import coloured
+from pipeline.sources import Image
 
-Image = NDArray[np.uint8]
-Box = tuple[float, float, float, float]
 _Floats = NDArray[np.float32]
 
 LEAST_PIXELS = 100

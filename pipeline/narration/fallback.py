@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from models.captioner import Box, Captioner, DescribeOptions, Sentence
+from models.boxes import Box, hull
+from models.captioner import Captioner, DescribeOptions, Sentence
 from models.language.places import place, zone_of
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.narration import Narration, event_sentence, narration_of
@@ -38,12 +39,12 @@ def narrate_facts(
     Returns:
         The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
     """
-    told: tuple[Sentence, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
     if change.event is not SceneEvent.NONE:
-        told = (event_sentence(change.event),)
+        sentences = (event_sentence(change.event),)
     elif change.clusters or not placed:
-        told = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
-    narration = narration_of(change, told, captioner, settings_sha256)
+        sentences = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
+    narration = narration_of(change, sentences, captioner, settings_sha256)
     return replace(narration, fallback=reason)
 
 
@@ -56,15 +57,16 @@ def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
         options: its zones are places, too.
     """
     zones = ((zone_of(box, options.zones), box) for box in boxes)
-    places = list(dict.fromkeys(zone.phrase if zone else place(box) for zone, box in zones))
+    named = (zone.phrase if zone else place(box) for zone, box in zones)
+    places = [words for words in dict.fromkeys(named) if words]
     where = f" {' and '.join(places)}" if len(places) <= _NAMED else " in several places"
     text = f"Something has changed{where if places else ''}."
     return Sentence(text, "unknown", "something", _around(boxes), salience=1.0, confidence=0.0)
 
 
 def _around(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
+    around = hull(boxes)
+    if around is None:
         return None
-    left, top = (min(box[k] for box in boxes) for k in (0, 1))
-    right, bottom = (max(box[k] + box[k + 2] for box in boxes) for k in (0, 1))
-    return left, top, min(right, 1.0) - left, min(bottom, 1.0) - top
+    left, top, width, height = around
+    return left, top, min(width, 1.0 - left), min(height, 1.0 - top)

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from models.boxes import intersection
 from models.captioner import Captioner, DescribeOptions, Sentence, Sighted
 from pipeline.changes import Change, SceneEvent
 from pipeline.following import Follower
@@ -192,9 +193,7 @@ def _meet(a: Sentence, b: Sentence) -> bool:
     """Whether the boxes of two sentences share any place."""
     if a.box is None or b.box is None:
         return False
-    return all(
-        min(a.box[k] + a.box[k + 2], b.box[k] + b.box[k + 2]) > max(a.box[k], b.box[k]) for k in (0, 1)
-    )
+    return intersection(a.box, b.box) > 0
 
 
 def _finished(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:

@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.clusters import Box
+from models.boxes import Box
+from models.captioner import Outline
 
-Outline = tuple[tuple[float, float], ...]
 """A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
 
 MOST_CORNERS = 32

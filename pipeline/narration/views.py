@@ -12,11 +12,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from models.grounded.sight import canvas
 from pipeline.alignment import Shift
-from pipeline.clusters import Box, Cluster
-
-Image = NDArray[np.uint8]
+from pipeline.clusters import Cluster
+from pipeline.sources import Image
 
 TILE = 192
 """Side of a tile in pixels."""

@@ -32,7 +32,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from models.captioner import Box, Sentence
+from models import families
+from models.boxes import Box, area, intersection, iou, offset
+from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
@@ -49,16 +51,12 @@ _STIRS = 0.5  # intersection over union of two boxes of an object that stays whe
 _PACE = 1.0  # own lengths a second that a walker or a car in a street takes
 _SEEN_TOGETHER_S = 0.5  # by so much may the moments of what went and what came overlap
 _ON_ITS_WAY_S = 1.0  # arrived so shortly before the pair began
-_FAMILIES = {
-    **dict.fromkeys(("car", "van", "bus", "truck", "vehicle"), "vehicle"),
-    **dict.fromkeys(("bicycle", "motorcycle", "cyclist"), "cycle"),
-    **dict.fromkeys(("something", "unknown"), "any"),
-}
+_ANYTHING = {"something", "unknown"}
 _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
 
 @dataclass(slots=True)
-class _Thing:
+class _KnownObject:
     """What was told to be somewhere.
 
     Attributes:
@@ -85,8 +83,8 @@ class Stories:
 
     def __init__(self) -> None:
         self.dropped: Counter[str] = Counter()
-        self._things: list[_Thing] = []
-        self._gone: list[_Thing] = []
+        self._things: list[_KnownObject] = []
+        self._gone: list[_KnownObject] = []
 
     def follow(self, narration: Narration, *, returned: bool = False, tracked: bool = False) -> Narration:
         """The narration without the sentences that only go on with what was told.
@@ -106,7 +104,7 @@ class Stories:
         kept = [replace(thing) for thing in self._things], list(self._gone)
         reasons = self._walked_on(narration)
         order = sorted(range(len(narration.sentences)), key=lambda k: _turn(narration.sentences[k]))
-        gone: list[_Thing] = []
+        gone: list[_KnownObject] = []
         for k in order:
             if k not in reasons and (reason := self._taken(narration.sentences[k], narration, gone)):
                 reasons[k] = reason
@@ -116,10 +114,10 @@ class Stories:
         if tracked:
             return narration
         self.dropped.update(reasons.values())
-        told = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
-        return replace(narration, sentences=told) if reasons else narration
+        remaining = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
+        return replace(narration, sentences=remaining) if reasons else narration
 
-    def _taken(self, sentence: Sentence, narration: Narration, gone: list[_Thing]) -> str:
+    def _taken(self, sentence: Sentence, narration: Narration, gone: list[_KnownObject]) -> str:
         """Remember a sentence; why it is dropped, or nothing."""
         before, after = narration.before.time, narration.after.time
         was, now = _sides(sentence)
@@ -130,7 +128,7 @@ class Stories:
                 return "part of it"
             self._things = [thing for thing in self._things if thing is not known]
             again = known is None and _match((g for g in self._gone if g.mentioned >= before), family, was)
-            gone.append(_Thing(family, was, sentence.count, after, after))
+            gone.append(_KnownObject(family, was, sentence.count, after, after))
             return "gone already" if again else ""
         if sentence.type in _COMES and now:
             known = _match(self._things, family, now)
@@ -139,16 +137,16 @@ class Stories:
                 known.box, known.mentioned = now, after
                 return "there already"
             self._things = [thing for thing in self._things if thing is not known]
-            self._things.append(_Thing(family, now, sentence.count, after, after))
+            self._things.append(_KnownObject(family, now, sentence.count, after, after))
         elif sentence.type in {"moved", "replaced"} and was and now:
             known = _match(self._unmentioned(after), family, was)
             if known is None and sentence.type == "moved" and self._partial(family, after, gone, was, now):
                 return "part of it"
-            thing = known or _Thing(family, was, sentence.count, after, after)
+            thing = known or _KnownObject(family, was, sentence.count, after, after)
             if known is None:
                 self._things.append(thing)
             rested = (after - thing.since).total_seconds() >= MEMORY_S
-            stirs = _over_union(was, now) >= _STIRS
+            stirs = iou(was, now) >= _STIRS
             if not stirs or sentence.type == "replaced":
                 thing.since = after
             thing.box, thing.mentioned = now, after
@@ -163,7 +161,7 @@ class Stories:
             for thing in things:
                 thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
-    def _partial(self, family: str, after: datetime, gone: Iterable[_Thing], *boxes: Box) -> bool:
+    def _partial(self, family: str, after: datetime, gone: Iterable[_KnownObject], *boxes: Box) -> bool:
         """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""
         for thing in (*self._things, *gone):
             if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
@@ -171,7 +169,7 @@ class Stories:
                 return True
         return False
 
-    def _unmentioned(self, after: datetime) -> list[_Thing]:
+    def _unmentioned(self, after: datetime) -> list[_KnownObject]:
         """What no sentence of this narration has told of yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
 
@@ -198,9 +196,9 @@ class Stories:
         return dropped
 
 
-def family_of(label: str) -> str:
-    """The family of an object's class: those that are easily taken for each other."""
-    return _FAMILIES.get(label, label)
+def family_of(name: str) -> str:
+    """The family of an object's name; "any" of what may be anything."""
+    return "any" if name in _ANYTHING else families.family_of(name)
 
 
 def _turn(sentence: Sentence) -> int:
@@ -225,35 +223,24 @@ def _could_be_one(went: Sentence, came: Sentence) -> bool:
     return went.moment_s <= came.moment_s + _SEEN_TOGETHER_S
 
 
-def _match(things: Iterable[_Thing], family: str, box: Box) -> _Thing | None:
+def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObject | None:
     """The thing of a family at a place, the one whose box fits best."""
     best, most = None, 0.0
     for thing in things:
-        least, largest = sorted((thing.box[2] * thing.box[3], box[2] * box[3]))
-        near = _shared(thing.box, box) >= _SHARED * least and largest <= _ALIKE * least
+        least, largest = sorted((area(thing.box), area(box)))
+        near = intersection(thing.box, box) >= _SHARED * least and largest <= _ALIKE * least
         alike = thing.family == family or "any" in {thing.family, family}
-        if near and alike and (fit := _over_union(thing.box, box)) > most:
+        if near and alike and (fit := iou(thing.box, box)) > most:
             best, most = thing, fit
     return best
 
 
-def _shared(a: Box, b: Box) -> float:
-    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
-    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
-    return max(width, 0.0) * max(height, 0.0)
-
-
-def _over_union(a: Box, b: Box) -> float:
-    shared = _shared(a, b)
-    return shared / max(a[2] * a[3] + b[2] * b[3] - shared, 1e-9)
-
-
 def _part(box: Box, whole: Box) -> bool:
     """Whether a box shows so little of what the other one shows that it is no second thing of its kind."""
-    area = box[2] * box[3]
-    return _shared(box, whole) >= _WITHIN * area and _ALIKE * area <= whole[2] * whole[3]
+    own = area(box)
+    return intersection(box, whole) >= _WITHIN * own and _ALIKE * own <= area(whole)
 
 
 def _way(a: Box, b: Box) -> float:
     """Between the middles of two boxes, in 0..1 of the frame along the longer axis."""
-    return max(abs(a[0] + a[2] / 2 - b[0] - b[2] / 2), abs(a[1] + a[3] / 2 - b[1] - b[3] / 2))
+    return max(abs(along) for along in offset(a, b))

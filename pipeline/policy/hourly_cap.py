@@ -76,7 +76,7 @@ class HourlyCap:
 
     def __init__(self, most: int | None) -> None:
         self.most = most
-        self._told: deque[tuple[datetime, tuple[SaidKind, ...]]] = deque()
+        self._records: deque[tuple[datetime, tuple[SaidKind, ...]]] = deque()
         self._silence: _Silence | None = None
         self._notices: list[Notice] = []
 
@@ -87,11 +87,11 @@ class HourlyCap:
 
     def follow(self, earlier: HourlyCap) -> None:
         """Go on from what another cap has counted."""
-        self._told = earlier._told
+        self._records = earlier._records
 
     def count(self, time: datetime, kinds: Iterable[SaidKind]) -> None:
         """A record is told, whose after frame is of this time."""
-        self._told.append((time, tuple(kinds)))
+        self._records.append((time, tuple(kinds)))
 
     def resume(self, since: datetime, until: datetime) -> None:
         """Go on with a silence that an earlier process has told; `forget` it where that told its end, too."""
@@ -103,7 +103,7 @@ class HourlyCap:
 
     def advance(self, now: datetime) -> None:
         """Forget what is over; after a step of the clock to the past what was told counts as told now."""
-        self._told = deque((min(at, now), kinds) for at, kinds in self._told if at > now - HOUR)
+        self._records = deque((min(at, now), kinds) for at, kinds in self._records if at > now - HOUR)
         if self._silence:
             self._silence.until = min(self._silence.until, now + HOUR)
             if now >= self._silence.until:
@@ -118,7 +118,7 @@ class HourlyCap:
             fallback: why the captioner did not tell them; empty where it did.
         """
         if self._silence is None:
-            if self.most is None or len(self._told) < self.most:
+            if self.most is None or len(self._records) < self.most:
                 return False
             self._silence = self._begin(now, self.most, fallback)
         self._silence.last = now
@@ -143,14 +143,14 @@ class HourlyCap:
         yield from given
 
     def _begin(self, now: datetime, most: int, fallback: str) -> _Silence:
-        times = sorted(at for at, _ in self._told)
+        times = sorted(at for at, _ in self._records)
         until = times[len(times) - most + (most - 1) // _ROOM] + HOUR
-        counts = Counter(kind for _, kinds in self._told for kind in kinds)
+        counts = Counter(kind for _, kinds in self._records for kind in kinds)
         end = _clock(until + timedelta(seconds=59, microseconds=999999))  # a minute that has begun counts
-        told = (
+        reason = (
             f"{most} record{'s' * (most != 1)}{' without the captioner' if fallback else ''} within an hour"
         )
-        text = f"{told}: nothing more{' of that kind' if fallback else ''} is told until {end} UTC."
+        text = f"{reason}: nothing more{' of that kind' if fallback else ''} is told until {end} UTC."
         self._notices.append(Notice(CapEvent.REACHED, text, _counts(counts), until, fallback))
         return _Silence(now, until, now, fallback)
 

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from models.captioner import Box
+from models.boxes import Box
 from models.language.places import Zone, place_bin, zone_of
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import CapEvent, Narration, narration_id
@@ -31,10 +31,10 @@ from pipeline.policy.hourly_cap import HourlyCap, Notice, SaidKind
 
 _EVENTS = {event.value for event in SceneEvent if event is not SceneEvent.NONE}
 
-_Kind = tuple[str, str, str]
+_CooldownKind = tuple[str, str, str]
 
 
-class Said(Protocol):
+class LimitedSentence(Protocol):
     """What the limits look at in a sentence, be it a captioner's or a record's."""
 
     @property
@@ -68,7 +68,7 @@ NO_LIMITS = LimitOptions(None, None, None)
 """Everything is told."""
 
 
-class Verdict(StrEnum):
+class Fate(StrEnum):
     """What becomes of a narration; the values are reasons of the accounts."""
 
     TOLD = "told"
@@ -85,20 +85,20 @@ class Limits:
         zones: the camera's own places; what stands in one is of that place.
 
     Attributes:
-        dropped: sentences held back, by `Verdict`.
+        dropped: sentences held back, by `Fate`.
     """
 
     def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
         self.options, self.zones = options, zones
         self.dropped: Counter[str] = Counter()
-        self._told: dict[_Kind, datetime] = {}
+        self._last_told: dict[_CooldownKind, datetime] = {}
         self._cap = HourlyCap(options.max_per_hour)
         self._facts_cap = HourlyCap(options.max_per_hour)
         self._open: datetime | None = None
 
     def follow(self, earlier: Limits) -> None:
         """Go on from what other limits of the same camera remember, whatever their options were."""
-        self._told = earlier._told
+        self._last_told = earlier._last_told
         self._cap.follow(earlier._cap)
         self._facts_cap.follow(earlier._facts_cap)
 
@@ -106,7 +106,7 @@ class Limits:
         self,
         time: datetime,
         event: str,
-        sentences: Sequence[Said],
+        sentences: Sequence[LimitedSentence],
         *,
         fallback: bool = False,
         until: datetime | None = None,
@@ -128,9 +128,9 @@ class Limits:
         if event in set(CapEvent):
             return
         cap.count(time, _said(sentences))
-        self._told.update((self._kind(event, sentence), time) for sentence in sentences)
+        self._last_told.update((self._kind(event, sentence), time) for sentence in sentences)
 
-    def admit(self, narration: Narration) -> tuple[Narration, Verdict]:
+    def admit(self, narration: Narration) -> tuple[Narration, Fate]:
         """Decide about a narration, and remember it where it is told.
 
         Args:
@@ -143,26 +143,26 @@ class Limits:
         now = narration.after.time
         self.advance(now)
         event = narration.event.value
-        kept = tuple(s for s in narration.sentences if self._kind(event, s) not in self._told)
+        kept = tuple(s for s in narration.sentences if self._kind(event, s) not in self._last_told)
         if not kept:
-            self.dropped[Verdict.COOLDOWN] += len(narration.sentences)
-            return narration, Verdict.COOLDOWN
+            self.dropped[Fate.COOLDOWN] += len(narration.sentences)
+            return narration, Fate.COOLDOWN
         merged = self._open is not None and narration.event is SceneEvent.NONE
         facts = bool(narration.fallback) and self._cap.silent_until is None
         cap = self._facts_cap if facts else self._cap
         if not merged and cap.holds_back(now, _said(kept), narration.fallback if facts else ""):
-            self.dropped[Verdict.CAPPED] += len(narration.sentences)
-            return narration, Verdict.CAPPED
-        self._told.update((self._kind(event, sentence), now) for sentence in kept)
+            self.dropped[Fate.CAPPED] += len(narration.sentences)
+            return narration, Fate.CAPPED
+        self._last_told.update((self._kind(event, sentence), now) for sentence in kept)
         if len(kept) < len(narration.sentences):
-            self.dropped[Verdict.COOLDOWN] += len(narration.sentences) - len(kept)
+            self.dropped[Fate.COOLDOWN] += len(narration.sentences) - len(kept)
             narration = replace(narration, sentences=kept)
         if merged:
-            return narration, Verdict.MERGED
+            return narration, Fate.MERGED
         cap.count(now, _said(kept))
         mergeable = self.options.merge_s is not None and narration.event is SceneEvent.NONE
         self._open = now if mergeable else None
-        return narration, Verdict.TOLD
+        return narration, Fate.TOLD
 
     def close(self) -> None:
         """The record begun last is written: nothing can be merged into it any more."""
@@ -192,8 +192,8 @@ class Limits:
     def advance(self, now: datetime) -> None:
         """Forget what is over at the time of a frame."""
         oldest = now - timedelta(seconds=self.options.cooldown_s or 0.0)
-        told = {kind: min(at, now) for kind, at in self._told.items()}
-        self._told = {kind: at for kind, at in told.items() if at > oldest}
+        latest = {kind: min(at, now) for kind, at in self._last_told.items()}
+        self._last_told = {kind: at for kind, at in latest.items() if at > oldest}
         for cap in self._caps:
             cap.advance(now)
         if not self.open_at(now):
@@ -203,7 +203,7 @@ class Limits:
     def _caps(self) -> tuple[HourlyCap, HourlyCap]:
         return self._cap, self._facts_cap
 
-    def _kind(self, event: str, sentence: Said) -> _Kind:
+    def _kind(self, event: str, sentence: LimitedSentence) -> _CooldownKind:
         if event in _EVENTS:
             return event, "scene", ""
         box = sentence.after or sentence.before or sentence.box
@@ -213,7 +213,7 @@ class Limits:
         return sentence.type, family_of(sentence.object), zone.phrase if zone else str(place_bin(box))
 
 
-def _said(sentences: Iterable[Said]) -> list[SaidKind]:
+def _said(sentences: Iterable[LimitedSentence]) -> list[SaidKind]:
     return [(sentence.type, sentence.object) for sentence in sentences]
 
 

@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
-from pipeline.sources.redact import redacted
+from pipeline.redaction import redacted
 
 _PASSING_CODES = (
     "MISCONF",

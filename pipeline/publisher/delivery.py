@@ -58,16 +58,16 @@ class Outage:
         self.reason = ""
         self._options = options
         self._wait_s = options.first_wait_s
-        self._since, self._told_at = 0.0, 0.0
+        self._since, self._warned_at = 0.0, 0.0
 
     def pause_s(self, error: ServerAwayError) -> float:
         """The server did not answer; seconds after which it is asked again."""
         now, wait_s = monotonic(), self._wait_s
         if not self.reason:
-            self._since, self._told_at = now, float("-inf")
+            self._since, self._warned_at = now, float("-inf")
         self.reason = str(error)
-        if now - self._told_at >= _TOLD_EVERY_S:
-            self._told_at = now
+        if now - self._warned_at >= _TOLD_EVERY_S:
+            self._warned_at = now
             _log.warning("%s; trying again until it is back; the journals keep everything", error)
         self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
         return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret

@@ -24,7 +24,7 @@ from pipeline.publisher.publisher import (
     stream_key,
 )
 from pipeline.record import Record, RecordError, read_record
-from pipeline.sources.redact import redacted
+from pipeline.redaction import redacted
 
 _Command = tuple[Any, ...]
 

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.clusters import Box
-from pipeline.narration.outlines import Outline
+from models.boxes import Box
+from models.captioner import Outline
 from pipeline.report.labels import Rectangle, place_labels
 from pipeline.sources import Image
 
@@ -30,7 +30,7 @@ Side = Literal["before", "after"]
 SIDES: tuple[Side, Side] = ("before", "after")
 
 
-class Told(Protocol):
+class MarkedSentence(Protocol):
     """A sentence of a captioner or of a record."""
 
     @property
@@ -86,18 +86,18 @@ class Mark:
     paths: tuple[Path, ...] = ()
 
 
-def marks(sentences: Sequence[Told], side: Side) -> list[Mark]:
+def marks(sentences: Sequence[MarkedSentence], side: Side) -> list[Mark]:
     """The marks of one side, numbered 1, 2, ... by the sentences.
 
     What is told on one side only is marked there only; a sentence that knows no side is marked on both.
     """
     found = []
-    for number, told in enumerate(sentences, 1):
-        sided = told.before is not None or told.after is not None
-        box = (told.before if side == "before" else told.after) if sided else told.box
-        outline = (told.outline_before if side == "before" else told.outline_after) if sided else ()
+    for number, sentence in enumerate(sentences, 1):
+        sided = sentence.before is not None or sentence.after is not None
+        box = (sentence.before if side == "before" else sentence.after) if sided else sentence.box
+        outline = (sentence.outline_before if side == "before" else sentence.outline_after) if sided else ()
         if box is not None:
-            found.append(Mark(number, box, outline or (), tuple(told.paths or ())))
+            found.append(Mark(number, box, outline or (), tuple(sentence.paths or ())))
     return found
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from pipeline.record import Record, RecordSentence
 from pipeline.report.facts import ReportFacts
 from pipeline.report.marks import COLOURS
-from pipeline.report.summary import Kind, kind_of, summary
+from pipeline.report.summary import HappeningKind, kind_of, summary
 from pipeline.report.words import (
     EVENTS,
     TYPES,
@@ -66,7 +66,7 @@ class Entry:
         return f"{gap_s:.1f} seconds earlier"
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[HappeningKind]:
         """What the filter knows each sentence by."""
         return [kind_of(self.record, index) for index in range(len(self.record.sentences))]
 
@@ -96,7 +96,7 @@ def page(facts: ReportFacts, records: Sequence[Record], entries: Iterator[Entry]
     """
     environment = page_environment()
     environment.filters |= {"fallback_words": fallback_words, "abstained_words": abstained_words}
-    environment.tests["marked"] = lambda told: bool(told.box or told.before or told.after)
+    environment.tests["marked"] = lambda sentence: bool(sentence.box or sentence.before or sentence.after)
     files = resources.files(__package__)
     source = files.joinpath("page.html.j2").read_text(encoding="utf-8")
     script = files.joinpath("filter.js").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from pipeline.report.marks import FONT, PAPER, SIDES, Told, colour, draw_marks, marks
+from pipeline.report.marks import FONT, PAPER, SIDES, MarkedSentence, colour, draw_marks, marks
 from pipeline.sources import Image
 
 PictureKind = Literal["webp", "jpg"]
@@ -42,7 +42,7 @@ def encode(image: Image, quality: int = 78, kind: PictureKind = "webp") -> bytes
 
 
 def side_by_side(
-    before: Image, after: Image, sentences: Sequence[Told], silence: str = "Nothing has changed."
+    before: Image, after: Image, sentences: Sequence[MarkedSentence], silence: str = "Nothing has changed."
 ) -> Image:
     """Before and after beside each other with numbered outlines, and the numbered sentences below.
 
@@ -67,8 +67,8 @@ def side_by_side(
     title[:, starts_after:] = _text_rows([("after", None)], after.shape[1], scale)
     marked = {mark.number for side in SIDES for mark in marks(sentences, side)}
     rows = [(f"{n}. {s.text}", n if n in marked else None) for n, s in enumerate(sentences, 1)]
-    told = _text_rows(rows or [(silence, None)], pictures.shape[1], scale)
-    return np.vstack([title, pictures, told, np.full((margin // 2, pictures.shape[1], 3), PAPER, np.uint8)])
+    texts = _text_rows(rows or [(silence, None)], pictures.shape[1], scale)
+    return np.vstack([title, pictures, texts, np.full((margin // 2, pictures.shape[1], 3), PAPER, np.uint8)])
 
 
 def _text_rows(rows: Sequence[tuple[str, int | None]], width: int, scale: float) -> Image:

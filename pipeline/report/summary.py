@@ -23,7 +23,7 @@ from pipeline.report.words import (
 SURE = 0.9
 """Sentences of less confidence are less than sure."""
 
-Kind = tuple[str, str]
+HappeningKind = tuple[str, str]
 """Type, or event, and object as the filter knows them; the object is empty for an event."""
 
 
@@ -53,14 +53,14 @@ class Summary:
 def summary(records: Sequence[Record], facts: ReportFacts) -> Summary:
     """The summary of all records of a page."""
     spans = _spans(records, facts)
-    told = {record.camera for record in records}
-    silent = [camera for camera in spans if camera not in told]
+    narrated = {record.camera for record in records}
+    silent = [camera for camera in spans if camera not in narrated]
     cameras = listed(list(spans))
-    if silent and told:
+    if silent and narrated:
         cameras += f" (nothing to tell from {listed(silent)})"
     rows = [("Camera" if len(spans) == 1 else "Cameras", cameras)] if spans else []
     rows += [("Time", _time_words(spans))] if spans else []
-    rows.append(("Narrations", _told_words(records)))
+    rows.append(("Narrations", _number_words(records)))
     if confidences := [s.confidence for r in records if _by_captioner(r) for s in r.sentences]:
         unsure = sum(confidence < SURE for confidence in confidences)
         number = f"{unsure:,} of {many(len(confidences), 'sentence')}"
@@ -68,7 +68,7 @@ def summary(records: Sequence[Record], facts: ReportFacts) -> Summary:
     return Summary(tuple(rows), tuple(_happenings(records)), tuple(_untold(records, facts)))
 
 
-def kind_of(record: Record, index: int) -> Kind:
+def kind_of(record: Record, index: int) -> HappeningKind:
     """What the filter knows a sentence by."""
     sentence = record.sentences[index]
     return (sentence.type, sentence.object) if record.event == "change" else (record.event, "")
@@ -103,7 +103,7 @@ def _time_words(spans: Mapping[str, tuple[datetime, datetime]]) -> str:
     return ", and ".join(parts)
 
 
-def _told_words(records: Sequence[Record]) -> str:
+def _number_words(records: Sequence[Record]) -> str:
     number = sum(len(record.sentences) for record in records)
     if number == len(records):
         return f"{len(records):,}"
@@ -111,7 +111,7 @@ def _told_words(records: Sequence[Record]) -> str:
 
 
 def _happenings(records: Sequence[Record]) -> list[Happening]:
-    counts: Counter[Kind] = Counter()
+    counts: Counter[HappeningKind] = Counter()
     for record in records:
         for index, sentence in enumerate(record.sentences):
             # "More people" is told of a crowd: its sentences are counted, not its people.
@@ -131,7 +131,7 @@ def _untold(records: Sequence[Record], facts: ReportFacts) -> list[str]:
             missing.append(f"{UNTOLD.get(reason, reason)}: {many(count, 'sentence')}.")
     elif held := sum(record.suppressed for record in records):
         missing.append(f"Repetition, or more than the hourly limit: {many(held, 'narration')}.")
-    capped: Counter[Kind] = Counter()
+    capped: Counter[HappeningKind] = Counter()
     for record in records:
         if record.event == "cap_ended":
             capped.update({(kind.type, kind.object): kind.count for kind in record.counts or ()})

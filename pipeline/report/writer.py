@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,9 @@ from pipeline.report.subtitles import subtitles
 from pipeline.sources import Image
 
 _WIDTH = 600
+_PICTURES = ".pictures"
+_HEAD = struct.Struct("64sII")
+"""Of an entry there: the record's hash, and how many bytes its two pictures have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +36,25 @@ class ReportFiles:
 class ReportWriter:
     """Writes ``narrations.jsonl``, ``narrations.vtt`` and ``report.html`` into a folder.
 
-    Pictures are drawn on, shrunk and compressed as they come and wait in an unnamed file in the folder, so
+    Pictures are drawn on, shrunk and compressed as they come and wait in a hidden file in the folder, so
     that an archive of any length needs no more memory than its records. For one thread.
 
     Args:
         folder: made if it is missing.
+        resume: keep the pictures that an earlier writer left there, for `restore`.
 
     Raises:
         OSError: the folder cannot be written (any method).
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, resume: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._records: dict[str, list[Record]] = {}
         self._places: dict[str, tuple[int, int, int]] = {}
-        self._pictures = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives until `close`
+        path = folder / _PICTURES
+        self._pictures = path.open("r+b" if resume and path.exists() else "w+b")
+        self._find_pictures()
 
     def __enter__(self) -> Self:
         return self
@@ -56,9 +62,23 @@ class ReportWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Drop the pictures; what `finish` wrote stays."""
+    def close(self, *, keep: bool = False) -> None:
+        """Drop the pictures, or keep them for another writer; what `finish` wrote stays."""
         self._pictures.close()
+        if not keep:
+            (self.folder / _PICTURES).unlink(missing_ok=True)
+
+    def restore(self, records: Sequence[Record]) -> bool:
+        """Take a camera's records; False, and none, if a picture of theirs was not kept."""
+        if not all(record.hash in self._places for record in records):
+            return False
+        if records:
+            self._records[records[0].camera] = list(records)
+        return True
+
+    def flush(self) -> None:
+        """Pictures taken so far outlive this process."""
+        self._pictures.flush()
 
     def add(self, record: Record, before: Image, after: Image) -> None:
         """Take a record and the images of its pair; records of one camera come in their order.
@@ -72,9 +92,10 @@ class ReportWriter:
             encode(draw_marks(shrink(image, _WIDTH), marks(record.sentences, side)))
             for image, side in zip((before, after), SIDES, strict=True)
         ]
-        offset = self._pictures.seek(0, 2)
-        self._pictures.write(b"".join(encoded))
-        self._places[record.hash] = (offset, len(encoded[0]), len(encoded[1]))
+        offset = self._pictures.seek(0, 2) + _HEAD.size
+        sizes = len(encoded[0]), len(encoded[1])
+        self._pictures.write(_HEAD.pack(record.hash.encode(), *sizes) + b"".join(encoded))
+        self._places[record.hash] = (offset, *sizes)
         self._records.setdefault(record.camera, []).append(record)
 
     def finish(self, facts: ReportFacts | None = None) -> ReportFiles:
@@ -92,6 +113,19 @@ class ReportWriter:
         entries = (self._entry(record, starts) for record in merged)
         _write(files.page, page(facts, merged, entries))
         return files
+
+    def _find_pictures(self) -> None:
+        """Find what is whole in the file of pictures; what a kill has cut off at its end goes."""
+        end, size = 0, self._pictures.seek(0, 2)
+        while end + _HEAD.size <= size:
+            self._pictures.seek(end)
+            digest, before, after = _HEAD.unpack(self._pictures.read(_HEAD.size))
+            offset = end + _HEAD.size
+            if offset + before + after > size:
+                break
+            self._places[digest.decode()] = (offset, before, after)
+            end = offset + before + after
+        self._pictures.truncate(end)
 
     def _write_subtitles(self, starts: Mapping[str, datetime]) -> tuple[Path, ...]:
         """``narrations.vtt`` for one camera, ``<camera>.vtt`` for each of several."""

@@ -1,5 +1,6 @@
 """Frames from video files, folders of stills and RTSP cameras."""
 
+from pipeline.redaction import redacted
 from pipeline.sources.areas import Polygon, check_polygons, covered
 from pipeline.sources.frame import (
     ANALYSIS_WIDTH,
@@ -13,7 +14,6 @@ from pipeline.sources.frame import (
     SourceOptions,
     SourceReport,
 )
-from pipeline.sources.redact import redacted
 from pipeline.sources.state import CameraState
 from pipeline.sources.stills import read_still
 from pipeline.sources.url import open_source

@@ -31,11 +31,6 @@ class FrameNumbers:
         self._planes = False
         self._reference: int | None = None
 
-    @property
-    def follows(self) -> bool:
-        """True where the stream tells its numbers."""
-        return self._bits is not None
-
     def gap(self, packet: Packet[VideoStream]) -> bool:
         """Whether a frame that this packet may lean on was lost before it."""
         context = packet.stream.codec_context

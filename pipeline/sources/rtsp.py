@@ -12,10 +12,10 @@ from datetime import datetime
 from time import monotonic
 from typing import Self
 
+from pipeline.redaction import redacted
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.idle import IdleGate
-from pipeline.sources.redact import redacted
 from pipeline.sources.session import Feed, Sessions
 from pipeline.sources.state import CameraState, Connection
 from pipeline.sources.tally import Tally
@@ -81,7 +81,7 @@ class RtspSource:
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
         self._meanwhile = f"; {meanwhile}" if meanwhile else ""
-        self._told = ("", float("-inf"))
+        self._warned = ("", float("-inf"))
 
     @property
     def report(self) -> SourceReport:
@@ -145,7 +145,7 @@ class RtspSource:
                 if self._closed.is_set():
                     return
                 if self._connection.streamed_s >= STEADY_S:
-                    failures, self._told = 0, ("", float("-inf"))
+                    failures, self._warned = 0, ("", float("-inf"))
                 else:
                     failures += 1
                 pause_s = back_off_s(max(0, failures - 1))
@@ -157,12 +157,12 @@ class RtspSource:
 
     def _tell(self, reason: str, pause_s: float, took_s: float) -> None:
         sentence = self._tally.error(f"{self.camera}: {reason}{self._meanwhile}")
-        told, told_s = self._told
-        same = reason == told or (told and self._meanwhile)  # what is done without is told of once
-        if same and monotonic() - told_s < REPEAT_S:
+        last, warned_s = self._warned
+        same = reason == last or (last and self._meanwhile)  # what is done without is told of once
+        if same and monotonic() - warned_s < REPEAT_S:
             log.debug("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
             return
-        self._told = (reason, monotonic())
+        self._warned = (reason, monotonic())
         log.warning("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
 
     def _put(self, frame: Frame) -> None:

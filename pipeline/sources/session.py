@@ -118,7 +118,7 @@ class Sessions:
                 if self._closed.is_set():
                     return "closed"
                 if connection.pictureless_s > self._options.stall_timeout_s + KEYFRAME_WAIT_S:
-                    return "packets come but no sound picture: check the camera's stream and the network"
+                    return "packets arrive but no intact picture: check the camera's stream and the network"
         except (FFmpegError, OSError):
             pass  # a killed server ends like a file, a stall like invalid data: only the clock tells
         if connection.silent_s >= silence_s:
@@ -197,9 +197,9 @@ def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) ->
     if isinstance(error, HTTPUnauthorizedError):
         return "the camera refuses the user name or the password (401): check the credentials"
     if isinstance(error, HTTPForbiddenError):
-        return "this user may not see the stream (403): check the rights of the user in the camera"
+        return "this user may not see the stream (403): check the user's permissions in the camera"
     if isinstance(error, HTTPNotFoundError):
         return "the camera has no such stream (404): check the path of the URL"
     if isinstance(error, ConnectionRefusedError):
-        return "the connection is refused: check the port, and that the camera's RTSP is switched on"
+        return "the connection was refused: check the port, and that RTSP is switched on in the camera"
     return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"

@@ -164,7 +164,7 @@ def decoded_still(path: Path) -> Image:
     except cv2.error:
         bgr = None
     if bgr is None:
-        raise SourceError(f"{path}: is damaged or no image: give a jpg, png, webp, bmp or tif")
+        raise SourceError(f"{path}: is damaged or not an image: give a jpg, png, webp, bmp or tif")
     return np.asarray(bgr, dtype=np.uint8)
 
 

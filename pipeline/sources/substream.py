@@ -14,11 +14,11 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipeline.redaction import redacted
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.decode import SoundFrames
 from pipeline.sources.frame import Frame, Luma, Source, SourceOptions, SourceReport
 from pipeline.sources.idle import FIRST_S, KEYFRAME_GAP_S, STILL_S, Arrived, IdleGate, moves
-from pipeline.sources.redact import redacted
 from pipeline.sources.rtsp import RtspSource
 
 log = logging.getLogger(__name__)

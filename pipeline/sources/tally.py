@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from pipeline.redaction import redacted
 from pipeline.sources.frame import Clock, SourceReport
-from pipeline.sources.redact import redacted
 
 ERRORS_KEPT = 100
 """A camera that is away for weeks must not fill the memory with sentences about it."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pipeline.redaction import redacted
 from pipeline.sources.frame import Source, SourceError, SourceOptions
-from pipeline.sources.redact import redacted
 from pipeline.sources.stills import StillsSource, is_still
 from pipeline.sources.times import virat_name
 from pipeline.sources.video import VideoSource

@@ -17,10 +17,10 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipeline.redaction import redacted
 from pipeline.sources.decode import SoundFrames, packets_of, video_stream
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
-from pipeline.sources.redact import redacted
 from pipeline.sources.tally import Tally
 from pipeline.sources.times import (
     EPOCH,
@@ -41,7 +41,7 @@ REORDER_FRAMES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class VideoFile:
     """One video file of a camera.
 
     Attributes:
@@ -120,14 +120,14 @@ class VideoSource:
         for sentence in self._unreadable:
             self._tally.error(sentence)
 
-    def _probed(self, path: Path) -> Segment | None:
+    def _probed(self, path: Path) -> VideoFile | None:
         try:
             with closing(opened(path)) as container:
                 stream = video_stream(container, self._options.threads)
                 recorded = parsed_time(
                     container.metadata.get("creation_time") or stream.metadata.get("creation_time")
                 )
-                return Segment(
+                return VideoFile(
                     path, duration_of(container, stream), recorded or stamp_in_name(path), virat_name(path)
                 )
         except SourceError as error:
@@ -139,7 +139,7 @@ class _SegmentReader:
     """Reads one segment: one container, one decoder, one line of time."""
 
     def __init__(
-        self, segment: Segment, options: SourceOptions, camera: str, tally: Tally, closed: threading.Event
+        self, segment: VideoFile, options: SourceOptions, camera: str, tally: Tally, closed: threading.Event
     ) -> None:
         self.start = EPOCH
         self._segment, self._options, self._camera = segment, options, camera
@@ -270,11 +270,11 @@ def opened(path: Path) -> InputContainer:
         # "file:" keeps libav from taking "a:b.mp4" for a protocol.
         return av.open(f"file:{path}", mode="r")
     except PermissionError:
-        raise SourceError("may not be read: give its reader the right to") from None
+        raise SourceError("may not be read: give this user permission to read it") from None
     except (av.FFmpegError, OSError) as error:
         reason = redacted(getattr(error, "strerror", None) or type(error).__name__)
         raise SourceError(
-            f"cannot be read as video ({reason}): it may be cut off before its index, or be no video at all"
+            f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"
         ) from None
 
 
@@ -290,7 +290,7 @@ def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
     return None
 
 
-def in_order(segments: Sequence[Segment], start: datetime | None) -> list[Segment]:
+def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
     """Segments in the order of their time, each with its start where something tells it.
 
     VIRAT names give sequence and offset: a sequence follows on the one before it by name. Otherwise times of
@@ -307,11 +307,11 @@ def in_order(segments: Sequence[Segment], start: datetime | None) -> list[Segmen
     return [replace(s, start=(start or first) + ((s.recorded or EPOCH) - first)) for s in by_time]
 
 
-def _virat_order(segments: Sequence[Segment], start: datetime | None) -> list[Segment]:
+def _virat_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
     named = [(segment.virat, segment) for segment in segments if segment.virat]
     named.sort(key=lambda pair: (pair[0].sequence, pair[0].start_s, pair[0].segment))
     origin = start or named[0][1].recorded or EPOCH
-    ordered: list[Segment] = []
+    ordered: list[VideoFile] = []
     sequence, sequence_end_s, base_s = named[0][0].sequence, 0, 0
     for virat, segment in named:
         if virat.sequence != sequence:

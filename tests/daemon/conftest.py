@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -143,11 +144,16 @@ class Outcome:
 
 @pytest.fixture
 def narrated(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Runs a command in this process."""
+    """Runs a command in this process; its log goes when it ends, as that of a process would."""
 
     def run(*arguments: object) -> Outcome:
         capfd.readouterr()
-        code = cli.main([str(argument) for argument in arguments])
+        ours = logging.root.handlers[:]
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        finally:
+            for handler in [each for each in logging.root.handlers if each not in ours]:
+                logging.root.removeHandler(handler)
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)
 

@@ -10,7 +10,8 @@ import torch
 from rectangles import RectangleDetector, see_rectangles
 
 from models import CAPTIONERS, load_captioner, save
-from models.captioner import Box, Captioner, DescribeOptions, PairBatch, Sentence
+from models.boxes import Box
+from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoders.encoder import Encoder
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import BOS, PAD, Vocabulary

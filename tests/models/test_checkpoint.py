@@ -7,7 +7,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from models import CheckpointError, load_captioner, save
+from models import SHIPPED, CheckpointError, load_captioner, save
 from models.checkpoint import KEY, read_checkpoint
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
@@ -42,6 +42,15 @@ def test_a_checkpoint_describes_itself(path: Path, ddla: DDLA) -> None:
     assert Vocabulary(checkpoint.words).words == ddla.vocabulary.words
     assert checkpoint.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert not [p for p in path.parent.iterdir() if p != path], "left something beside it"
+
+
+@pytest.mark.parametrize("shipped", SHIPPED.values(), ids=SHIPPED)
+def test_what_ships_is_saved_again_as_it_was(shipped: Path, tmp_path: Path) -> None:
+    """To the byte: weights, the recorded arguments, all of them, and the record."""
+    again = tmp_path / "again.safetensors"
+    save(load_captioner(shipped), again)
+    assert read_checkpoint(again).arguments == read_checkpoint(shipped).arguments
+    assert again.read_bytes() == shipped.read_bytes()
 
 
 def test_the_encoder_stays_out(vocabulary: Vocabulary, tmp_path: Path) -> None:
@@ -85,10 +94,10 @@ def test_cut_short(path: Path, kept: int) -> None:
 
 def test_not_a_checkpoint(path: Path) -> None:
     path.write_bytes(b"\x80\x02}q\x00." * 40)
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
         load_captioner(path)
     save_file({"a": torch.ones(1)}, path)
-    with pytest.raises(CheckpointError, match="is no checkpoint of narrated"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint of narrated"):
         load_captioner(path)
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.compose import AvoidOption, ExcludeOption, TeacherOption
+from train.commands.options import Avoid, Exclude, Json, Teacher, print_json, say
 from train.commands.terminal import progress_counts
-from train.footage.recipe import TEST_FOOTAGE
-from train.footage.teachers import teacher_file
 
 if TYPE_CHECKING:
     from train.grounded.adaptation import Adapted, AdaptOptions
@@ -23,7 +20,7 @@ def adapt(
         Path, typer.Option(help="Folder of your footage; a subfolder is one camera, and one is enough.")
     ],
     out: Annotated[Path, typer.Option(help="Checkpoint to write (.safetensors), if it is better.")],
-    teacher: TeacherOption = None,
+    teacher: Teacher = None,
     labels: Annotated[
         Path | None, typer.Option(help="Folder of label files CAMERA.jsonl.gz, in place of teachers.")
     ] = None,
@@ -31,16 +28,16 @@ def adapt(
         Path | None, typer.Option(help="Grounded checkpoint to begin with; by default the packaged one.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
-    rate: Annotated[float, typer.Option(min=0, help="Largest learning rate.")] = 5e-5,
-    avoid: AvoidOption = None,
-    exclude: ExcludeOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 1,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on standard output instead of lines.")
-    ] = False,
+    rate: Annotated[float, typer.Option(min=0, help="Peak learning rate.")] = 5e-5,
+    avoid: Avoid = None,
+    exclude: Exclude = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choices.")] = 1,
+    as_json: Json = False,
 ) -> None:
     """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""
-    from train.grounded import adaptation as adapting  # noqa: PLC0415 - footage is needed by few commands only
+    from train.footage.recipe import TEST_FOOTAGE  # noqa: PLC0415
+    from train.footage.teachers import teacher_file  # noqa: PLC0415
+    from train.grounded import adaptation as adapting  # noqa: PLC0415
 
     if not teacher and labels is None:
         raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
@@ -57,20 +54,22 @@ def adapt(
         seed=seed,
     )
     with progress_counts() as tell:
-        adapted = adapting.adapt(options, command=_command(options), progress=tell, note=_say)
+        adapted = adapting.adapt(options, command=_command(options), progress=tell, note=say)
     if as_json:
-        typer.echo(json.dumps(adapted.plain(), indent=1))
+        print_json(adapted.plain())
     else:
         for line in _lines(adapted):
             typer.echo(line)
     if adapted.sha256:
-        _say(f"{out}: adapted; try it with --captioner-file {out}")
+        say(f"{out}: adapted; try it with --captioner-file {out}")
     else:
-        _say(f"nothing is written to {out}: on the held-out footage it would be no better")
+        say(f"nothing is written to {out}: on the held-out footage it would be no better")
 
 
 def _command(options: AdaptOptions) -> str:
     """The command line for the record, without anybody's paths."""
+    from train.footage.recipe import TEST_FOOTAGE  # noqa: PLC0415
+
     named = (
         ("--checkpoint", options.checkpoint),
         ("--labels", options.labels),
@@ -97,7 +96,3 @@ def _lines(adapted: Adapted) -> list[str]:
         *lines,
         f"  gained: AP50 {gained:+.3f}, judged right {adapted.after.right - adapted.before.right:+.1%}",
     ]
-
-
-def _say(line: str) -> None:
-    typer.echo(f"narrated-train: {line}", err=True)

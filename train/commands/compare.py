@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from train.commands.options import Device, Json, say
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def compare(
         Path,
         typer.Option(help="Folder of runs, tables and plots; the same again goes on with what it finds."),
     ],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of every row.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs (seeds) of every row.")] = 3,
     size: Annotated[
         Size, typer.Option(help="small: minutes on a CPU, the same architectures; full: as in the papers.")
     ] = Size.SMALL,
@@ -71,20 +72,20 @@ def compare(
         Path | None,
         typer.Option(help="Folder for computed features. By default .features in the data folder."),
     ] = None,
-    device: Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1, ...")] = "cpu",
+    device: Device = "cpu",
     bf16: Annotated[
         bool | None, typer.Option("--bf16/--no-bf16", help="Train in bfloat16; by default on a GPU.")
     ] = None,
     with_meteor: Annotated[
-        bool, typer.Option("--meteor/--no-meteor", help="METEOR takes Java and half a minute.")
+        bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and half a minute).")
     ] = True,
     spice_jars: Annotated[
         Path | None, typer.Option(help="Folder of the CoreNLP 3.6.0 jars: SPICE as well.")
     ] = None,
-    with_plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Plots take matplotlib.")] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on standard output instead of tables.")
-    ] = False,
+    with_plots: Annotated[
+        bool, typer.Option("--plots/--no-plots", help="Also draw plots (needs matplotlib).")
+    ] = True,
+    as_json: Json = False,
 ) -> None:
     """Train every system of a paper's tables alike, and write those tables: resumable, seed by seed."""
     from train.papers.comparison import CompareOptions, compare_rows, rows_left_out  # noqa: PLC0415 - needed by this command only
@@ -108,8 +109,8 @@ def compare(
     authority = (with_meteor, spice_jars)
     report = None
     for line in rows_left_out(paper, options):
-        _say(line)
-    with training_progress(_say, epochs=False) as telling:
+        say(line)
+    with training_progress(say, epochs=False) as telling:
         for shelf, results in compare_rows(paper, options, telling=telling):
             last = len({r.seed for r in results}) == seeds
             report = _report(
@@ -118,13 +119,13 @@ def compare(
             _written(report, out / suite.value, plots=with_plots and last)
     assert report is not None  # noqa: S101 - there is a seed
     for note in report.notes:
-        _say(note)
+        say(note)
     stem = out / suite.value
     if as_json:
         typer.echo(stem.with_suffix(".json").read_text(encoding="utf-8"), nl=False)
     else:
         Console().print(Markdown(stem.with_suffix(".md").read_text(encoding="utf-8")), soft_wrap=True)
-    _say(f"{stem}.md, {stem}.json")
+    say(f"{stem}.md, {stem}.json")
 
 
 def _given(**folders: Path | None) -> dict[FolderName, Path]:
@@ -215,7 +216,3 @@ def _written(report: Report, stem: Path, *, plots: bool) -> None:
 def _folder(path: Path) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _say(line: str) -> None:
-    typer.echo(f"narrated-train: {line}", err=True)

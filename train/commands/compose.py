@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from train.commands.options import SOME_FAILED, Avoid, Exclude, Teacher, say
 from train.commands.terminal import progress_counts
-from train.footage.teachers import teacher_file
-from train.learning.config import ConfigError
 
 if TYPE_CHECKING:
     from train.footage.labels import LabelOptions
     from train.footage.recipe import ComposeOptions, Recipe
 
-SOME_FAILED = 3
-
-TeacherOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Detector that labels the footage offline, repeat it: YOLOX or PicoDet (.onnx), SSD or ATSS of "
-        "OpenVINO (.xml; class names behind a colon: FILE:vehicle,person,bike)."
-    ),
-]
 _Recipe = Annotated[
     Path | None,
     typer.Option(help="YAML of what is drawn otherwise than by default; keys: see train/footage/recipe.py."),
@@ -45,38 +35,31 @@ _PairsOnly = Annotated[
 _Out = Annotated[
     Path, typer.Option(help="Folder to make; labelled frames in it are of an earlier run and stay.")
 ]
-AvoidOption = Annotated[
-    Path | None,
-    typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
-]
-ExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option(help="Pattern of file names never to use; repeat it. By default OpenCV's test clip."),
-]
 
 
 def compose(
     *,
     clips: Annotated[Path, typer.Option(help="Folder of clips and stills; a subfolder is one camera.")],
     out: _Out,
-    teacher: TeacherOption = None,
+    teacher: Teacher = None,
     labels: _Labels = None,
     frames_only: _FramesOnly = False,
     pairs_only: _PairsOnly = False,
     pairs: Annotated[int, typer.Option(min=1, help="Training pairs.")] = 6000,
     val_pairs: Annotated[int, typer.Option(min=1, help="Validation pairs.")] = 600,
     val_camera: _ValCamera = None,
-    avoid: AvoidOption = None,
+    avoid: Avoid = None,
     avoid_s: Annotated[float, typer.Option(min=0, help="How near --avoid is, in seconds.")] = 2.0,
-    exclude: ExcludeOption = None,
+    exclude: Exclude = None,
     recipe: _Recipe = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
     variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
 ) -> None:
     """From unlabelled footage to labelled frames, and to pairs with exact captions."""
-    from train.compose.grammar import VARIETIES  # noqa: PLC0415 - footage is needed by few commands only
+    from train.compose.grammar import VARIETIES  # noqa: PLC0415
     from train.footage.recipe import TEST_FOOTAGE, ComposeOptions  # noqa: PLC0415
+    from train.footage.teachers import teacher_file  # noqa: PLC0415
 
     if variety not in VARIETIES:
         raise typer.BadParameter(f"one of {', '.join(VARIETIES)}", param_hint="--variety")
@@ -116,9 +99,9 @@ def _frames(options: ComposeOptions) -> tuple[str, ...]:
     with progress_counts() as tell:
         report = label_frames(asked, tell)
     for note in report.notes:
-        _say(note)
+        say(note)
     new = sum(report.frames.values())
-    _say(f"{new} new labelled frames in {options.out}, {len(report.frames)} cameras")
+    say(f"{new} new labelled frames in {options.out}, {len(report.frames)} cameras")
     return report.notes
 
 
@@ -129,16 +112,15 @@ def _pairs(options: ComposeOptions) -> tuple[str, ...]:
     with progress_counts() as tell:
         report = compose_samples(options, tell)
     for note in report.notes:
-        _say(note)
+        say(note)
     kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
-    _say(
-        f"{report.pairs} pairs in {options.out}: {kinds}; validation cameras {', '.join(report.val_cameras)}"
-    )
+    say(f"{report.pairs} pairs in {options.out}: {kinds}; validation cameras {', '.join(report.val_cameras)}")
     return ()
 
 
 def _recipe(path: Path | None) -> Recipe:
     from train.footage import recipe  # noqa: PLC0415
+    from train.learning.config import ConfigError  # noqa: PLC0415
 
     if path is None:
         return recipe.Recipe()
@@ -146,7 +128,3 @@ def _recipe(path: Path | None) -> Recipe:
         return recipe.load_recipe(path)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-
-
-def _say(line: str) -> None:
-    typer.echo(f"narrated-train: {line}", err=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
-from train.learning.evaluation import Evaluation
-from train.metrics.annotations import AnnotationStatistics
-from train.metrics.scores import TextScores
+if TYPE_CHECKING:
+    from train.learning.evaluation import Evaluation
+    from train.metrics.annotations import AnnotationStatistics
+    from train.metrics.scores import TextScores
 
 TABLE_1 = {
     "annotations": "13,192",

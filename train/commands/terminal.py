@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from train.learning.loop import Point
-from train.learning.runs import Telling
+if TYPE_CHECKING:
+    from train.learning.loop import Point
+    from train.learning.runs import Telling
 
 
 @contextmanager
@@ -29,6 +31,8 @@ def progress_counts() -> Iterator[Callable[[str, int, int], None]]:
 @contextmanager
 def training_progress(say: Callable[[str], None], *, epochs: bool = True) -> Iterator[Telling]:
     """Bars for features and epochs, and a line per epoch through `say`, unless `epochs` are not told."""
+    from train.learning.runs import Telling  # noqa: PLC0415
+
     with _progress() as bars:
         tasks: dict[str, TaskID] = {}
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from train.commands.options import Cache, Device, Json, print_json, say
 from train.commands.tables import score_table, truth_lines
 from train.commands.terminal import training_progress
-from train.learning.config import TrainConfig, build_encoder, load_config
-from train.learning.loop import Trained
-from train.learning.runs import plain_changes, train_on_folder
+
+if TYPE_CHECKING:
+    from train.learning.config import TrainConfig
+    from train.learning.loop import Trained
 
 _FRAMES = "frames.jsonl"
 
@@ -32,7 +33,7 @@ _Out = Annotated[
 _Config = Annotated[Path, typer.Option(help="Training configuration, for example configs/train/ddla.yaml.")]
 _Epochs = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
 _Batch = Annotated[int | None, typer.Option(min=1, help="Annotations in a batch.")]
-_Rate = Annotated[float | None, typer.Option(help="Of Adam, in the first epoch.")]
+_Rate = Annotated[float | None, typer.Option(help="Adam's learning rate in the first epoch.")]
 _Patience = Annotated[
     int | None, typer.Option(min=1, help="Stop after this many epochs without a better validation CIDEr.")
 ]
@@ -88,23 +89,23 @@ def train(
     data: _Data,
     out: _Out,
     config: _Config,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, order and dropout.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of weights, order and dropout.")] = None,
     epochs: _Epochs = None,
     batch: _Batch = None,
     learning_rate: _Rate = None,
     patience: _Patience = None,
     resume: _Resume = False,
     leave_out: _LeaveOut = None,
-    cache: _Cache = None,
+    cache: Cache = None,
     start: _Start = None,
     val_camera: _ValCamera = None,
     reid: _Reid = None,
-    device: Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1, ...")] = "cpu",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on standard output instead of tables.")
-    ] = False,
+    device: Device = "cpu",
+    as_json: Json = False,
 ) -> None:
     """Train a captioner; options here override the file."""
+    from train.learning.config import load_config  # noqa: PLC0415
+
     given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "patience": patience}
     settings = load_config(config, seed=seed, **given)
     asked = _Samples(data, out, config, cache, resume, device, frozenset(leave_out or ()), as_json)
@@ -133,7 +134,9 @@ def _from_frames(
     val_cameras: tuple[str, ...],
     reid: Path | None,
 ) -> None:
-    from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415 - needs footage and detectors
+    from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
+    from train.learning.config import build_encoder  # noqa: PLC0415
+    from train.learning.runs import plain_changes  # noqa: PLC0415
 
     seed = settings.train_options().seed
     named = [("--start", start), ("--reid", reid)]
@@ -157,12 +160,14 @@ def _from_frames(
         command=command,
         device=asked.device,
     )
-    record = train_chain(run, build_encoder(settings), _say)
+    record = train_chain(run, build_encoder(settings), say)
     if asked.as_json:
-        typer.echo(json.dumps({key: record[key] for key in ("validation", "calibration")}, indent=1))
+        print_json({key: record[key] for key in ("validation", "calibration")})
 
 
 def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
+    from train.learning.runs import train_on_folder  # noqa: PLC0415
+
     options = settings.train_options()
     command = (
         f"narrated-train train --data {asked.data.name} --out {asked.out.name} --config {asked.config.name} "
@@ -170,7 +175,7 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
         f"--learning-rate {options.learning_rate:g} --patience {options.patience}"
         + "".join(f" --leave-out {camera}" for camera in sorted(asked.leave_out))
     )
-    with training_progress(_say) as telling:
+    with training_progress(say) as telling:
         trained, scores = train_on_folder(
             asked.data,
             asked.out,
@@ -182,12 +187,10 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
             leave_out=asked.leave_out,
             telling=telling,
         )
-    _say(f"{asked.out}: {_kept(trained)}; {trained.seconds:.1f} s an epoch")
+    say(f"{asked.out}: {_kept(trained)}; {trained.seconds:.1f} s an epoch")
     if asked.as_json:
         curves = [point.plain() for point in trained.curves]
-        typer.echo(
-            json.dumps({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()}, indent=1)
-        )
+        print_json({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()})
     else:
         Console().print(score_table(asked.out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
 
@@ -199,7 +202,3 @@ def _kept(trained: Trained) -> str:
     return f"{ended} {count} {'epoch' if count == 1 else 'epochs'}; kept epoch {kept}, the " + (
         "last" if kept == count else "best"
     )
-
-
-def _say(line: str) -> None:
-    typer.echo(f"narrated-train: {line}", err=True)

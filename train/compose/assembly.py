@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.changes import image_changes
 from train.compose import drafts
 from train.compose.differences import as_comparison, explained, seen_objects, shown
-from train.compose.drafts import Draft, Footage
+from train.compose.drafts import Draft, SplitFootage
 from train.compose.grammar import word
 from train.compose.pasted import pasted
 from train.compose.variations import disturbed, vary
@@ -26,7 +26,7 @@ _MAX_SENTENCES = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class ComposedPair:
     """A finished pair.
 
     Attributes:
@@ -40,7 +40,7 @@ class Made:
     sentences: tuple[str, ...]
 
 
-def finished(options: ComposeOptions, footage: Footage, rng: np.random.Generator) -> Made:
+def finished(options: ComposeOptions, footage: SplitFootage, rng: np.random.Generator) -> ComposedPair:
     """Draw kinds and scenes until a pair comes out that can be told.
 
     Raises:
@@ -57,18 +57,20 @@ def finished(options: ComposeOptions, footage: Footage, rng: np.random.Generator
             if attempt % (6 * _PATIENCE) == 0:
                 kind = str(rng.choice(list(shares), p=weights / weights.sum()))
         draft = _draft(kind, footage.draw(camera, rng), footage, rng)
-        told = _told(draft, options, rng)
-        if told is None or (kind == "nuisance" and hard and not told.clusters and attempt < _PATIENCE - 1):
+        usable = _usable(draft, options, rng)
+        if usable is None or (
+            kind == "nuisance" and hard and not usable.clusters and attempt < _PATIENCE - 1
+        ):
             continue
-        changes, sentences = word(told.changes, options.variety, rng)
-        return Made(told.draft, changes, sentences)
+        changes, sentences = word(usable.changes, options.variety, rng)
+        return ComposedPair(usable.draft, changes, sentences)
     raise SampleError(
         f"no pair could be composed of {', '.join(footage.names)} in {_ATTEMPTS} attempts; add footage "
         "in which something moves, or lower the shares of the kinds that it cannot give"
     )
 
 
-def _draft(kind: str, scene: Scene, footage: Footage, rng: np.random.Generator) -> Draft | None:
+def _draft(kind: str, scene: Scene, footage: SplitFootage, rng: np.random.Generator) -> Draft | None:
     if kind == "nuisance":
         return drafts.nuisance(scene, rng)
     if kind == "median":
@@ -92,7 +94,7 @@ def _draft(kind: str, scene: Scene, footage: Footage, rng: np.random.Generator) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class UsableDraft:
     """A draft that can be used, with what of it the mask pipeline shows.
 
     Attributes:
@@ -106,20 +108,20 @@ class Told:
     clusters: int
 
 
-def _told(draft: Draft | None, options: ComposeOptions, rng: np.random.Generator) -> Told | None:
+def _usable(draft: Draft | None, options: ComposeOptions, rng: np.random.Generator) -> UsableDraft | None:
     """Vary a draft and keep what the mask pipeline shows; None where the pair is better not used."""
     varied = vary(draft, rng) if draft is not None else None
     if varied is None:
         return None
-    told = told_changes(varied, options)
-    if told is None or not varied.changes or rng.random() >= options.recipe.disturbed:
-        return told
+    usable = shown_changes(varied, options)
+    if usable is None or not varied.changes or rng.random() >= options.recipe.disturbed:
+        return usable
     known = replace(varied, guessed=False)  # what is mixed in now is known to be no change
-    again = told_changes(disturbed(known, rng), options)
-    return again if again is not None else told
+    again = shown_changes(disturbed(known, rng), options)
+    return again if again is not None else usable
 
 
-def told_changes(draft: Draft, options: ComposeOptions) -> Told | None:
+def shown_changes(draft: Draft, options: ComposeOptions) -> UsableDraft | None:
     """The changes and objects of a draft that the mask pipeline shows; None if it is better not used.
 
     A pair is not used where its known changes cannot be seen, where what can be seen is not known (for
@@ -135,9 +137,9 @@ def told_changes(draft: Draft, options: ComposeOptions) -> Told | None:
             return None
         if sum(c.count for c in changes) > 2 * _MAX_SENTENCES:
             return None
-    told = []
+    compared = []
     for change in sorted(changes, key=lambda c: -c.area)[:_MAX_SENTENCES]:
         others = [box for label, box in draft.standing if label == change.object]
-        told.append(as_comparison(change, others))
-    objects, named = seen_objects(draft.objects, told, clusters)
-    return Told(replace(draft, objects=objects), named, len(clusters))
+        compared.append(as_comparison(change, others))
+    objects, named = seen_objects(draft.objects, compared, clusters)
+    return UsableDraft(replace(draft, objects=objects), named, len(clusters))

@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 
 from train.compose.assembly import finished
-from train.compose.drafts import Footage
+from train.compose.drafts import SplitFootage
 from train.compose.grammar import VARIETIES
 from train.compose.objects import Crop, apart, object_bank
 from train.footage.frames import FRAMES
@@ -32,12 +32,10 @@ from train.footage.recipe import ComposeOptions, Recipe
 from train.footage.scenes import Clip, FootageError, Scene, avoided_times, find_clips, load_scene
 from train.footage.teacher import Teacher
 from train.footage.teachers import TeacherFile
+from train.progress import Progress
 from train.samples import Sample, SampleError, new_folder, write_image, write_split
 
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
-
-__all__ = ["ComposeOptions", "ComposeReport", "Progress", "compose"]
+__all__ = ["ComposeOptions", "ComposeReport", "compose"]
 
 _ITEM = TypeVar("_ITEM")
 _RESULT = TypeVar("_RESULT")
@@ -212,7 +210,7 @@ def _load(
     )
 
 
-def _footage(scenes: Sequence[Scene], val_cameras: Sequence[str], recipe: Recipe) -> dict[str, Footage]:
+def _footage(scenes: Sequence[Scene], val_cameras: Sequence[str], recipe: Recipe) -> dict[str, SplitFootage]:
     """The footage of both splits; validation borrows crops of the training cameras that training lacks."""
     cameras: dict[str, dict[str, list[Scene]]] = {"train": {}, "val": {}}
     for scene in scenes:
@@ -228,7 +226,7 @@ def _footage(scenes: Sequence[Scene], val_cameras: Sequence[str], recipe: Recipe
     labels = sorted({*banks["val"], *lent})
     banks["val"] = {n: banks["val"].get(n, ()) + lent.get(n, ()) for n in labels}
     return {
-        split: Footage({n: tuple(s) for n, s in own.items()}, banks[split], recipe)
+        split: SplitFootage({n: tuple(s) for n, s in own.items()}, banks[split], recipe)
         for split, own in cameras.items()
     }
 
@@ -266,7 +264,9 @@ def _mapped(
     tell(what, len(items), len(items))
 
 
-def _write_one(options: ComposeOptions, footage: Footage, folder: Path, split: str, number: int) -> Sample:
+def _write_one(
+    options: ComposeOptions, footage: SplitFootage, folder: Path, split: str, number: int
+) -> Sample:
     rng = np.random.default_rng([options.seed, ("train", "val").index(split), number])
     made = finished(options, footage, rng)
     name = f"{split[0]}{number:06d}"
@@ -290,7 +290,7 @@ def _write_one(options: ComposeOptions, footage: Footage, folder: Path, split: s
 def _report(
     options: ComposeOptions,
     written: dict[str, list[Sample]],
-    footage: dict[str, Footage],
+    footage: dict[str, SplitFootage],
     notes: tuple[str, ...],
     seconds: float,
 ) -> ComposeReport:

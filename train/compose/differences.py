@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, centre, intersection, iou, union
 from pipeline.clusters import Cluster
+from pipeline.sources import Image
 from train.compose.objects import pixels
 from train.footage.identity import colours, growth, likeness, step
-from train.footage.teacher import Detection, centre, intersection, iou, union
-from train.samples import Box, SampleChange, SampleObject, Time
-
-Image = NDArray[np.uint8]
+from train.footage.teacher import Detection
+from train.samples import SampleChange, SampleObject, Time
 
 SURE = 0.45
 """Least score of a detection about which a sentence is said."""
@@ -58,11 +58,6 @@ class Matched:
     changes: tuple[SampleChange, ...]
     objects: tuple[SampleObject, ...]
 
-    @property
-    def unsure(self) -> tuple[Box, ...]:
-        """Boxes in which something may differ that is not among `changes`."""
-        return tuple(o.box for o in self.objects if not o.sure)
-
 
 @dataclass(frozen=True, slots=True)
 class _Link:
@@ -88,7 +83,7 @@ def match(before: Side, after: Side) -> Matched:
     the same family at the same place has replaced the first, where the tracks say so.
     """
     links = _pairs(before, after)
-    told = [k for k in links if _tells(before, after, k)]
+    worth = [k for k in links if _tells(before, after, k)]
     linked = {("before", k.before) for k in links} | {("after", k.after) for k in links}
     single = [
         (when, k)
@@ -96,7 +91,7 @@ def match(before: Side, after: Side) -> Matched:
         for k in range(len(side.detections))
         if (when, k) not in linked and _stands_out(side.detections[k], other)
     ]
-    sure = {("before", k.before) for k in told} | {("after", k.after) for k in told} | set(single)
+    sure = {("before", k.before) for k in worth} | {("after", k.after) for k in worth} | set(single)
     identities = _identities(before, after, links)
     seen = {"before": before.detections, "after": after.detections}
     objects = tuple(
@@ -105,7 +100,7 @@ def match(before: Side, after: Side) -> Matched:
     )
     places = {key: n for n, key in enumerate(identities)}
     changes = []
-    for link in told:
+    for link in worth:
         a, b = before.detections[link.before], after.detections[link.after]
         label = a.label if a.score >= b.score else b.label
         kind = "moved" if link.moved else "replaced"
@@ -345,11 +340,11 @@ def seen_objects(
     Returns:
         The objects that are left, and the changes with their members renumbered.
     """
-    told = {k for change in changes for k in change.members}
+    members = {k for change in changes for k in change.members}
     kept: dict[int, SampleObject] = {}
     for k, o in enumerate(objects):
         met = max((covered(c.mask, o.box) / _area(c.mask, o.box) for c in clusters), default=0.0)
-        if o.sure or met >= MIN_TOUCHED or k in told:
+        if o.sure or met >= MIN_TOUCHED or k in members:
             kept[k] = replace(o, sure=o.sure and met >= MIN_MET)
     places = {k: n for n, k in enumerate(kept)}
     return tuple(kept.values()), renumbered(changes, places)

@@ -11,17 +11,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, intersection
+from pipeline.sources import Image
 from train.compose.differences import Side, as_objects, match
 from train.compose.nuisances import disturb, screens, strong
 from train.compose.objects import MIN_DIFFERENCE, Crop, moving, pixels
 from train.footage.recipe import Recipe
 from train.footage.scenes import Scene, aligned_views
-from train.footage.teacher import intersection
-from train.samples import Box, SampleChange, SampleObject
+from train.samples import SampleChange, SampleObject
 
 _ERASED_MARGIN = 0.15
-
-Image = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +50,7 @@ class Draft:
 
 
 @dataclass(frozen=True, eq=False)
-class Footage:
+class SplitFootage:
     """The scenes and the objects of one split.
 
     Attributes:

@@ -15,12 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from models.boxes import Box
 from models.language.claims import CLOTHES, Claims, claims_of
 from models.language.facts import MANNERS, SIDES, TYPES, Fact
 from models.language.phrases import NOUNS, wordings
 from models.language.places import Zone
 from models.language.wording import COLOURS
-from train.samples import Box, SampleChange
+from train.samples import SampleChange
 
 _Value = TypeVar("_Value")
 
@@ -35,6 +36,7 @@ _ZONES = (
     Zone("by the door", ((0.5, 0.3), (1.0, 0.3), (1.0, 1.0), (0.5, 1.0))),
 )
 _WAITS_S = (None, None, None, 30.0, 240.0)
+_FILLS = 0.05
 _COUNTS = (1, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 
 
@@ -123,7 +125,8 @@ def _one(rng: np.random.Generator, values: Sequence[_Value]) -> _Value:
 
 
 def _box(rng: np.random.Generator) -> Box:
-    """Anywhere in the frame, at its edges more often than by chance."""
-    width, height = (float(v) for v in rng.uniform(0.02, 0.2, 2))
+    """Anywhere in the frame, at its edges more often than by chance; now and then it fills the picture."""
+    least, most = (0.5, 1.0) if rng.random() < _FILLS else (0.02, 0.2)
+    width, height = (float(v) for v in rng.uniform(least, most, 2))
     x, y = (float(np.clip(v, 0, 1)) for v in rng.uniform(-0.1, 1.1, 2))
     return x * (1 - width), y * (1 - height), width, height

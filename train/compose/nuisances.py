@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import av
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
-Box = tuple[float, float, float, float]
+from models.boxes import Box
+from pipeline.sources import Image
 
 
 @dataclass(frozen=True, slots=True)

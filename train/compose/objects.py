@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, area, intersection
+from pipeline.sources import Image
 from train.footage.scenes import Scene
-from train.footage.teacher import Box, intersection
 
-Image = NDArray[np.uint8]
 Matte = NDArray[np.float32]
 
 MIN_DIFFERENCE = 26
@@ -119,9 +119,8 @@ def moving(scene: Scene, at: int, *, min_score: float = 0.4, min_cover: float = 
     seen = scene.detections[at]
     free = []
     for k, d in enumerate(seen):
-        area = d.box[2] * d.box[3]
         crowded = any(
-            intersection(d.box, other.box) > 0.15 * min(area, other.box[2] * other.box[3])
+            intersection(d.box, other.box) > 0.15 * min(area(d.box), area(other.box))
             for j, other in enumerate(seen)
             if j != k
         )

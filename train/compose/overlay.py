@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
+from models.boxes import Box, centre
+from models.families import family_of
+from pipeline.sources import Image
 from train.compose.objects import Crop
-from train.footage.teacher import FAMILIES, centre
-from train.samples import Box
-
-Image = NDArray[np.uint8]
-Light = tuple[float, float, float]
 
 
 def extent(crop: Crop) -> tuple[slice, slice]:
@@ -43,7 +40,7 @@ def varied(crop: Crop, rng: np.random.Generator, *, tinted: float = 0.0) -> Crop
     if rng.random() < 0.5:  # noqa: PLR2004
         image, matte = np.ascontiguousarray(crop.image[:, ::-1]), np.ascontiguousarray(crop.matte[:, ::-1])
         crop = replace(crop, image=image, matte=matte)
-    if FAMILIES.get(crop.label) == "vehicle" and rng.random() < tinted:
+    if family_of(crop.label) == "vehicle" and rng.random() < tinted:
         lab = cv2.cvtColor(crop.image, cv2.COLOR_RGB2LAB).astype(np.float32)
         lab[..., 0] = lab[..., 0] * rng.uniform(0.75, 1.25)
         angle, far = rng.uniform(0, 2 * np.pi), rng.uniform(0, 40)

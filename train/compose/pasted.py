@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, field
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
+from models.boxes import Box, area, centre, intersection
+from models.families import family_of
+from pipeline.sources import Image
 from train.compose.differences import as_objects
-from train.compose.drafts import Draft, Footage
+from train.compose.drafts import Draft, SplitFootage
 from train.compose.objects import Crop
 from train.compose.overlay import extent, keep_aspect, light_of, paste, varied
 from train.footage.scenes import Scene
-from train.footage.teacher import FAMILIES, Detection, centre, intersection
-from train.samples import Box, SampleChange
-
-Image = NDArray[np.uint8]
+from train.footage.teacher import Detection
+from train.samples import SampleChange
 
 _MAX_ENLARGED = 1.6
 _REFERENCE = 288
@@ -31,7 +31,7 @@ class _Canvas:
     before: Image
     after: Image
     scene: Scene
-    footage: Footage
+    footage: SplitFootage
     taken: list[Box]
     rng: np.random.Generator
     sources: set[str] = field(default_factory=set)
@@ -42,7 +42,7 @@ class _Canvas:
         self.sources.add(crop.camera)
 
 
-def pasted(scene: Scene, footage: Footage, rng: np.random.Generator) -> Draft | None:
+def pasted(scene: Scene, footage: SplitFootage, rng: np.random.Generator) -> Draft | None:
     """A picture of the scene without and with pasted objects; None where no place was found."""
     at = int(rng.integers(len(scene.images) + 1))
     still = at == len(scene.images)
@@ -160,13 +160,13 @@ _RELATIVE = {"bus": 1.9, "truck": 1.6, "person": 1.15, "bottle": 0.3, "cyclist":
 """Rough heights of things that stand side by side, in those of a car."""
 
 
-def _alike(crop: Crop, footage: Footage, rng: np.random.Generator) -> Crop:
+def _alike(crop: Crop, footage: SplitFootage, rng: np.random.Generator) -> Crop:
     """Another crop of the same label; the crop itself where there is none."""
     other = footage.draw_crop(crop.label, rng) if crop.label in footage.bank else crop
     return varied(other, rng, tinted=footage.recipe.tinted)
 
 
-def _choose(footage: Footage, scene: Scene, rng: np.random.Generator) -> Crop | None:
+def _choose(footage: SplitFootage, scene: Scene, rng: np.random.Generator) -> Crop | None:
     """A crop: labels by the root of their crops and by rarity, those of the scene itself more often."""
     recipe = footage.recipe
     if rng.random() < recipe.unknown_share:
@@ -184,7 +184,7 @@ def _choose(footage: Footage, scene: Scene, rng: np.random.Generator) -> Crop | 
     return varied(footage.draw_crop(labels[int(chosen)], rng), rng, tinted=recipe.tinted)
 
 
-def _unknown(footage: Footage, rng: np.random.Generator) -> Crop:
+def _unknown(footage: SplitFootage, rng: np.random.Generator) -> Crop:
     """A lump of some texture: a thing of no known class."""
     scene = footage.draw(footage.draw_camera(rng), rng)
     image = scene.median
@@ -216,7 +216,7 @@ def _place(
     crop: Crop, scene: Scene, taken: Sequence[Box], shape: tuple[int, ...], rng: np.random.Generator
 ) -> Box | None:
     """A free place that the scene's own objects of the same family suggest, else one in its lower part."""
-    family = FAMILIES.get(crop.label, crop.label)
+    family = family_of(crop.label)
     own = [d for seen in scene.detections for d in seen if d.family == family and d.score > 0.5]  # noqa: PLR2004
     for _ in range(12):
         if own and rng.random() < 0.8:  # noqa: PLR2004
@@ -240,7 +240,7 @@ def _anywhere(crop: Crop, on: _Canvas) -> Box | None:
     least, most = on.footage.recipe.small_pixels
     for _ in range(8):
         height = float(np.exp(on.rng.uniform(np.log(least), np.log(most)))) / _REFERENCE
-        height *= 0.75 if FAMILIES.get(crop.label) == "vehicle" else 1.0
+        height *= 0.75 if family_of(crop.label) == "vehicle" else 1.0
         x, foot = on.rng.uniform(0.03, 0.97), on.rng.uniform(0.12, 0.98)
         box = keep_aspect(crop, (x, foot - height, 0, height), on.after.shape)
         inside = min(box[:2]) > 0.005 and box[0] + box[2] < 0.995  # noqa: PLR2004
@@ -257,8 +257,7 @@ def _enlarged(crop: Crop, height: float, shape: tuple[int, ...]) -> bool:
 
 
 def _blocked(box: Box, taken: Sequence[Box], allowed: Sequence[Box]) -> bool:
-    area = box[2] * box[3]
-    return any(intersection(box, t) > 0.08 * min(area, t[2] * t[3]) for t in taken if t not in allowed)
+    return any(intersection(box, t) > 0.08 * min(area(box), area(t)) for t in taken if t not in allowed)
 
 
 def _step_aside(box: Box, taken: Sequence[Box], rng: np.random.Generator) -> Box | None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
+from models.boxes import Box, area
 from train.compose.differences import renumbered
 from train.compose.drafts import Draft
 from train.compose.nuisances import disturb, hard, mild
-from train.samples import Box, SampleChange, SampleObject
+from train.samples import SampleChange, SampleObject
 
 _WHOLE = 0.6
 """Least share of an object that a sub-window must show for the object to be told."""
@@ -99,7 +100,7 @@ def window(draft: Draft, rng: np.random.Generator) -> Draft | None:
         return left, top, right - left, bottom - top
 
     def whole(old: Box, new: Box | None) -> bool:
-        return new is not None and new[2] * new[3] * scale**2 > _WHOLE * old[2] * old[3]
+        return new is not None and area(new) * scale**2 > _WHOLE * area(old)
 
     changes = _cut_changes(draft, inside, whole)
     if changes is None:

@@ -17,7 +17,7 @@ import av.error
 import cv2
 import numpy as np
 
-from pipeline.sources.frame import Image
+from pipeline.sources import Image
 from train.footage.scenes import CLIP_SUFFIXES, FootageError
 
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")

@@ -16,14 +16,12 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.checkpoint import write_whole
+from pipeline.sources import Image
 from train.footage.cameras import STILL_SUFFIXES, frames_of
 from train.footage.scenes import FootageError
 from train.footage.votes import Raw, Vote, cleaned, merged
-
-Image = NDArray[np.uint8]
 
 FRAMES = "frames.jsonl"
 
@@ -106,7 +104,7 @@ def read_labels(path: Path) -> list[dict[str, Any]]:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
     except (OSError, EOFError, ValueError) as error:
-        raise FootageError(f"{path} is damaged or no label file ({error}); delete it") from error
+        raise FootageError(f"{path} is damaged or not a label file ({error}); delete it") from error
 
 
 def _of_file(

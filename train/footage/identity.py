@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.footage.teacher import Box, Detection, centre
-
-Image = NDArray[np.uint8]
+from models.boxes import Box, area, centre
+from pipeline.sources import Image
+from train.footage.teacher import Detection
 
 MAX_STEP = 1.3
 """Longest way between two sampled frames, in the object's own sizes."""
@@ -40,13 +40,13 @@ def likeness(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 def step(a: Box, b: Box) -> float:
     """Distance of two boxes' centres in their mean size (for boxes of a square frame)."""
     (ax, ay), (bx, by) = centre(a), centre(b)
-    size = (np.sqrt(a[2] * a[3]) + np.sqrt(b[2] * b[3])) / 2
+    size = (np.sqrt(area(a)) + np.sqrt(area(b))) / 2
     return float(np.hypot(ax - bx, ay - by) / max(size, 1e-6))
 
 
 def growth(a: Box, b: Box) -> float:
     """Ratio >= 1 of two boxes' areas."""
-    ratio = (a[2] * a[3] + 1e-9) / (b[2] * b[3] + 1e-9)
+    ratio = (area(a) + 1e-9) / (area(b) + 1e-9)
     return max(ratio, 1 / ratio)
 
 

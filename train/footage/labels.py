@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,8 @@ from train.footage.frames import read_labels, write_camera, written_cameras
 from train.footage.recipe import TEST_FOOTAGE
 from train.footage.scenes import FootageError, avoided_times
 from train.footage.teachers import TeacherError, TeacherFile, Teachers, teachers
+from train.progress import Progress
 from train.samples import SampleError
-
-Progress = Callable[[str, int, int], None]
 
 _ROUNDED_S = 0.005  # times in files are rounded; a frame at the very limit counts as near
 _LABELS = ".jsonl.gz"

@@ -20,10 +20,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.sources import Image
 from train.footage.identity import link, vote
 from train.footage.teacher import Detection, Teacher
-
-Image = NDArray[np.uint8]
 
 CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 _MEDIAN_FRAMES = 31

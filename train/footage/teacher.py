@@ -9,30 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.boxes import Box, area, inside, intersection, iou, union
+from models.families import family_of
+from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import TRUST, Vote, merged
 
-Image = NDArray[np.uint8]
-Box = tuple[float, float, float, float]
-
 LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "bottle", "vehicle")
-"""What is reported; the captions have words for these alone."""
+"""What is reported, of the names in `models.families`; the generated captions have words for these alone."""
 
 UNNAMED = {"person": "person", "vehicle": "vehicle", "wheels": "motorcycle"}
 """What a family is called of which no detector names the kind."""
-
-FAMILIES = {
-    "car": "vehicle",
-    "bus": "vehicle",
-    "truck": "vehicle",
-    "vehicle": "vehicle",
-    "bicycle": "cycle",
-    "motorcycle": "cycle",
-    "cyclist": "cycle",
-}
-"""Labels that a small detector confuses, and that therefore suppress each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +41,7 @@ class Detection:
     @property
     def family(self) -> str:
         """The label, or the family of labels that are easily confused with it."""
-        return FAMILIES.get(self.label, self.label)
+        return family_of(self.label)
 
 
 class Teacher:
@@ -92,30 +80,6 @@ def _detection(vote: Vote) -> Detection | None:
     return Detection(kind, vote.box, min(vote.p / TRUST, 1.0)) if kind in LABELS else None
 
 
-def intersection(a: Box, b: Box) -> float:
-    """Area that two boxes share."""
-    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
-    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
-    return max(width, 0.0) * max(height, 0.0)
-
-
-def iou(a: Box, b: Box) -> float:
-    """Intersection over union of two boxes, 0..1."""
-    shared = intersection(a, b)
-    return shared / max(a[2] * a[3] + b[2] * b[3] - shared, 1e-12)
-
-
-def union(a: Box, b: Box) -> Box:
-    """The smallest box that holds both."""
-    x, y = min(a[0], b[0]), min(a[1], b[1])
-    return x, y, max(a[0] + a[2], b[0] + b[2]) - x, max(a[1] + a[3], b[1] + b[3]) - y
-
-
-def centre(box: Box) -> tuple[float, float]:
-    """Centre ``(x, y)`` of a box."""
-    return box[0] + box[2] / 2, box[1] + box[3] / 2
-
-
 def suppress(
     found: Sequence[Detection], *, max_iou: float = 0.5, max_inside: float = 0.8, max_grown: float = 4.0
 ) -> tuple[Detection, ...]:
@@ -131,15 +95,13 @@ def suppress(
     kept: list[Detection] = []
     for seen in sorted(found, key=lambda d: -d.score):
         rivals = [k for k in kept if k.family == seen.family]
-        area = seen.box[2] * seen.box[3]
+        own = area(seen.box)
         same = any(
             iou(seen.box, k.box) > max_iou
-            or intersection(seen.box, k.box) > max_inside * area
+            or intersection(seen.box, k.box) > max_inside * own
             or (
                 seen.label == k.label
-                and intersection(seen.box, k.box)
-                > max_inside * k.box[2] * k.box[3]
-                > max_inside * area / max_grown
+                and intersection(seen.box, k.box) > max_inside * area(k.box) > max_inside * own / max_grown
             )
             for k in rivals
         )
@@ -159,8 +121,7 @@ def merge_riders(found: Sequence[Detection], *, min_inside: float = 0.3) -> tupl
     merged: list[Detection] = []
     riders: set[int] = set()
     for cycle in (d for d in found if d.label in ("bicycle", "motorcycle")):
-        area = cycle.box[2] * cycle.box[3]
-        shares = [intersection(p.box, cycle.box) / area for p in people]
+        shares = [inside(cycle.box, p.box) for p in people]
         best = int(np.argmax(shares)) if shares else -1
         above = best >= 0 and people[best].box[1] < cycle.box[1] + 0.3 * cycle.box[3]
         if best >= 0 and best not in riders and shares[best] >= min_inside and above:

@@ -19,10 +19,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from models.families import COCO
-from train.footage.votes import FAMILY, Box, Raw
-
-Image = NDArray[np.uint8]
+from pipeline.sources import Image
+from train.footage.votes import FAMILY, Raw
 
 LEAST = 0.1
 """Scores below are not reported."""
@@ -187,7 +187,7 @@ def _of_openvino(teacher: TeacherFile, threads: int) -> Network:
         read = core.read_model(teacher.path)
         net = core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": threads}).create_infer_request()
     except RuntimeError as error:
-        raise TeacherError(f"{teacher.path} is no network that OpenVINO can run: {error}") from error
+        raise TeacherError(f"{teacher.path} is not a network that OpenVINO can run: {error}") from error
     size = [int(side) for side in read.inputs[0].shape[2:]]
     if len(read.outputs) == 1 and read.outputs[0].partial_shape[-1] == _SSD:
         return SingleShot(net, size, classes)

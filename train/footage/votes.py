@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-FAMILY = {
-    "person": "person",
-    **dict.fromkeys(("vehicle", "car", "bus", "truck", "van"), "vehicle"),
-    **dict.fromkeys(("bike", "bicycle", "motorcycle"), "wheels"),
-    **dict.fromkeys(("cat", "dog"), "animal"),
-    **dict.fromkeys(("backpack", "handbag", "suitcase"), "bag"),
-    "bottle": "bottle",
-}
-"""The family of each class that a detector of the ensemble may answer."""
+from models.boxes import Box, area, box_of, overlaps
+from models.families import family_of, object_of
+
+_ANSWERS = (
+    *("person", "vehicle", "car", "bus", "truck", "van", "bike", "bicycle", "motorcycle"),
+    *("cat", "dog", "backpack", "handbag", "suitcase", "bottle"),
+)
+FAMILY = {name: "wheels" if name == "bike" else family_of(object_of(name)) for name in _ANSWERS}
+"""The family of each class that a detector of the ensemble may answer; "bike" is either kind."""
 
 LIKELY, UNLIKELY = 0.62, 0.25
 """From which probability a candidate is an object, and below which it is nothing."""
@@ -40,8 +40,6 @@ TRUST = 0.8
 _LARGE, _AGREED = 0.2, 3  # of the frame: what is so large needs so many detectors
 _STILL = 0.6  # intersection over union of what stands still from frame to frame
 _OFTEN = 0.35  # share of a clip's frames in which what stands still was seen
-
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Vote:
     @property
     def sure(self) -> bool:
         """Whether it is believed to be there."""
-        large = self.box[2] * self.box[3] > _LARGE and self.detectors < _AGREED
+        large = area(self.box) > _LARGE and self.detectors < _AGREED
         return self.p >= LIKELY and not large
 
 
@@ -119,19 +117,7 @@ def _one(family: str, group: list[Raw]) -> Vote:
             kinds[raw.label] = kinds.get(raw.label, 0.0) + raw.score**2
     total = sum(kinds.values())
     shares = tuple((name, share / total) for name, share in sorted(kinds.items()))
-    x, y, w, h = (float(v) for v in box)
-    return Vote(family, (x, y, w, h), p, shares, len(best))
-
-
-def overlaps(a: Sequence[Box], b: Sequence[Box]) -> NDArray[np.float64]:
-    """Intersection over union of boxes ``x, y, width, height``: ``(N, M)``."""
-    one, two = (np.asarray(v, np.float64).reshape(-1, 4) for v in (a, b))
-    low = np.maximum(one[:, None, :2], two[None, :, :2])
-    high = np.minimum((one[:, :2] + one[:, 2:])[:, None], (two[:, :2] + two[:, 2:])[None])
-    shared = (high - low).clip(min=0).prod(-1)
-    area = one[:, 2:].prod(-1)[:, None] + two[:, 2:].prod(-1)[None]
-    result: NDArray[np.float64] = shared / np.maximum(area - shared, 1e-12)
-    return result
+    return Vote(family, box_of(box), p, shares, len(best))
 
 
 def cleaned(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:

@@ -11,12 +11,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
-from pipeline.report import SIDES, draw_marks, encode, marks, page_environment
+from pipeline.report import SIDES, draw_marks, encode, page_environment
+from pipeline.report.marks import marks
 from pipeline.sources import Image
-from train.gallery.tellings import Figures, Progress, Told, figures, frame_pair, tell
+from train.gallery.pairs import Figures, GalleryPair, figures, frame_pair, tell
 from train.metrics.verdicts import FAULTS, Verdict
-from train.samples import Box, Sample, SampleError
+from train.progress import Count
+from train.samples import Sample, SampleError
 
 _PANEL = (384, 288)
 _AROUND = 2.2  # a crop shows this many times the sides of what is told
@@ -28,14 +31,14 @@ class Card:
     """One sentence on the page.
 
     Attributes:
-        told: the pair that it is about.
+        subject: the pair that it is about.
         sentence: what was told.
         verdict: None where the truth is not known.
         before, after: WebP crops around it, with what it marks on that side.
         window: the crop, ``(x, y, width, height)`` in 0..1 of the frame.
     """
 
-    told: Told
+    subject: GalleryPair
     sentence: Sentence
     verdict: Verdict | None
     before: bytes
@@ -47,7 +50,7 @@ class Card:
         """The truth that the sentence was judged by, in words."""
         if self.verdict is None:
             return ""
-        truth = [self.told.sample.changes[k] for k in self.verdict.tells]
+        truth = [self.subject.sample.changes[k] for k in self.verdict.tells]
         return ", ".join(f"{c.type} {c.object}" + (f" ({c.count})" if c.count > 1 else "") for c in truth)
 
 
@@ -71,7 +74,7 @@ def read_pairs(path: Path) -> list[Sample]:
             samples.append(Sample(str(pair["id"]), before, after, (), camera=str(pair.get("camera", ""))))
         except (ValueError, KeyError, TypeError):
             raise SampleError(
-                f'{path}:{number}: is no JSON object {{"id": .., "before": path, "after": path}}'
+                f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}'
             ) from None
     return samples
 
@@ -99,7 +102,7 @@ def make_gallery(
     number: int = 100,
     seed: int = 1,
     options: DescribeOptions | None = None,
-    progress: Progress | None = None,
+    progress: Count | None = None,
 ) -> tuple[int, Figures | None]:
     """Narrate all samples and show some of their sentences on a page.
 
@@ -112,7 +115,7 @@ def make_gallery(
         number: at most this many sentences are shown.
         seed: which ones.
         options: how sentences are chosen; None as narrated chooses them.
-        progress: see `train.gallery.tellings.tell`.
+        progress: see `train.gallery.pairs.tell`.
 
     Returns:
         How many sentences are shown, and the figures of all; None without truth.
@@ -120,15 +123,15 @@ def make_gallery(
     Raises:
         SampleError: a picture cannot be read, or the page cannot be written.
     """
-    told = tell(samples, captioner, truth=truth, options=options, progress=progress)
-    measured = figures(told) if truth else None
-    cards = chosen(told, number, seed)
+    pairs = tell(samples, captioner, truth=truth, options=options, progress=progress)
+    measured = figures(pairs) if truth else None
+    cards = chosen(pairs, number, seed)
     cameras = sorted({sample.camera for sample in samples} - {""})
-    number_told = sum(len(each.sentences) for each in told)
+    sentences = sum(len(each.sentences) for each in pairs)
     facts = [
         ("Captioner", f"{captioner.name} (sha256 {captioner.sha256[:12]})"),
         ("Pairs", f"{len(samples)} of {source}" + (f"; cameras {', '.join(cameras)}" if cameras else "")),
-        ("Sentences", f"{number_told}, of which {len(cards)} are shown, drawn with seed {seed}"),
+        ("Sentences", f"{sentences}, of which {len(cards)} are shown, drawn with seed {seed}"),
         *(_truth(measured) if measured else ()),
     ]
     title = "What it says, and whether it is right" if truth else "What it says"
@@ -148,9 +151,9 @@ def _truth(measured: Figures) -> list[tuple[str, str]]:
     ]
 
 
-def chosen(told: Sequence[Told], number: int, seed: int) -> list[Card]:
+def chosen(pairs: Sequence[GalleryPair], number: int, seed: int) -> list[Card]:
     """At most `number` random sentences, each as likely as any other, as cards in random order."""
-    places = [(each, k) for each in told for k in range(len(each.sentences))]
+    places = [(each, k) for each in pairs for k in range(len(each.sentences))]
     order = np.random.default_rng(seed).permutation(len(places))[:number]
     return [_card(*places[i]) for i in order.tolist()]
 
@@ -188,17 +191,17 @@ def write_gallery(
         fresh.unlink(missing_ok=True)
 
 
-def _card(told: Told, number: int) -> Card:
-    sentence = told.sentences[number]
-    pair = frame_pair(told.sample)
+def _card(subject: GalleryPair, number: int) -> Card:
+    sentence = subject.sentences[number]
+    pair = frame_pair(subject.sample)
     window = _window(sentence, pair.before.image.shape)
     inside = _seen_in(sentence, window)
     before, after = (
         encode(draw_marks(_crop(frame.image, window), marks([inside], side), numbered=False))
         for frame, side in zip((pair.before, pair.after), SIDES, strict=True)
     )
-    verdict = told.verdicts[number] if told.verdicts else None
-    return Card(told, sentence, verdict, before, after, window)
+    verdict = subject.verdicts[number] if subject.verdicts else None
+    return Card(subject, sentence, verdict, before, after, window)
 
 
 def _window(sentence: Sentence, shape: tuple[int, ...]) -> Box:

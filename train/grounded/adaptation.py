@@ -31,6 +31,7 @@ from train.grounded.judge import judgements
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
 from train.learning.run_state import TrainError
+from train.progress import Progress
 
 LAST_PART = 0.25
 """Share of each camera's footage that is held out."""
@@ -42,8 +43,6 @@ _GAP_S = 2.0  # between the two parts of one clip: nearer frames show much the s
 _SEVERAL = 4  # of so many files of a camera whole ones are held out; of fewer each clip is parted
 _WORSE = 0.005  # share of ends judged right that chance alone may cost
 _MEASURED = 150  # frames, at most, and twice as many pairs
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import DetectingOptions, train_detector
 from train.grounded.identities import Collector, collected
 from train.grounded.judge import Judgements, judgements, train_judge
-from train.grounded.link_examples import Camera
+from train.grounded.link_examples import CameraSnapshots
 from train.grounded.linker import FLOWING, LinkOptions, learnt
 from train.grounded.pictures import Pictures
 from train.grounded.reid import Reid
 from train.grounded.speaker import SpeakingOptions, taught
-from train.grounded.stages import Made, Result, Stages
+from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 from train.learning.options import ChainOptions
 from train.learning.run_state import TrainError
@@ -82,7 +82,7 @@ class ChainRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Footage:
+class _LabelledFootage:
     """The labelled frames, divided, and what they were made of."""
 
     learn: list[LabelledFrame]
@@ -126,7 +126,7 @@ def train_chain(
     return dict(captioner.record)
 
 
-def _trained(run: ChainRun, footage: _Footage, stages: Stages, encoder: Encoder) -> Grounded:
+def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: Encoder) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
     started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
@@ -166,7 +166,7 @@ def validation_cameras(names: Sequence[str], asked: Sequence[str] = ()) -> tuple
     return held
 
 
-def _footage(run: ChainRun) -> _Footage:
+def _footage(run: ChainRun) -> _LabelledFootage:
     frames = [frame for frame in read_frames(run.data) if frame.camera not in run.leave_out]
     frames.sort(key=lambda frame: frame.camera)  # whatever the order in which they were composed
     names = list(dict.fromkeys(frame.camera for frame in frames))
@@ -182,7 +182,7 @@ def _footage(run: ChainRun) -> _Footage:
         sources[name] = source
     digest = hashlib.sha256(repr(frames).encode()).hexdigest()
     learn = [frame for frame in frames if frame.camera not in held]
-    return _Footage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
+    return _LabelledFootage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
 
 
 def _detecting(run: ChainRun) -> DetectingOptions:
@@ -192,7 +192,7 @@ def _detecting(run: ChainRun) -> DetectingOptions:
     )
 
 
-def _detector(run: ChainRun, footage: _Footage, scratch: Path) -> Result:
+def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result:
     start = starting_detector(run.start, run.seed)
     pictures = Pictures(run.data, footage.learn, run.options.memory_mb)
     net = start
@@ -204,7 +204,7 @@ def _detector(run: ChainRun, footage: _Footage, scratch: Path) -> Result:
     return {"weights": net.state_dict(), "ap50": {**rounded, "mean": round(mean(scores), 4)}}
 
 
-def _eyes(made: Made) -> Detector:
+def _eyes(made: StageOutput) -> Detector:
     net = Detector(len(CLASSES))
     net.load_state_dict(made.result["weights"])
     net.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -215,7 +215,7 @@ def _reid(run: ChainRun) -> dict[str, Any] | None:
     return TeacherFile(run.reid).plain() if run.reid else None
 
 
-def _linker(run: ChainRun, footage: _Footage, detector: Made, scratch: Path) -> Result:
+def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
     collector = Collector(_eyes(detector), Reid(run.reid) if run.reid else None, seed=run.seed)
     cameras = []
     for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
@@ -228,7 +228,7 @@ def _linker(run: ChainRun, footage: _Footage, detector: Made, scratch: Path) -> 
             )
         key = detector.key + (run.reid.name if run.reid else "")
         snapshots = collected(collector, own, folder, scratch / "seen", key)
-        cameras.append(Camera(name, snapshots, flowing=name in FLOWING))
+        cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
     options = LinkOptions(steps=run.options.linker_steps, seed=run.seed)
     return {"weights": learnt(cameras, options, scratch / "state.pt").state_dict()}
 
@@ -238,7 +238,9 @@ def _speaker(options: SpeakingOptions, _scratch: Path) -> Result:
     return {"weights": speaker.state_dict(), "words": list(vocabulary.words[4:])}
 
 
-def _assembled(encoder: Encoder, detector: Made, linker: Made, speaker: Made) -> Grounded:
+def _assembled(
+    encoder: Encoder, detector: StageOutput, linker: StageOutput, speaker: StageOutput
+) -> Grounded:
     captioner = Grounded(Vocabulary(speaker.result["words"]), encoder)
     captioner.detector.load_state_dict(detector.result["weights"])
     captioner.detector.to(memory_format=torch.channels_last)
@@ -247,7 +249,7 @@ def _assembled(encoder: Encoder, detector: Made, linker: Made, speaker: Made) ->
     return captioner.eval()
 
 
-def _judge(run: ChainRun, footage: _Footage, captioner: Grounded, _scratch: Path) -> Result:
+def _judge(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:
     known = judgements(captioner, run.data, footage.learn, run.options.judge_pairs, run.seed)
     if len(known.change) < _FEWEST:
         raise TrainError(
@@ -272,13 +274,16 @@ def judged_right(judge: Judge, known: Judgements) -> float:
         return float(((judge(known.evidence) > 0) == known.change).float().mean())
 
 
-def _calibration(run: ChainRun, footage: _Footage, captioner: Grounded, _scratch: Path) -> Result:
+def _calibration(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:
     fit = calibrate(captioner, run.data, footage.held, run.seed, run.options.calibration_pairs)
     return {"calibration": captioner.calibration.clone(), "fit": fit}
 
 
 def _record(
-    run: ChainRun, footage: _Footage, captioner: Grounded, made: tuple[Made, Made, Made]
+    run: ChainRun,
+    footage: _LabelledFootage,
+    captioner: Grounded,
+    made: tuple[StageOutput, StageOutput, StageOutput],
 ) -> dict[str, Any]:
     """What decides the checkpoint, as plain values; nothing about the machine's paths or clock."""
     detector, judge, calibration = (each.result for each in made)

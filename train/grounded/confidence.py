@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box, overlaps
+from models.families import family_of
 from models.grounded.grounded import Grounded
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from train.footage.frames import LabelledFrame
-from train.footage.votes import UNLIKELY, Vote, overlaps
+from train.footage.votes import UNLIKELY, Vote
 from train.grounded.judge import looked
-from train.grounded.pairs import FAMILY_OF, FramePairing, pairings
-from train.metrics.confidence import fit_confidence, logit, reliability
+from train.grounded.pairs import FramePairing, pairings
+from train.metrics.confidence import calibrated, fit_confidence, logit, reliability
 
 FALSE_RATE = 0.15
 """Share of what is told that may be false on the validation cameras."""
@@ -72,7 +74,7 @@ def verdict(fact: Fact, pair: FramePairing) -> bool | None:
 
 
 def _end(name: str, box: Box, here: Sequence[Vote], there: Sequence[Vote]) -> bool | None:
-    family = FAMILY_OF.get(name, "wheels" if name in ("cyclist", "motorcyclist") else "vehicle")
+    family = family_of(name)
     own = [v for v in here if v.family == family]
     shares = overlaps([box], [v.box for v in own])[0] if own else np.zeros(0)
     if not own or shares.max() < _NEAR:
@@ -104,17 +106,17 @@ def calibrate(
     known = checked(captioner, folder, frames, number, seed)
     decided = logit(np.clip(known.confidence, 1e-4, 1 - 1e-4))
     slope, offset = fit_confidence(decided, known.right)
-    fitted = 1 / (1 + np.exp(-slope * decided - offset))
+    fitted = calibrated(decided, slope, offset)
     threshold = threshold_for(fitted, known.right, FALSE_RATE)
     captioner.fit_confidence(slope, offset, threshold)
-    told = fitted >= threshold
+    kept = fitted >= threshold
     return {
         "slope": round(slope, 4),
         "offset": round(offset, 4),
         "threshold": round(threshold, 3),
         "facts": len(known.right),
-        "told": int(told.sum()),
-        "false rate": round(float(1 - known.right[told].mean()), 4) if told.any() else None,
+        "told": int(kept.sum()),
+        "false rate": round(float(1 - known.right[kept].mean()), 4) if kept.any() else None,
         "error": round(float(reliability(fitted, known.right).ece), 4),
     }
 

@@ -14,15 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.boxes import overlaps
 from models.detections import Detections
-from models.families import OBJECTS
+from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
 from models.grounded.sight import canvas, seen
-from train.footage.frames import Image, LabelledFrame
-from train.footage.votes import Vote, overlaps
-from train.grounded.pairs import FAMILY_OF, picture
+from pipeline.sources import Image
+from train.footage.frames import LabelledFrame
+from train.footage.votes import Vote
+from train.grounded.pairs import picture
 
-FAMILIES = ("person", "vehicle", "wheels")
+MEASURED = ("person", "vehicle", "wheels")
 """What is measured."""
 
 FEWEST = 15
@@ -47,7 +49,7 @@ def average_precision(
     for frame in frames[::every]:
         with torch.inference_mode():
             (found,) = seen(detector, [viewed(picture(folder, frame))])
-        for family in FAMILIES:
+        for family in MEASURED:
             key = f"{frame.camera} {family}"
             votes = [vote for vote in frame.votes if vote.family == family]
             true[key] = true.get(key, 0) + sum(vote.sure for vote in votes)
@@ -69,7 +71,7 @@ def viewed(image: Image) -> Tensor:
 
 def _answers(found: Detections, family: str, votes: Sequence[Vote]) -> list[tuple[float, bool]]:
     """Score of each detection of a family, and whether it is right; those nobody can judge are left out."""
-    rows = [i for i, best in enumerate(found.label.argmax(1).tolist()) if FAMILY_OF[OBJECTS[best]] == family]
+    rows = [i for i, best in enumerate(found.label.argmax(1).tolist()) if family_of(OBJECTS[best]) == family]
     boxes = [tuple(box) for box in found.box[rows].tolist()]
     shares = overlaps(boxes, [vote.box for vote in votes]) if boxes else np.zeros((0, len(votes)))
     taken: set[int] = set()

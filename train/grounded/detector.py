@@ -25,7 +25,7 @@ from models.grounded.detector import Detector
 from models.grounded.losses import Objects, detector_loss
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.votes import Vote
-from train.grounded.pictures import CANVASES, Picture, Pictures
+from train.grounded.pictures import CANVASES, LabelledPicture, Pictures
 
 TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")
 """Classes that the teacher looks for in every frame; of the others only what it happens to see is known."""
@@ -60,7 +60,7 @@ def label_of(vote: Vote) -> Tensor:
     return label
 
 
-def objects_of(picture: Picture) -> Objects:
+def objects_of(picture: LabelledPicture) -> Objects:
     """What is in a picture, for the loss."""
     rows = np.flatnonzero(picture.sure)
     label = [label_of(picture.votes[i]) for i in rows]

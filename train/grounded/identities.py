@@ -20,14 +20,15 @@ import av
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
-from models.families import FAMILY, OBJECTS
-from models.grounded.detections import detections, overlaps, pooled
+from models.families import FAMILY, OBJECTS, first_of
+from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, assigned, looks
+from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.frames import LabelledFrame
 from train.grounded.reid import Reid
@@ -47,7 +48,6 @@ _LOST = 3  # looks for which a track may be missed
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
 
-Image = NDArray[np.uint8]
 _VIDEOS = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v"}
 
 
@@ -79,7 +79,7 @@ class Snapshot:
 
 
 @dataclass(slots=True, eq=False)
-class _Track:
+class _ClipTrack:
     number: int
     family: int
     hits: list[tuple[float, list[float]]]  # seconds and boxes
@@ -92,12 +92,12 @@ class _Track:
         return [*(a + (a - b) * pace for a, b in zip(box[:2], box0[:2], strict=True)), *box[2:]]
 
 
-class Follower:
+class ClipTracker:
     """Numbers what is seen in a clip's looks; see the head of this file."""
 
     def __init__(self) -> None:
-        self.tracks: list[_Track] = []
-        self._open: list[_Track] = []
+        self.tracks: list[_ClipTrack] = []
+        self._open: list[_ClipTrack] = []
 
     def look(self, seconds: float, seen: Detections) -> list[int]:
         """The track of everything that is seen now, -1 for what is too faint."""
@@ -114,7 +114,7 @@ class Follower:
             if j in matched:
                 track = self._open[matched[j]]
             else:
-                track = _Track(len(self.tracks), int(family[j]), [])
+                track = _ClipTrack(len(self.tracks), int(family[j]), [])
                 self.tracks.append(track)
                 self._open.append(track)
             track.hits.append((seconds, boxes[j].tolist()))
@@ -127,25 +127,15 @@ class Follower:
 def _gain(expected: list[list[float]], box: Tensor) -> Tensor:
     """How well boxes continue tracks, 0..1: overlap, or nearness where a fast thing has left its place."""
     one = torch.tensor(expected).view(-1, 4)
-    size = torch.sqrt(one[:, None, 2:] * box[None, :, 2:]).clamp(min=1e-6)
-    apart = ((_middle(one)[:, None] - _middle(box)[None]) / size).norm(dim=-1)
     ratio = (one[:, None, 2:] / box[None, :, 2:].clamp(min=1e-6)).log().abs().amax(-1)
-    near = (1 - apart / 1.2).clamp(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
-    gain: Tensor = (overlaps(_corners(one), _corners(box)) + near) / 2
+    near = (1 - distances(one, box) / 1.2).clamp(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
+    gain: Tensor = (corner_overlaps(corners(one), corners(box)) + near) / 2
     return gain
 
 
 def _clear(gain: Tensor, i: int, j: int) -> bool:
     others = torch.cat([gain[i, :j], gain[i, j + 1 :], gain[:i, j], gain[i + 1 :, j]])
     return not len(others) or float(gain[i, j] - others.max()) >= _CLEAR
-
-
-def _middle(box: Tensor) -> Tensor:
-    return box[:, :2] + box[:, 2:] / 2
-
-
-def _corners(box: Tensor) -> Tensor:
-    return torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], dim=1)
 
 
 class Collector:
@@ -181,7 +171,7 @@ class Collector:
         pool: list[tuple[str, tuple[float, float, float, float]]],
         chance: np.random.Generator,
     ) -> list[Snapshot]:
-        follower = Follower()
+        follower = ClipTracker()
         stamp = stamp_in_name(Path(frames[0].file))
         clock_s = stamp.timestamp() if stamp else float("nan")
         found: list[Snapshot] = []
@@ -275,8 +265,8 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor
     """Track, or what else is known of everything that is seen."""
     voted = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
     sure = torch.tensor([vote.sure for vote in frame.votes], dtype=torch.bool)
-    family = torch.tensor([_family(vote.family) for vote in frame.votes])
-    shares = overlaps(_corners(seen.box), _corners(voted))
+    family = torch.tensor([first_of(vote.family) for vote in frame.votes])
+    shares = corner_overlaps(corners(seen.box), corners(voted))
     own = FAMILY[seen.label.argmax(1)][:, None] == family[None]
     real = ((shares >= 0.5) & own & sure).any(1)  # noqa: PLR2004
     nothing = ~(shares >= 0.1).any(1)  # noqa: PLR2004
@@ -288,13 +278,6 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor
     return track
 
 
-_VOTED = {"person": "person", "vehicle": "car", "wheels": "motorcycle", "animal": "animal", "bag": "bag"}
-
-
-def _family(voted: str) -> int:
-    return int(FAMILY[OBJECTS.index(_VOTED.get(voted, "bottle"))])
-
-
 def _planted(
     pool: list[tuple[str, tuple[float, float, float, float]]],
     frame: LabelledFrame,
@@ -303,15 +286,15 @@ def _planted(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Boxes, scores and labels of ghosts, where another frame has an object and this one nothing."""
     taken = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
-    taken = _corners(torch.cat([taken, seen.box]))
+    taken = corners(torch.cat([taken, seen.box]))
     boxes, labels = list[Tensor](), list[Tensor]()
     for i in chance.permutation(len(pool))[: 4 * _PLANTED]:
         family, (x, y, w, h) = pool[i]
         dx, dy = chance.uniform(-0.1, 0.1, 2)
         box = torch.tensor([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], dtype=torch.float32)
-        if len(boxes) < _PLANTED and not (overlaps(_corners(box), taken) > 0.05).any():  # noqa: PLR2004
+        if len(boxes) < _PLANTED and not (corner_overlaps(corners(box), taken) > 0.05).any():  # noqa: PLR2004
             label = torch.zeros(len(OBJECTS))
-            label[_family(family)] = 1
+            label[first_of(family)] = 1
             boxes.append(box[0])
             labels.append(label)
     score = torch.from_numpy(chance.uniform(_FAINT, 0.45, len(boxes))).float()
@@ -320,7 +303,7 @@ def _planted(
     return box, score, label * score[:, None]
 
 
-def _with_tracks(one: Snapshot, tracks: list[_Track]) -> Snapshot:
+def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
     """The same, tracks too short believed no more, and all with their times."""
     track, seen = one.track.clone(), one.seen.clone()
     for i, number in enumerate(track.tolist()):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from models.box_tensors import corner_overlaps, corners
 from models.families import FAMILY, OBJECTS
-from models.grounded.detections import overlaps
 from models.grounded.linker import Ends
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
 
@@ -55,8 +55,8 @@ def family(ends: Ends) -> Tensor:
 
 def shares(a: Snapshot, b: Snapshot) -> Tensor:
     """Intersection over union of all their ends."""
-    one, two = (torch.cat([s.ends.box[:, :2], s.ends.box[:, :2] + s.ends.box[:, 2:]], 1) for s in (a, b))
-    return overlaps(one, two)
+    one, two = (corners(s.ends.box) for s in (a, b))
+    return corner_overlaps(one, two)
 
 
 def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
@@ -126,7 +126,7 @@ def _with_usual(own: Sequence[Snapshot]) -> list[Snapshot]:
     ]
 
 
-class Camera:
+class CameraSnapshots:
     """A camera's snapshots, and examples drawn from them."""
 
     def __init__(self, name: str, snapshots: Sequence[Snapshot], *, flowing: bool) -> None:

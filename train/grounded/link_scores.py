@@ -10,19 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.families import OBJECTS
-from models.grounded.linker import LEAST, Ends, Linker, assigned, links
+from models.box_tensors import distances
+from models.families import first_of
+from models.grounded.linker import LEAST, Linker, assigned, links
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
-from train.grounded.link_examples import OTHER, SAME, Camera, family, likeness, relations, shares
+from train.grounded.link_examples import OTHER, SAME, CameraSnapshots, family, likeness, relations, shares
 
 _GAPS = ((0.0, 2.0, "up to 2 s"), (2.0, 10.0, "2 to 10 s"), (10.0, math.inf, "over 10 s"))
 _MOST = 80  # pairs of frames of a camera
-_KINDS = {"people": OBJECTS.index("person"), "vehicles": OBJECTS.index("car")}
+_KINDS = {"people": first_of("person"), "vehicles": first_of("vehicle")}
 _MOVED = 0.5  # overlap below which something has moved
 
 
 @dataclass(slots=True)
-class _Tally:
+class _EndScores:
     """Pairs of ends: what each measure gives the same and the others."""
 
     same: dict[str, list[float]] = field(default_factory=dict)
@@ -34,7 +35,9 @@ class _Tally:
 
 
 @torch.inference_mode()
-def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST) -> dict[str, object]:
+def link_scores(
+    linker: Linker, cameras: Sequence[CameraSnapshots], least: float = LEAST
+) -> dict[str, object]:
     """How well the linker tells the same from others.
 
     Args:
@@ -48,7 +51,7 @@ def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST)
         recall of the links between real ends by gap, those of what moved apart, and the share of ghosts
         that are linked to something real.
     """
-    tallies: dict[str, _Tally] = {}
+    tallies: dict[str, _EndScores] = {}
     counts: dict[str, np.ndarray] = {}
     for camera in cameras:
         for a, b, gap_s in _pairs(camera):
@@ -61,8 +64,10 @@ def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST)
                 own &= (a.track >= UNTRACKED)[:, None] & (b.track >= UNTRACKED)[None]
                 for name, measure in _measures(linker, gap_s).items():
                     values = measure(a, b)
-                    told = own & ~values.isnan()
-                    tallies.setdefault(f"{kind}, {group}", _Tally()).add(name, values[told], table[told])
+                    compared = own & ~values.isnan()
+                    tallies.setdefault(f"{kind}, {group}", _EndScores()).add(
+                        name, values[compared], table[compared]
+                    )
             for known in (True, False):
                 row = _links(linker, (a, b), table, gap_s if known else math.nan, least)
                 for name in (group, "all"):
@@ -78,7 +83,7 @@ def link_scores(linker: Linker, cameras: Sequence[Camera], least: float = LEAST)
     return {"auc": auc, "links": {key: _rates(row) for key, row in counts.items()}}
 
 
-def _pairs(camera: Camera) -> Iterator[tuple[Snapshot, Snapshot, float]]:
+def _pairs(camera: CameraSnapshots) -> Iterator[tuple[Snapshot, Snapshot, float]]:
     """Pairs of frames, the same ones every time; NaN for those of different occasions."""
     chance = np.random.default_rng(len(camera))
     plain = [s for own in camera.occasions.values() for s in own if not s.relit]
@@ -100,16 +105,8 @@ def _measures(linker: Linker, gap_s: float) -> dict[str, Callable[[Snapshot, Sna
         "embedding": lambda a, b: linker.embedding(a.ends.feature) @ linker.embedding(b.ends.feature).mT,
         "colour": lambda a, b: a.ends.looks @ b.ends.looks.mT,
         "teacher": likeness,
-        "nearness": lambda a, b: -_apart(a.ends, b.ends),
+        "nearness": lambda a, b: -distances(a.ends.box, b.ends.box),
     }
-
-
-def _apart(one: Ends, two: Ends) -> Tensor:
-    """Distance of the middles in own sizes."""
-    middle, other = (e.box[:, :2] + e.box[:, 2:] / 2 for e in (one, two))
-    size = (one.box[:, None, 2:] * two.box[None, :, 2:]).sqrt().clamp(min=1e-6)
-    apart: Tensor = ((middle[:, None] - other[None]) / size).norm(dim=-1)
-    return apart
 
 
 def _links(

@@ -26,7 +26,7 @@ from models.grounded.detector import Detector
 from models.grounded.linker import Linker, links
 from train.footage.frames import LabelledFrame, read_frames
 from train.grounded.identities import Collector, collected
-from train.grounded.link_examples import SAME, UNKNOWN, Camera, Example, stacked
+from train.grounded.link_examples import SAME, UNKNOWN, CameraSnapshots, Example, stacked
 from train.grounded.link_scores import link_scores
 from train.grounded.reid import Reid
 
@@ -88,14 +88,14 @@ class _Lesson(nn.Module):
     def loss(self, batch: Example, options: LinkOptions) -> Tensor:
         logits = self.linker(batch.before, batch.after, batch.gap_s)
         found = links(logits.masked_fill(~batch.real, -30.0))
-        told = batch.table != UNKNOWN
-        same = (batch.table[told] == SAME).float()
+        decided = batch.table != UNKNOWN
+        same = (batch.table[decided] == SAME).float()
         ends = max(_FEW, int(same.sum()))
-        judged = binary_cross_entropy(found.one[told].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
-        alone = binary_cross_entropy_with_logits(logits[told], same, reduction="sum") / ends
+        judged = binary_cross_entropy(found.one[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
+        alone = binary_cross_entropy_with_logits(logits[decided], same, reduction="sum") / ends
         near = self.linker.embedding(batch.before.feature) @ self.linker.embedding(batch.after.feature).mT
         weight = torch.where(same > 0, 0.5 / ends, 0.5 / max(1, len(same)))
-        odds = near[told] * self.scale[0] + self.scale[1]
+        odds = near[decided] * self.scale[0] + self.scale[1]
         alike = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()
         known = ~batch.likeness.isnan()
         apart = near[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
@@ -104,7 +104,7 @@ class _Lesson(nn.Module):
         return total
 
 
-def learnt(cameras: Sequence[Camera], options: LinkOptions, state: Path | None = None) -> Linker:
+def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path | None = None) -> Linker:
     """A linker that has learnt from cameras.
 
     Args:
@@ -145,7 +145,7 @@ def learnt(cameras: Sequence[Camera], options: LinkOptions, state: Path | None =
     return lesson.linker.eval()
 
 
-def _batch(cameras: Sequence[Camera], options: LinkOptions, step: int) -> Example:
+def _batch(cameras: Sequence[CameraSnapshots], options: LinkOptions, step: int) -> Example:
     """The examples of one step: the same ones whenever it is taken."""
     chance = np.random.default_rng([options.seed, step])
     weight = np.sqrt([len(camera) for camera in cameras])
@@ -165,7 +165,7 @@ def _batch(cameras: Sequence[Camera], options: LinkOptions, step: int) -> Exampl
 
 def cameras_of(
     frames: Sequence[LabelledFrame], data: Path, detector: Path, teacher: Path | None, cache: Path
-) -> list[Camera]:
+) -> list[CameraSnapshots]:
     """What the detector sees of all cameras with labelled frames.
 
     Args:
@@ -190,7 +190,7 @@ def cameras_of(
                 f"{name}: no {own[0].file} below {data}: name the folder of the footage as --data"
             )
         snapshots = collected(collector, own, footage, cache, key)
-        cameras.append(Camera(name, snapshots, flowing=name in FLOWING))
+        cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
         print(f"{name}: {len(snapshots)} snapshots", flush=True)  # noqa: T201
     return cameras
 

@@ -17,17 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.families import FAMILY, OBJECTS
+from models.boxes import overlaps
+from models.families import OBJECTS, family_of
 from models.grounded.judge import EVIDENCE
 from models.grounded.linker import Ends
-from train.footage.frames import Image, LabelledFrame
-from train.footage.votes import Vote, overlaps
-
-FAMILY_OF = {
-    name: {"car": "vehicle", "motorcycle": "wheels"}.get(OBJECTS[int(FAMILY[row])], OBJECTS[int(FAMILY[row])])
-    for row, name in enumerate(OBJECTS)
-}
-"""The teacher's family of each object's name."""
+from pipeline.sources import Image
+from train.footage.frames import LabelledFrame
+from train.footage.votes import Vote
 
 _NOTHING, _MATCH, _THERE, _EXACTLY = 0.2, 0.5, 0.35, 0.9  # overlaps with the teacher's boxes
 _UNCHANGED = 0.25  # share of a box that differs
@@ -96,7 +92,7 @@ def verdicts(
     changed, alike = (seen[:, EVIDENCE.index(name)].tolist() for name in (_CHANGED, _CORRELATION))
     taken: set[int] = set()
     for n in ends.score.argsort(descending=True).tolist():
-        family = FAMILY_OF[OBJECTS[int(ends.label[n].argmax())]]
+        family = family_of(OBJECTS[int(ends.label[n].argmax())])
         if family not in ("person", "vehicle", "wheels"):
             continue
         own = [m for m, v in enumerate(here) if v.family == family]

@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.footage.frames import Image, LabelledFrame
+from pipeline.sources import Image
+from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
@@ -26,7 +27,7 @@ _VISIBLE = 0.45  # share of a box that a window must show for it to be there
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picture:
+class LabelledPicture:
     """One picture to learn from.
 
     Attributes:
@@ -56,19 +57,19 @@ class Pictures:
         self._held: OrderedDict[str, Image] = OrderedDict()
         self._room = memory_mb * 1_000_000
 
-    def draw(self, rng: np.random.Generator, canvas: tuple[int, int]) -> Picture:
+    def draw(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
         """One picture of this height and width."""
         mosaic = rng.random() < 0.3  # noqa: PLR2004 - three in ten
         picture = self._mosaic(rng, canvas) if mosaic else self._view(rng, canvas)
         if rng.random() < 0.5:  # noqa: PLR2004 - a coin
             picture = _mirrored(picture)
-        return Picture(_other_light(picture.image, rng), picture.boxes, picture.votes, picture.sure)
+        return LabelledPicture(_other_light(picture.image, rng), picture.boxes, picture.votes, picture.sure)
 
-    def whole(self, frame: LabelledFrame, canvas: tuple[int, int]) -> Picture:
+    def whole(self, frame: LabelledFrame, canvas: tuple[int, int]) -> LabelledPicture:
         """A frame as it is, at this size."""
         return _window(self._image(frame), frame.votes, (0.0, 0.0, 1.0, 1.0), canvas)
 
-    def _view(self, rng: np.random.Generator, canvas: tuple[int, int]) -> Picture:
+    def _view(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
         frame = self._frames[rng.choice(len(self._frames), p=self._weight)]
         image = self._image(frame)
         if rng.random() < 0.4:  # noqa: PLR2004 - two in five as they are
@@ -80,7 +81,7 @@ class Pictures:
         x, y = (rng.uniform(min(0.0, 1 - size), max(0.0, 1 - size)) for size in (width, height))
         return _window(image, frame.votes, (float(x), float(y), width, height), canvas)
 
-    def _mosaic(self, rng: np.random.Generator, canvas: tuple[int, int]) -> Picture:
+    def _mosaic(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
         height, width = canvas
         across, down = (int(size * rng.uniform(0.35, 0.65)) for size in (width, height))
         image = np.full((height, width, 3), _GREY, np.uint8)
@@ -93,7 +94,7 @@ class Pictures:
                 boxes.append(part.boxes + np.array([left, top, left, top], np.float32))
                 votes += part.votes
                 sure.append(part.sure)
-        return Picture(image, np.concatenate(boxes), tuple(votes), np.concatenate(sure))
+        return LabelledPicture(image, np.concatenate(boxes), tuple(votes), np.concatenate(sure))
 
     def _image(self, frame: LabelledFrame) -> Image:
         if frame.image in self._held:
@@ -118,7 +119,7 @@ def _window(
     votes: Sequence[Vote],
     window: tuple[float, float, float, float],
     canvas: tuple[int, int],
-) -> Picture:
+) -> LabelledPicture:
     """A window ``x, y, width, height`` in 0..1 of the image, grey beyond its edge, at the canvas's size."""
     height, width = canvas
     x, y, wide, high = window
@@ -148,14 +149,14 @@ def _window(
     visible = sides.prod(1) / np.maximum((corners[:, 2:] - corners[:, :2]).prod(1), 1e-6)
     kept = (sides > 1).all(1)
     sure = np.array([v.sure for v in votes], bool) & (visible >= _VISIBLE) & (sides >= _LEAST_SIDE).all(1)
-    return Picture(shown, cut[kept], tuple(votes[int(n)] for n in np.flatnonzero(kept)), sure[kept])
+    return LabelledPicture(shown, cut[kept], tuple(votes[int(n)] for n in np.flatnonzero(kept)), sure[kept])
 
 
-def _mirrored(picture: Picture) -> Picture:
+def _mirrored(picture: LabelledPicture) -> LabelledPicture:
     width = picture.image.shape[1]
     boxes = picture.boxes.copy()
     boxes[:, [0, 2]] = width - picture.boxes[:, [2, 0]]
-    return Picture(np.ascontiguousarray(picture.image[:, ::-1]), boxes, picture.votes, picture.sure)
+    return LabelledPicture(np.ascontiguousarray(picture.image[:, ::-1]), boxes, picture.votes, picture.sure)
 
 
 def _other_light(image: Image, rng: np.random.Generator) -> Image:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from models.grounded.speaker import Speaker, facts_of, speak, unveiled, veiled
+from models.grounded.speaker import Speaker, facts_of, veiled
 from models.language.claims import Claims
-from models.language.phrases import tells
 from models.language.vocabulary import PAD, Vocabulary
 from train.compose.grammar import NO_CHANGE, any_claims, wording
 
@@ -40,9 +39,9 @@ def sentences_of(count: int, seed: int) -> tuple[list[Claims | None], list[str]]
     claims: list[Claims | None] = [None, None]
     words = list(NO_CHANGE)
     while len(claims) < count:
-        told = veiled(any_claims(rng)[1])
-        claims.append(told)
-        words.append(wording(told, rng))
+        claim = veiled(any_claims(rng)[1])
+        claims.append(claim)
+        words.append(wording(claim, rng))
     return claims, words
 
 
@@ -86,11 +85,3 @@ def teach(
             optimiser.step()
             schedule.step()
     speaker.eval()
-
-
-def agreement(speaker: Speaker, vocabulary: Vocabulary, count: int = 2000, seed: int = 1) -> float:
-    """Share 0..1 of random claims for which the speaker's own words tell just these claims."""
-    rng = np.random.default_rng(seed)
-    claims = [any_claims(rng)[1] for _ in range(count)]
-    words = speak(speaker, vocabulary, claims)
-    return sum(tells(unveiled(own, each), each) for own, each in zip(words, claims, strict=True)) / count

@@ -23,7 +23,7 @@ Result = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class StageOutput:
     """What a stage gave.
 
     Attributes:
@@ -49,7 +49,7 @@ class Stages:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
         self._note(line)
 
-    def made(self, name: str, inputs: Mapping[str, Any], make: Callable[[Path], Result]) -> Made:
+    def made(self, name: str, inputs: Mapping[str, Any], make: Callable[[Path], Result]) -> StageOutput:
         """The result of a stage, made now unless it is there.
 
         Args:
@@ -64,7 +64,7 @@ class Stages:
         kept = _kept(path, key)
         if kept is not None:
             self.say(f"{name}: there already, made from the same")
-            return Made(kept, key)
+            return StageOutput(kept, key)
         self.say(f"{name}: begins")
         began = time.monotonic()
         scratch = self.folder / f"{name}-{key[:12]}"
@@ -77,7 +77,7 @@ class Stages:
             (scratch / "log.jsonl").replace(self.folder / f"{name}.jsonl")
         shutil.rmtree(scratch)
         self.say(f"{name}: done in {time.monotonic() - began:.0f} s")
-        return Made(result, key)
+        return StageOutput(result, key)
 
 
 def _kept(path: Path, key: str) -> Result | None:

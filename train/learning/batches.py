@@ -18,8 +18,9 @@ from models.language.wording import read
 from models.papers.nearest import Nearest
 from models.papers.recurrent import WholePair
 from pipeline.changes import ChangeOptions
-from train.learning.distributed import ALONE, Group
-from train.learning.features import Features, Progress, sample_features
+from train.learning.distributed import ALONE, ProcessGroup
+from train.learning.features import Features, sample_features
+from train.progress import Count
 from train.samples import Sample, load_samples
 
 DISTRACTORS = frozenset({"distractor", "light", "nuisance", "shift", "view"})
@@ -50,7 +51,7 @@ class Split:
     @property
     def sentences(self) -> list[tuple[str, ...]]:
         """Per pair the sentences of all its annotators."""
-        return [tuple(s for told in sample.annotations for s in told) for sample in self.samples]
+        return [tuple(s for annotation in sample.annotations for s in annotation) for sample in self.samples]
 
 
 def load_split(
@@ -60,7 +61,7 @@ def load_split(
     options: ChangeOptions,
     *,
     cache: Path,
-    progress: Progress | None = None,
+    progress: Count | None = None,
     leave_out: frozenset[str] = frozenset(),
     whole: bool = False,
     images: bool = False,
@@ -84,17 +85,17 @@ def load_split(
     """
     samples = tuple(load_samples(folder, split))
     features = sample_features(samples, encoder, options, cache, progress, images=images)
-    told = [
+    annotated = [
         (position, sentences)
         for position, sample in enumerate(samples)
         if not leave_out & {sample.camera, *sample.sources}
         for sentences in sample.annotations
         if any(tokenize(s) for s in sentences)
     ]
-    annotations = tuple(each for each in told if whole or features.counts[each[0]])
+    annotations = tuple(each for each in annotated if whole or features.counts[each[0]])
     digest = hashlib.sha256((folder / f"{split}.json").read_bytes())
     digest.update(features.sha256.encode())
-    skipped = len(told) - len(annotations)
+    skipped = len(annotated) - len(annotations)
     return Split(samples, features, annotations, skipped, digest.hexdigest(), whole)
 
 
@@ -106,7 +107,7 @@ def epoch_batches(
     seed: int,
     epoch: int,
     max_words: int,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
     """The annotations of a split in an order that seed and epoch decide, `size` at a time.
 
@@ -129,17 +130,17 @@ def epoch_batches(
         chosen = [split.annotations[i] for i in group.share(order[start : start + size].tolist())]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
         pairs = split.features.batch([position for position, _ in chosen], whole=split.whole)
-        told = [(split.samples[position], sentences) for position, sentences in chosen]
-        changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in told])
+        rows = [(split.samples[position], sentences) for position, sentences in chosen]
+        changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in rows])
         yield replace(pairs, changed=changed), tokens
 
 
 def by_pair(split: Split) -> Split:
     """The split with all that is said of a pair as one annotation, so that every pair is looked at once."""
-    told: dict[int, tuple[str, ...]] = {}
+    sentences_of: dict[int, tuple[str, ...]] = {}
     for position, sentences in split.annotations:
-        told[position] = (*told.get(position, ()), *sentences)
-    return replace(split, annotations=tuple(told.items()))
+        sentences_of[position] = (*sentences_of.get(position, ()), *sentences)
+    return replace(split, annotations=tuple(sentences_of.items()))
 
 
 def tells_stories(captioner: Captioner) -> bool:

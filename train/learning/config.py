@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -24,6 +24,8 @@ from train.learning.options import ChainOptions
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message names the file, the key and what is allowed."""
+
+    exit_code = 78
 
 
 class _Strict(BaseModel):
@@ -70,7 +72,7 @@ class TrainConfig(_Strict):
     Attributes:
         version: of this file format.
         captioner: key of `models.CAPTIONERS`.
-        arguments: of its constructor.
+        arguments: of its constructor, see the captioner's `Options`.
         encoder: key of `models.encoders.encoder.ENCODERS`.
         encoder_weights: file with the encoder's weights; None takes those of its package.
         min_count: words seen less often in the training sentences are unknown (paper's Table 1: 5).
@@ -188,8 +190,7 @@ def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
         config.pretrain_options()  # and the run's own
         config.chain_options()
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_advice(e)}" for e in error.errors())
-        raise ConfigError(f"{source}: {wrong}") from error
+        raise ConfigError(f"{source}: {_wrong(error)}") from error
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
     _check_names(config, source)
@@ -243,7 +244,13 @@ def _check_names(config: TrainConfig, source: str) -> None:
     ):
         if name not in known:
             raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
-    _check_arguments(source, "arguments", config.captioner, CAPTIONERS[config.captioner](), config.arguments)
+    options = CAPTIONERS[config.captioner]().Options
+    taken = [each.name for each in dataclasses.fields(options)]
+    _check_keys(source, "arguments", config.captioner, taken, config.arguments)
+    try:
+        _section(options).model_validate(config.arguments, strict=True)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_wrong(error, 'arguments')}") from error
     before = config.pretraining.objective if config.pretraining else None
     for key, objective in (("objective", config.objective), ("pretraining.objective", before)):
         if objective is None:
@@ -252,18 +259,19 @@ def _check_names(config: TrainConfig, source: str) -> None:
             raise ConfigError(
                 f"{source}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
             )
-        taker = OBJECTIVES[objective.name]()
-        _check_arguments(source, f"{key}.arguments", objective.name, taker, objective.arguments)
+        parameters = inspect.signature(OBJECTIVES[objective.name]()).parameters.items()
+        taken = [each for each, p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        _check_keys(source, f"{key}.arguments", objective.name, taken, objective.arguments)
 
 
-def _check_arguments(
-    source: str, key: str, name: str, taker: type[object], arguments: Mapping[str, object]
-) -> None:
-    taken = inspect.signature(taker).parameters
-    allowed = [each for each, p in taken.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+def _check_keys(source: str, key: str, name: str, taken: Sequence[str], arguments: Iterable[str]) -> None:
     for each in arguments:
-        if each not in allowed:
-            raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(allowed)}")
+        if each not in taken:
+            raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(taken)}")
+
+
+def _wrong(error: ValidationError, *section: str) -> str:
+    return "; ".join(f"{'.'.join(map(str, (*section, *e['loc'])))}: {_advice(e)}" for e in error.errors())
 
 
 def _advice(error: Any) -> str:

@@ -38,7 +38,7 @@ class Meter:
     def watching(self, further: OnBatch | None) -> OnBatch:
         """To be told of every batch; it tells `further` as well."""
 
-        def told(epoch: int, done: int, whole: int, loss: float) -> None:
+        def timed(epoch: int, done: int, whole: int, loss: float) -> None:
             now = time.perf_counter()
             if self._last is not None and self._last[:2] == (epoch, done - 1):
                 self._seconds += now - self._last[2]
@@ -47,7 +47,7 @@ class Meter:
             if further:
                 further(epoch, done, whole, loss)
 
-        return told
+        return timed
 
     def samples_per_s(self, batch: int) -> float | None:
         """Annotations that were learnt from in a second, validation not counted; None of no training."""

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProcessGroup:
     """The processes of a run.
 
     Attributes:
@@ -98,12 +98,12 @@ class Group:
             distributed.barrier()
 
 
-ALONE = Group()
+ALONE = ProcessGroup()
 
 
-def started() -> Group:
+def started() -> ProcessGroup:
     """The group that the environment tells of, without talking to anybody: `torchrun` sets it."""
-    return Group(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
+    return ProcessGroup(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
 
 
 def own_device(device: str) -> str:
@@ -113,7 +113,7 @@ def own_device(device: str) -> str:
 
 
 @contextmanager
-def process_group(device: str) -> Iterator[Group]:
+def process_group(device: str) -> Iterator[ProcessGroup]:
     """Join the processes that `torchrun` started; alone without it.
 
     Args:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from models.boxes import Box, overlaps
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.language.vocabulary import PAD, tokenize
 from models.language.wording import read
@@ -20,7 +21,7 @@ from train.learning.batches import Split, by_pair, tells_stories
 from train.metrics.claims import Truth, truth
 from train.metrics.groups import group_scores, sample_groups
 from train.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
-from train.samples import Box, Sample
+from train.samples import Sample
 
 SILENCE = "there are no differences"
 """The text of a captioner that says nothing about a pair, where text is scored.
@@ -116,7 +117,7 @@ def evaluate(
     """
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options, silence)
-    told = described(captioner, split, lambda _: options)
+    described_pairs = described(captioner, split, lambda _: options)
     multi = multi_texts(captioner, split, options, silence)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     measured = perplexity(captioner, split)
@@ -125,7 +126,7 @@ def evaluate(
         multi=text_scores(multi, joined),
         length_ratio=length_ratio(multi, joined),
         perplexity=None if math.isnan(measured) else measured,
-        truth=truth(single, [not sentences for sentences in told], split.sentences),
+        truth=truth(single, [not sentences for sentences in described_pairs], split.sentences),
         alignment=_alignment(captioner, split),
         trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
         human=_human(split.samples),
@@ -140,7 +141,7 @@ def silence_of(training: Sequence[Sequence[str]]) -> str:
     A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
     annotator uses, while others have learnt theirs.
     """
-    said = Counter(" ".join(tokenize(s)) for told in training for s in told if read(s).type == "none")
+    said = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
     return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
 
 
@@ -149,8 +150,8 @@ def single_sentences(
 ) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
     one = _given(options or DescribeOptions(), 1)
-    told = described(captioner, split, lambda _: one)
-    return [sentences[0].text if sentences else silence for sentences in told]
+    sentences_of = described(captioner, split, lambda _: one)
+    return [sentences[0].text if sentences else silence for sentences in sentences_of]
 
 
 def multi_texts(
@@ -208,8 +209,8 @@ def described(
             groups.setdefault(options(sample), []).append(position)
     for chosen, positions in groups.items():
         for some in _chunks(positions):
-            told = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
-            for position, sentences in zip(some, told, strict=True):
+            predicted = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
+            for position, sentences in zip(some, predicted, strict=True):
                 described[position] = sentences
     return described
 
@@ -247,12 +248,7 @@ def _alignment(captioner: Captioner, split: Split) -> Alignment | None:
 
 def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:
     """The cluster ``(K, 4)`` whose box shares the largest intersection over union with any of the boxes."""
-    best = np.zeros(len(clusters))
-    for x, y, width, height in boxes:
-        across = np.minimum(clusters[:, 0] + clusters[:, 2], x + width) - np.maximum(clusters[:, 0], x)
-        down = np.minimum(clusters[:, 1] + clusters[:, 3], y + height) - np.maximum(clusters[:, 1], y)
-        both = across.clip(0) * down.clip(0)
-        best = np.maximum(best, both / (clusters[:, 2] * clusters[:, 3] + width * height - both))
+    best = overlaps(np.asarray(clusters, np.float64), boxes).max(1, initial=0.0)
     return int(best.argmax()) if best.max(initial=0) > 0 else None
 
 
@@ -260,7 +256,7 @@ def _human(samples: Sequence[Sample]) -> TextScores | None:
     several = [s.annotations for s in samples if s.further]
     if not several:
         return None
-    others = [[sentence for told in annotations[1:] for sentence in told] for annotations in several]
+    others = [[sentence for one in annotations[1:] for sentence in one] for annotations in several]
     return text_scores([annotations[0][0] for annotations in several], others)
 
 

@@ -28,17 +28,15 @@ from models.encoders.encoder import Encoder
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
 from pipeline.narration.batch import aligned
-from train.learning.shards import SHARD, FeatureError, Seen, Shard, open_shard, sweep, write_shard
+from pipeline.sources import Image
+from train.learning.shards import SHARD, FeatureError, Shard, ShardContent, open_shard, sweep, write_shard
+from train.progress import Count
 from train.samples import Sample
 
-__all__ = ["FeatureError", "Features", "Progress", "read_image", "sample_features"]
+__all__ = ["FeatureError", "Features", "read_image", "sample_features"]
 
 FORMAT = 1
 _ENCODED_AT_ONCE = 8
-
-Image = NDArray[np.uint8]
-Progress = Callable[[int, int], None]
-"""Called with the number of samples that are ready and of all samples."""
 
 
 class Features:
@@ -122,7 +120,7 @@ def sample_features(
     encoder: Encoder,
     options: ChangeOptions,
     cache: Path,
-    progress: Progress | None = None,
+    progress: Count | None = None,
     *,
     images: bool = False,
 ) -> Features:
@@ -143,7 +141,7 @@ def sample_features(
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     sweep(cache)
-    seen = Seen(images)
+    seen = ShardContent(images)
     shards, keys = [], []
     for start in range(0, len(samples), SHARD):
         part = samples[start : start + SHARD]
@@ -178,12 +176,12 @@ def read_image(path: Path) -> Image:
     return np.ascontiguousarray(image[..., ::-1])
 
 
-def _ready(progress: Progress | None, start: int, whole: int, done: int) -> None:
+def _ready(progress: Count | None, start: int, whole: int, done: int) -> None:
     if progress:
         progress(start + done, whole)
 
 
-def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, seen: Seen) -> str:
+def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, seen: ShardContent) -> str:
     made_from = [FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options)]
     if seen.images:
         made_from.append("images")
@@ -201,7 +199,7 @@ def _computed(
     samples: Sequence[Sample],
     encoder: Encoder,
     options: ChangeOptions,
-    seen: Seen,
+    seen: ShardContent,
     ready: Callable[[int], None],
 ) -> dict[str, NDArray[np.generic]]:
     found: list[tuple[Cluster, ...]] = []

@@ -25,13 +25,13 @@ from models import save
 from models.captioner import Captioner, PairBatch
 from models.papers.nearest import Nearest
 from train.learning.batches import Split, by_pair, epoch_batches, prior_features, tells_stories
-from train.learning.distributed import ALONE, Group
+from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.evaluation import perplexity, single_sentences
 from train.learning.objectives import Objective, Own, Step
 from train.learning.run_state import (
     Learner,
     Point,
-    Run,
+    RunState,
     TrainError,
     fingerprint,
     restored,
@@ -125,7 +125,7 @@ def train(
     resume: bool = False,
     keep_scaling: bool = False,
     bf16: bool = False,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
     on_batch: OnBatch | None = None,
     on_epoch: Callable[[Point], None] | None = None,
 ) -> Trained:
@@ -171,7 +171,7 @@ def train(
     mark = fingerprint(captioner)
     learner = _learner(captioner, objective, options, group=group, bf16=bf16)
     state = state_path(out)
-    run = Run([], 0, {}, {})
+    run = RunState([], 0, {}, {})
     with torch.random.fork_rng():
         if resume and state.exists():
             run = restored(state, learner, mark)
@@ -204,7 +204,13 @@ def _together(captioner: Captioner, training: Split) -> Split:
 
 
 def _memorised(
-    captioner: Nearest, training: Split, validation: Split, options: TrainOptions, out: Path, *, group: Group
+    captioner: Nearest,
+    training: Split,
+    validation: Split,
+    options: TrainOptions,
+    out: Path,
+    *,
+    group: ProcessGroup,
 ) -> Trained:
     """Train a captioner that keeps the training pairs: one pass, nothing to lower, no epochs to choose."""
     started = time.monotonic()
@@ -220,7 +226,7 @@ def _memorised(
 
 
 def _learner(
-    captioner: Captioner, objective: Objective, options: TrainOptions, *, group: Group, bf16: bool
+    captioner: Captioner, objective: Objective, options: TrainOptions, *, group: ProcessGroup, bf16: bool
 ) -> Learner:
     trained = [p for p in (*captioner.parameters(), *objective.parameters()) if p.requires_grad]
     return Learner(captioner, objective, torch.optim.Adam(trained, lr=options.learning_rate), group, bf16)
@@ -232,7 +238,7 @@ def _epoch(
     validation: Split,
     options: TrainOptions,
     *,
-    run: Run,
+    run: RunState,
     on_batch: OnBatch | None,
 ) -> None:
     """One pass over the training split, and its point of the curves."""
@@ -302,11 +308,11 @@ def _measured(learner: Learner, validation: Split, epoch: int, loss: float) -> P
     return Point(epoch, loss, cider, perplexity(captioner, validation))
 
 
-def _stale(run: Run, options: TrainOptions) -> bool:
+def _stale(run: RunState, options: TrainOptions) -> bool:
     return bool(run.best_epoch) and len(run.curves) - run.best_epoch >= max(options.patience, 1)
 
 
-def _save_best(learner: Learner, run: Run, out: Path) -> None:
+def _save_best(learner: Learner, run: RunState, out: Path) -> None:
     if learner.group.first:
         _write(learner.captioner, run.curves, run.best_epoch, out, learner.objective)
 
@@ -332,11 +338,11 @@ def _provenance(
     settings = asdict(options)
     for stops in ("epochs", "patience"):
         settings.pop(stops)
-    told = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
+    record = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
     return {
         "captioner": captioner.name,
         "training": settings,
-        **({"objective": told} if told else {}),
+        **({"objective": record} if record else {}),
         "metric": objective.metric,
         "train_sha256": training.sha256,
         "val_sha256": validation.sha256,

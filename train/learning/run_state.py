@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from models.captioner import Captioner
 from models.checkpoint import ENCODER
-from train.learning.distributed import ALONE, Group
+from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.objectives import Objective
 
 STATE_FORMAT = 2
@@ -52,7 +52,7 @@ class Point:
 
 
 @dataclass(slots=True)
-class Run:
+class RunState:
     """The curves, and the weights of the best epoch, of captioner and objective."""
 
     curves: list[Point]
@@ -89,7 +89,7 @@ class Learner:
     captioner: Captioner
     objective: Objective
     optimizer: torch.optim.Optimizer
-    group: Group = ALONE
+    group: ProcessGroup = ALONE
     bf16: bool = False
 
     @property
@@ -116,7 +116,7 @@ def state_path(out: Path) -> Path:
     return out.with_name(out.name + ".state")
 
 
-def write_state(path: Path, learner: Learner, run: Run, mark: str) -> None:
+def write_state(path: Path, learner: Learner, run: RunState, mark: str) -> None:
     """Write the state beside its place and rename it: a kill must leave the state of the epoch before.
 
     Raises:
@@ -147,7 +147,7 @@ def write_state(path: Path, learner: Learner, run: Run, mark: str) -> None:
         ) from error
 
 
-def restored(path: Path, learner: Learner, mark: str) -> Run:
+def restored(path: Path, learner: Learner, mark: str) -> RunState:
     """Put a run back where its state was written.
 
     Raises:
@@ -164,7 +164,7 @@ def restored(path: Path, learner: Learner, mark: str) -> Run:
         learner.objective.load_state_dict(content["objective"])
         learner.optimizer.load_state_dict(content["optimizer"])
         curves = [Point(**p) for p in content["curves"]]
-        return Run(
+        return RunState(
             curves, content["best_epoch"], _cpu(content["best_weights"]), _cpu(content["best_objective"])
         )
     except (

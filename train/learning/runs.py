@@ -16,7 +16,7 @@ from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.learning.batches import Split, load_split
 from train.learning.config import TrainConfig, build_captioner, build_encoder, build_objective
-from train.learning.distributed import ALONE, Group, own_device, process_group
+from train.learning.distributed import ALONE, ProcessGroup, own_device, process_group
 from train.learning.evaluation import Evaluation, evaluate
 from train.learning.loop import OnBatch, Point, Trained, TrainError, state_path, train
 from train.samples import Sample, load_samples
@@ -99,7 +99,7 @@ def _trained_on_folder(
     command: str,
     leave_out: frozenset[str],
     telling: Telling,
-    group: Group,
+    group: ProcessGroup,
 ) -> tuple[Trained, Evaluation]:
     options, changes = config.train_options(), config.change_options()
     training_samples = _checked(data, out, telling, resume=resume)
@@ -154,7 +154,7 @@ def train_on_splits(
     record: Mapping[str, Any],
     resume: bool = False,
     bf16: bool = False,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
     telling: Telling = QUIET,
 ) -> Trained:
     """Train a new captioner as its configuration says: pre-training first, where there is one.
@@ -215,7 +215,7 @@ def _pretrain(
     record: Mapping[str, Any],
     resume: bool,
     bf16: bool,
-    group: Group,
+    group: ProcessGroup,
     telling: Telling,
 ) -> None:
     """Train with the first objective; what came of it is kept in ``<stem>-pretrained`` beside `out`."""
@@ -318,7 +318,7 @@ def plain_changes(changes: ChangeOptions) -> dict[str, Any]:
 
 
 def _all_sentences(samples: list[Sample]) -> list[str]:
-    return [s for sample in samples for told in sample.annotations for s in told]
+    return [s for sample in samples for annotation in sample.annotations for s in annotation]
 
 
 def _note_skipped(split: Split, telling: Telling) -> None:

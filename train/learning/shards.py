@@ -31,7 +31,7 @@ class FeatureError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ShardContent:
     """What a captioner sees of a sample besides its clusters.
 
     Attributes:
@@ -107,7 +107,7 @@ def write_shard(folder: Path, computed: Callable[[], dict[str, NDArray[np.generi
         shutil.rmtree(part, ignore_errors=True)
 
 
-def open_shard(folder: Path, seen: Seen, channels: int, mask_size: tuple[int, int]) -> Shard | None:
+def open_shard(folder: Path, seen: ShardContent, channels: int, mask_size: tuple[int, int]) -> Shard | None:
     """The shard, if it is there, whole and unchanged since it was written.
 
     Args:

@@ -23,14 +23,10 @@ from train.metrics.tokens import ptb_tokens
 SPICE_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 """What a user who wants SPICE puts into one folder; they are in stanford-corenlp-full-2015-12-09.zip."""
 
-_TOKENIZER = "tokenizer/stanford-corenlp-3.4.1.jar"
 _METEOR = "meteor/meteor-1.5.jar"
 _SPICE = "spice/spice-1.0.jar"
 _LIMIT_S = 3600.0
 _UTF8 = ("-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
-_PUNCTUATION = frozenset(
-    ("''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";")
-)
 
 
 class MissingScorersError(RuntimeError):
@@ -48,24 +44,6 @@ class Semantic:
 
     meteor: float
     pair_meteor: tuple[float, ...]
-
-
-def java_tokens(texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Tokens by the very tokeniser of the published scores; `ptb_tokens` needs no Java.
-
-    Args:
-        texts: captions.
-
-    Raises:
-        MissingScorersError: Java or pycocoevalcap is missing, or the program fails.
-    """
-    lines = "\n".join(" ".join(text.split()) for text in texts)
-    command = ("-cp", str(_part(_TOKENIZER)), "edu.stanford.nlp.process.PTBTokenizer")
-    out = _java([*command, "-preserveLines", "-lowerCase"], lines + "\n", "the PTB tokeniser")
-    found = [tuple(w for w in line.split() if w not in _PUNCTUATION) for line in out.split("\n")]
-    if len(found) < len(texts):
-        raise MissingScorersError(f"the PTB tokeniser gave {len(found)} lines for {len(texts)} captions")
-    return found[: len(texts)]
 
 
 def meteor(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> Semantic:
@@ -173,16 +151,6 @@ def spice(predicted: Sequence[str], references: Sequence[Sequence[str]], jars: P
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MissingScorersError(f"SPICE wrote no scores ({error}); are the jars whole?") from error
     return sum(scores) / len(scores) if scores else 0.0
-
-
-def java_there() -> bool:
-    """Whether Java and pycocoevalcap are installed."""
-    try:
-        _part(_METEOR)
-        _program()
-    except MissingScorersError:
-        return False
-    return True
 
 
 def _words(text: str) -> str:

@@ -140,7 +140,7 @@ def _entries(path: Path) -> Iterator[Mapping[str, object]]:
         raise AnnotationError(f"{path} has another form; expected {_FORM}")
     for number, entry in enumerate(content):
         if not isinstance(entry, dict):
-            raise AnnotationError(f"{path}: entry {number} is no object; expected {_FORM}")
+            raise AnnotationError(f"{path}: entry {number} is not an object; expected {_FORM}")
         yield entry
 
 
@@ -157,8 +157,9 @@ def _captions(path: Path, number: int, entry: Mapping[str, object]) -> tuple[str
 
 def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str, ...]:
     """What an entry says of its pair."""
-    told = entry.get("changes")
-    types = {str(c.get("type")) for c in told if isinstance(c, dict)} if isinstance(told, list) else set()
+    changes = entry.get("changes")
+    listed = changes if isinstance(changes, list) else []
+    types = {str(c.get("type")) for c in listed if isinstance(c, dict)}
     if isinstance(entry.get("type"), str):
         types = {str(entry["type"])}
     types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_STEPS = 100
+_STEPS = 1000
 _FLAT = 1e-12
-_SMALLEST_STEP = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +35,12 @@ class Reliability:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OperatingPoint:
     """What comes of telling only what is at least so sure.
 
     Attributes:
         threshold: least confidence.
-        told: sentences that remain.
+        kept: sentences that remain.
         false: how many of them are not right.
         missed: changes that no right sentence is about.
         precision: right sentences of those told, 0..1; NaN where none is told.
@@ -49,7 +48,7 @@ class Choice:
     """
 
     threshold: float
-    told: int
+    kept: int
     false: int
     missed: int
     precision: float
@@ -101,8 +100,8 @@ def calibrated(scores: ArrayLike, slope: float, offset: float) -> NDArray[np.flo
 def fit_confidence(scores: ArrayLike, right: ArrayLike) -> tuple[float, float]:
     """Slope and offset that turn scores into probabilities of being right (Platt 1999).
 
-    The targets are Platt's, drawn in from 0 and 1 so that separable scores have a finite slope; Newton's
-    method with halved steps as in Lin, Lin and Weng (2007).
+    The targets are Platt's, drawn in from 0 and 1 so that separable scores have a finite slope; fitted by
+    scikit-learn's logistic regression without regularisation.
 
     Args:
         scores: ``(N,)``, any finite numbers, such as logits.
@@ -121,31 +120,19 @@ def fit_confidence(scores: ArrayLike, right: ArrayLike) -> tuple[float, float]:
     target = np.where(true, (n_right + 1) / (n_right + 2), 1 / (len(x) - n_right + 2))
     centre, scale = float(x.mean()), float(x.std())
     standard = (x - centre) / scale if scale > _FLAT else np.zeros_like(x)
-    slope, offset = _newton(standard, target)
+    slope, offset = _fit(standard, target)
     slope = slope / scale if scale > _FLAT else 0.0
     return slope, offset - slope * centre
 
 
-def _newton(x: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, float]:
-    """The minimum of the cross entropy over slope and offset."""
-    design = np.stack([x, np.ones_like(x)], axis=1)
-    weights = np.array([0.0, float(logit(target.mean()))])
-    for _ in range(_STEPS):
-        p = calibrated(design @ weights, 1.0, 0.0)
-        gradient = design.T @ (p - target)
-        if float(np.abs(gradient).max()) < _SMALLEST_STEP * len(x):
-            break
-        curvature = (design * (p * (1 - p))[:, None]).T @ design + _FLAT * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        loss, size = _entropy(design @ weights, target), 1.0
-        while size > _SMALLEST_STEP and _entropy(design @ (weights - size * step), target) > loss:
-            size /= 2
-        weights = weights - size * step
-    return float(weights[0]), float(weights[1])
+def _fit(x: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, float]:
+    """Slope and offset of least cross entropy; a target between 0 and 1 is a row of either kind, weighted."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - only training has it
 
-
-def _entropy(z: NDArray[np.float64], target: NDArray[np.float64]) -> float:
-    return float((np.logaddexp(0.0, z) - target * z).sum())
+    rows, kind = np.concatenate([x, x])[:, None], np.repeat([True, False], len(x))
+    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=_STEPS)
+    model.fit(rows, kind, sample_weight=np.concatenate([target, 1 - target]))
+    return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
 def choices(
@@ -154,7 +141,7 @@ def choices(
     tells: Sequence[Sequence[Hashable]],
     changes: int,
     thresholds: Sequence[float] = THRESHOLDS,
-) -> list[Choice]:
+) -> list[OperatingPoint]:
     """Fewer false, or fewer missed: what each threshold on the confidence gives.
 
     Args:
@@ -170,13 +157,13 @@ def choices(
     sure, true = _checked(confidence, right)
     rows = []
     for threshold in thresholds:
-        told = sure >= threshold
-        number, good = int(told.sum()), told & true
+        kept = sure >= threshold
+        number, good = int(kept.sum()), kept & true
         found = len({name for k in np.flatnonzero(good).tolist() for name in tells[k]})
         rows.append(
-            Choice(
+            OperatingPoint(
                 threshold=threshold,
-                told=number,
+                kept=number,
                 false=number - int(good.sum()),
                 missed=changes - found,
                 precision=int(good.sum()) / number if number else float("nan"),

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.boxes import Box, area, centre, holds, iou, union
 from models.captioner import Sentence
+from models.families import family_of
 from models.language.wording import Wording, read
-from train.footage.teacher import FAMILIES, centre, iou, union
-from train.samples import Box, Sample, SampleChange
+from train.samples import Sample, SampleChange
 
 LEAST_IOU = 0.1
 """Two boxes that share this much of their union meet."""
@@ -23,7 +24,6 @@ SMALLEST, LARGEST = 1 / 20, 8.0
 """Boxes of which one's centre lies in the other meet too, if the first has so much of the other's area."""
 
 _ADDS, _REMOVES = {"more": "appeared"}, {"fewer": "disappeared"}
-_FAMILIES = {**FAMILIES, "van": "vehicle"}  # the teacher knows no vans, people and captioners do
 _BY_HAND = ("pasted", "erased")  # kinds of samples in which it is known which object is which
 _SHARED = 0.4  # how much worse a change fits that another sentence is about as well
 _SLACK = 0.05
@@ -112,7 +112,7 @@ def shares(verdicts: Iterable[Verdict]) -> Shares:
 
 
 @dataclass(slots=True)
-class _Said:
+class _Claimed:
     """A sentence with what it claims, and the changes it is about."""
 
     sentence: Sentence
@@ -133,16 +133,16 @@ def judge(sentences: Sequence[Sentence], sample: Sample) -> list[Verdict]:
         (by twice as many where something may be told as gone and come), each sentence takes the change that
         it fits best, and a sentence about several objects takes further changes of its place and kind.
     """
-    said = [_Said(s, read(s.text), _boxes(s)) for s in sentences]
+    said = [_Claimed(s, read(s.text), _boxes(s)) for s in sentences]
     _assign(said, sample)
-    told: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for each in said:
         for k in each.tells:
-            told[k] = told.get(k, 0) + (each.claim.count or 2)
-    return [_verdict(each, sample, told) for each in said]
+            counts[k] = counts.get(k, 0) + (each.claim.count or 2)
+    return [_verdict(each, sample, counts) for each in said]
 
 
-def _assign(said: Sequence[_Said], sample: Sample) -> None:
+def _assign(said: Sequence[_Claimed], sample: Sample) -> None:
     """Fill in `tells`: best fit first, then what a sentence about several objects tells besides."""
     room = [_sentences(change, sample) for change in sample.changes]
     pairs = [(s, k) for s in range(len(said)) for k in range(len(room))]
@@ -163,7 +163,7 @@ def _assign(said: Sequence[_Said], sample: Sample) -> None:
             taken.add(k)
 
 
-def _verdict(said: _Said, sample: Sample, told: dict[int, int]) -> Verdict:
+def _verdict(said: _Claimed, sample: Sample, counts: dict[int, int]) -> Verdict:
     sentence, claim = said.sentence, said.claim
     if not said.tells:
         doubtful = [o.box for o in sample.objects if not o.sure]
@@ -174,12 +174,12 @@ def _verdict(said: _Said, sample: Sample, told: dict[int, int]) -> Verdict:
             sentence,
             counted=known and claim.type != "none",
             again=again,
-            wide=any(_holds(box, point) for box in said.boxes for point in held),
+            wide=any(holds(box, point) for box in said.boxes for point in held),
             camera=sample.camera,
         )
     first = sample.changes[said.tells[0]]
     there = sum(sample.changes[k].count for k in said.tells)
-    shared = claim.count < there and told[said.tells[0]] == first.count  # "a car", twice, about two cars
+    shared = claim.count < there and counts[said.tells[0]] == first.count  # "a car", twice, about two cars
     return Verdict(
         sentence,
         tells=tuple(said.tells),
@@ -201,9 +201,9 @@ def meets(box: Box, other: Box, count: int = 1) -> bool:
     """
     if iou(box, other) >= LEAST_IOU:
         return True
-    ratio = box[2] * box[3] / max(other[2] * other[3], 1e-9)
-    holds = _holds(other, centre(box)) or _holds(box, centre(other))
-    return holds and ratio * count >= SMALLEST and ratio <= LARGEST
+    ratio = area(box) / max(area(other), 1e-9)
+    held = holds(other, centre(box)) or holds(box, centre(other))
+    return held and ratio * count >= SMALLEST and ratio <= LARGEST
 
 
 def _boxes(sentence: Sentence) -> tuple[Box, ...]:
@@ -214,7 +214,7 @@ def _labels(change: SampleChange) -> list[Box]:
     return [b for b in (change.box_before, change.box_after) if b is not None]
 
 
-def _fit(said: _Said, k: int, sample: Sample) -> float:
+def _fit(said: _Claimed, k: int, sample: Sample) -> float:
     """How well a sentence fits a change; 0 where it cannot mean it."""
     change, claim = sample.changes[k], said.claim
     if claim.type == "none":
@@ -248,7 +248,7 @@ def _identified(change: SampleChange, sample: Sample) -> bool:
     return sample.kind in _BY_HAND or change.type in ("appeared", "disappeared", "more", "fewer")
 
 
-def _type(said: _Said, k: int, sample: Sample) -> bool:
+def _type(said: _Claimed, k: int, sample: Sample) -> bool:
     change = sample.changes[k]
     claimed = (_ADDS | _REMOVES).get(said.claim.type, said.claim.type)
     known = (_ADDS | _REMOVES).get(change.type, change.type)
@@ -262,7 +262,7 @@ def _type(said: _Said, k: int, sample: Sample) -> bool:
 
 
 def _object(claim: Wording, change: SampleChange) -> bool:
-    claimed, known = (_FAMILIES.get(name, name) for name in (claim.object, change.object))
+    claimed, known = (family_of(name) for name in (claim.object, change.object))
     rider = claim.object == "cyclist" and change.object == "person"
     return claimed == known or rider or (claim.object == "vehicle" and change.object == "motorcycle")
 
@@ -282,8 +282,3 @@ def _place(claim: Wording, change: SampleChange) -> bool:
         if not true:
             return False
     return True
-
-
-def _holds(box: Box, point: tuple[float, float]) -> bool:
-    x, y, width, height = box
-    return x <= point[0] <= x + width and y <= point[1] <= y + height

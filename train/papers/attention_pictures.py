@@ -19,10 +19,9 @@ from models.papers.idc_pcl import IDCPCL
 from pipeline.alignment import Shift
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
+from pipeline.sources import Image
 from train.learning.features import read_image
 from train.learning.loop import TrainError
-
-Image = NDArray[np.uint8]
 
 THUMB, LABEL = 128, 22
 """Pixels of a small picture, and of the line with its word."""
@@ -56,8 +55,8 @@ def attention_picture(
     captioner.eval()
     if sentence is None:
         with torch.inference_mode():
-            (told,) = decode(captioner.step, captioner.encode(pairs), max_words=max_words)
-        sentence = surface(captioner.vocabulary.decode(told.tokens))
+            (decoded,) = decode(captioner.step, captioner.encode(pairs), max_words=max_words)
+        sentence = surface(captioner.vocabulary.decode(decoded.tokens))
     tokens = captioner.vocabulary.batch([[sentence]])
     if int(tokens[0, 0, 0]) in (PAD, EOS):
         raise TrainError(f"there is no word in {sentence!r}; say what changed")

@@ -29,7 +29,7 @@ from train.learning.loop import TrainError, state_path
 from train.learning.objectives.expansion import LISTS
 from train.learning.runs import QUIET, Telling, plain_changes, train_on_splits
 from train.papers.results import Result, read_result, write_result
-from train.papers.suites import FolderName, Row, SizeName, Suite, merged
+from train.papers.suites import FolderName, SizeName, Suite, System, merged
 
 FORMAT = 2
 
@@ -142,7 +142,7 @@ def first_pairs(split: Split, pairs: int | None) -> Split:
     )
 
 
-def row_config(row: Row, options: CompareOptions, seed: int) -> TrainConfig:
+def row_config(row: System, options: CompareOptions, seed: int) -> TrainConfig:
     """The checked configuration of one run.
 
     Raises:
@@ -160,7 +160,7 @@ def row_config(row: Row, options: CompareOptions, seed: int) -> TrainConfig:
     return checked_config(content, f"row {row.key}")
 
 
-def chosen_rows(suite: Suite, options: CompareOptions) -> tuple[Row, ...]:
+def chosen_rows(suite: Suite, options: CompareOptions) -> tuple[System, ...]:
     """The rows of a suite that are wanted and whose folders are given.
 
     Raises:
@@ -185,7 +185,7 @@ def rows_left_out(suite: Suite, options: CompareOptions) -> list[str]:
     ]
 
 
-def _lacking(row: Row, options: CompareOptions) -> str:
+def _lacking(row: System, options: CompareOptions) -> str:
     missing = [need for need in row.needs if need not in options.folders]
     return " and ".join(f"--{need.replace('_', '-')} FOLDER" for need in missing)
 
@@ -219,7 +219,7 @@ def compare_rows(
 
 
 def _result(
-    suite: Suite, row: Row, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
+    suite: Suite, row: System, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
 ) -> Result:
     """One run: read, gone on with, or begun."""
     config = row_config(row, options, seed)
@@ -289,11 +289,11 @@ def _captioner(config: TrainConfig, encoder: Encoder, shelf: Shelf, seed: int) -
 
     splits = shelf.splits(config, CAPTIONERS[config.captioner]())
     torch.manual_seed(seed)
-    sentences = [sentence for told in splits.training.sentences for sentence in told]
+    sentences = [sentence for annotation in splits.training.sentences for sentence in annotation]
     return build_captioner(config, Vocabulary.build(sentences, config.min_count), encoder), splits
 
 
-def _mark(row: Row, config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions) -> str:
+def _mark(row: System, config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions) -> str:
     """Hash over what decides a result."""
     seen = [each.sha256 for each in (splits.training, splits.validation, splits.measured)]
     for listed in (options.folders[need] / LISTS[need] for need in row.needs):

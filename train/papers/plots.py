@@ -97,9 +97,9 @@ def _bars(report: Report, path: Path, value: str) -> Path:
             axis.plot(_values(results, value), [place] * len(results), "o", color=_INK, ms=3)
     axis.set_yticks(range(len(every)), [label for label, _ in every])
     axis.invert_yaxis()
-    told = "all sentences" if value.startswith("multi") else "single sentence"
+    words = "all sentences" if value.startswith("multi") else "single sentence"
     axis.set_title(
-        f"CIDEr, {told}: mean over seeds, 95 % interval, seeds as dots", color=_INK, fontsize=10, loc="left"
+        f"CIDEr, {words}: mean over seeds, 95 % interval, seeds as dots", color=_INK, fontsize=10, loc="left"
     )
     figure.savefig(path)
     return path

@@ -125,7 +125,7 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
         training: sentences per training pair.
     """
     samples, gold = measured.samples, measured.sentences
-    joined = [[" ".join(told) for told in sample.annotations] for sample in samples]
+    joined = [[" ".join(annotation) for annotation in sample.annotations] for sample in samples]
     rows = {"constant": [CONSTANT] * len(gold)}
     if any(training):
         rows["best constant of train"] = [best_constant(training)] * len(gold)
@@ -137,16 +137,16 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
     if several:
         chosen = replace(measured, samples=tuple(several))
         others = [_others(sample) for sample in several]
-        rest = [[" ".join(told) for told in sample.annotations[1:]] for sample in several]
+        rest = [[" ".join(annotation) for annotation in sample.annotations[1:]] for sample in several]
         first = [sample.annotations[0] for sample in several]
-        said, whole = [told[0] for told in first], [" ".join(told) for told in first]
+        said, whole = [annotation[0] for annotation in first], [" ".join(annotation) for annotation in first]
         results.append(_bare(HUMAN, said, whole, gold=others, joined=rest, measured=chosen))
     return results
 
 
 def _others(sample: Sample) -> tuple[str, ...]:
     """The sentences of all annotators but the first."""
-    return tuple(sentence for told in sample.annotations[1:] for sentence in told)
+    return tuple(sentence for annotation in sample.annotations[1:] for sentence in annotation)
 
 
 def _bare(
@@ -192,7 +192,7 @@ def with_authority(
     every = list(range(len(measured.samples)))
     settings = {"single": every}
     settings |= {f"groups.{name}": [k for k in every if name in groups[k]] for name in (CHANGED, DISTRACTOR)}
-    joined = [[" ".join(told) for told in sample.annotations] for sample in measured.samples]
+    joined = [[" ".join(annotation) for annotation in sample.annotations] for sample in measured.samples]
     own = [k for k, result in enumerate(results) if result.row != HUMAN]
     added = [json.loads(json.dumps(result.evaluation)) for result in results]
     missing = "" if with_meteor else "--no-meteor"
@@ -270,7 +270,7 @@ def pair_ciders(
     chosen = [k for k in every if not head.startswith("groups.") or _in_group(measured, k, head[7:])]
     multi = head == "multi"
     gold = [
-        [" ".join(told) for told in measured.samples[k].annotations] if multi else measured.sentences[k]
+        [" ".join(one) for one in measured.samples[k].annotations] if multi else measured.sentences[k]
         for k in chosen
     ]
     if not gold:

@@ -208,8 +208,8 @@ def _cost(report: Report) -> list[str]:
 
 
 def _trivial_sentences(report: Report) -> list[str]:
-    told = [(r.label, r.evaluation.get("sentence")) for r in report.trivial]
-    return [*(f'{label}: "{text}"  ' for label, text in told if text), ""]
+    constants = [(r.label, r.evaluation.get("sentence")) for r in report.trivial]
+    return [*(f'{label}: "{text}"  ' for label, text in constants if text), ""]
 
 
 def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

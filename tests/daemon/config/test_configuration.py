@@ -135,8 +135,8 @@ def test_zones_reach_whoever_words_the_sentences() -> None:
 @pytest.mark.parametrize(
     ("zone", "key", "told"),
     [
-        ("{name: entrance, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is no sentence"),
-        ("{name: the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is no sentence"),
+        ("{name: entrance, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is not a sentence"),
+        ("{name: the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "is not a sentence"),
         ("{name: in the lot., polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "without full stop"),
         ("{name: '', polygon: [[0, 0], [1, 0], [1, 1]]}", "name", "a few plain words"),
         (f"{{name: in {'the lot ' * 5}, polygon: [[0, 0], [1, 0], [1, 1]]}}", "name", "40 letters"),

@@ -56,7 +56,7 @@ def test_moments() -> None:
     assert parse_moment("1:00:00.5") == timedelta(hours=1, milliseconds=500)
     assert parse_moment("2026-05-01T12:00:00+02:00") == datetime(2026, 5, 1, 10, tzinfo=UTC)
     assert parse_moment("2026-05-01 12:00") == datetime(2026, 5, 1, 12, tzinfo=UTC)
-    with pytest.raises(ValueError, match="is no time"):
+    with pytest.raises(ValueError, match="is not a time"):
         parse_moment("noon")
 
 

@@ -9,8 +9,8 @@ import pytest
 from daemon_here import operated, running, until
 
 from daemon.service import daemon as module
-from daemon.service.daemon import Daemon
 from daemon.service.embedded_redis import EmbeddedServer
+from daemon.service.state import Daemon
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
@@ -38,10 +38,10 @@ def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     whole = config.read_text()
 
     def reload(daemon: Daemon, text: str) -> None:
-        taken = daemon.metrics.reloads["taken"]
+        taken = daemon.reloads["taken"]
         config.write_text(text)
         daemon.signals.reload.set()
-        until(daemon, lambda: daemon.metrics.reloads["taken"] > taken)
+        until(daemon, lambda: daemon.reloads["taken"] > taken)
 
     def proposes(daemon: Daemon) -> None:
         before = {name: daemon.queue.accounts.of(name).proposed for name in NAMES}
@@ -82,11 +82,11 @@ def test_a_refused_reload_leaves_no_journal_open(configure: Callable[..., Path],
         configure("  first: {url: 'rtsp://127.0.0.1:9/s'}\n  second: {url: 'rtsp://127.0.0.1:9/s'}\n")
         with Journal(folder, "second"):
             module.reload(daemon)
-        assert daemon.metrics.reloads == {"taken": 0, "refused": 1}
+        assert daemon.reloads == {"taken": 0, "refused": 1}
         assert set(daemon.journals) == {"away"}
         Journal(folder, "first").close()  # nobody has locked it
         module.reload(daemon)
-        assert daemon.metrics.reloads == {"taken": 1, "refused": 1}
+        assert daemon.reloads == {"taken": 1, "refused": 1}
         assert set(daemon.journals) == {"away", "first", "second"}
 
 

@@ -14,8 +14,8 @@ from daemon_here import operated, running, until
 from prometheus_client.parser import text_string_to_metric_families
 from running_daemon import page, unused_port
 
-from daemon.service.daemon import Daemon
 from daemon.service.embedded_redis import EmbeddedServer
+from daemon.service.state import Daemon
 from daemon.threads import publication as module
 
 PAIRS = "pairs: {lower: 20, upper: 250, max_wait: 1s}"
@@ -65,7 +65,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
 
         def operate(daemon: Daemon) -> None:
             until(daemon, lambda: ready(port) == (200, []))  # one camera that is away is no reason
-            until(daemon, lambda: daemon.told["ball"])
+            until(daemon, lambda: daemon.narrations["ball"])
             server.stop()
             until(daemon, lambda: ready(port)[0] == 503)
             (reason,) = ready(port)[1]
@@ -124,7 +124,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         retention.pictures, retention.unpublished = 7, frozenset({"room"})
         daemon.signing.signed["room"] = 8
         record = next(iter(daemon.journals["room"]))
-        daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
+        daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
         daemon.cameras.watched["away"].thread._main._tally.skew_s = -3.5
         now = metrics(port)
         families = text_string_to_metric_families(page(port, "/metrics")[1])

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from daemon.config.plan import CameraPlan
 from models import load_captioner
-from models.captioner import Box, Captioner, DescribeOptions, Sentence
+from models.boxes import Box
+from models.captioner import Captioner, DescribeOptions, Sentence
 from models.language.places import Zone
 from models.language.wording import read
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes

@@ -22,7 +22,7 @@ def _garbage(target: Path) -> None:
 
 def test_says_what_was_tried_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(
-        footage.FootageError, match=r"mirror that is away: no route\n.*sends a page.*\n.*VIDEO="
+        footage.DemoClipError, match=r"mirror that is away: no route\n.*sends a page.*\n.*VIDEO="
     ):
         footage.demo_clip(tmp_path, (_nothing, _garbage))
     assert list(tmp_path.iterdir()) == []

@@ -62,19 +62,22 @@ def test_one_failing_camera_of_eight_delays_no_other(
 ) -> None:
     """A host that accepts and says nothing, for longer than this test takes."""
     rtsp_server(free_port)
+    stream = f"rtsp://127.0.0.1:{free_port}/stream"
     fine = [f"fine{number}" for number in range(7)]
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as unused:
+    with (
+        av.open(stream, options={"rtsp_transport": "tcp"}) as first,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.socket() as unused,
+    ):
+        next(first.demux(video=0))  # seven at once can leave GStreamer's server stuck at its start
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         unused.close()
         bad = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/a"
         cameras = [f"  bad: {{url: '{bad}', rtsp: {{open_timeout: 2m}}}}\n"]
-        cameras += [f"  {name}: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n" for name in fine]
-        # GStreamer's server may jam or abort where all who share a stream come first: one is there already.
-        viewer = av.open(f"rtsp://127.0.0.1:{free_port}/stream", options={"rtsp_transport": "tcp"})
-        next(viewer.demux(video=0))
+        cameras += [f"  {name}: {{url: '{stream}', {OFTEN}}}\n" for name in fine]
         process = start("".join(cameras), server.url, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
-        with viewer, redis.Redis.from_url(server.url, decode_responses=True) as client:
+        with redis.Redis.from_url(server.url, decode_responses=True) as client:
             until(process, lambda: all(len(on_stream(client, name)) >= 3 for name in fine))
             health = json.loads(page(port, "/healthz")[1])
             assert health["ok"]

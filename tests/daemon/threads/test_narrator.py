@@ -14,7 +14,7 @@ from daemon.config.plan import CameraPlan
 from daemon.service import metrics
 from daemon.threads import narrator as module
 from daemon.threads.accounts import ALONE, FAILED, MERGED, NOTHING_CHANGED, TOLD_ALREADY
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue, Proposed
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
@@ -58,7 +58,7 @@ def test_what_goes_on_is_counted_not_told(captioner: Captioner, tmp_path: Path) 
     telling = narrator(captioner, tmp_path)
     first = telling.tell([pair(0, 4, COME), pair(4, 8, COME), pair(8, 12, COME)])
     assert [told.record.text for told in first] == ["A box has appeared."]
-    assert telling.dropped == {"there already": 2}
+    assert telling.untold("room") == {"there already": 2}
     (gone,) = telling.tell([pair(12, 16, GO)])
     assert (gone.record.text, gone.record.suppressed) == ("The box is gone.", 2)
     (back,) = telling.tell([pair(16, 20, COME_BACK)])
@@ -70,7 +70,7 @@ def test_each_camera_has_its_own_story(captioner: Captioner, tmp_path: Path) -> 
     telling = narrator(captioner, tmp_path, cameras="room yard")
     told = telling.tell([pair(0, 4, COME), pair(1, 5, COME, "yard"), pair(4, 8, COME)])
     assert [(t.record.camera, t.record.seq) for t in told] == [("room", 1), ("yard", 1)]
-    assert telling.dropped == {"there already": 1}
+    assert telling.untold("room") == {"there already": 1}
 
 
 def test_live_and_replay_tell_the_same_however_pairs_are_batched(
@@ -96,7 +96,7 @@ def limited(
     return queue, Narrator(captioner, [plan], journals, live=live, accounts=queue.accounts)
 
 
-def told_of(queue: PairQueue, telling: Narrator, *pairs: Proposed) -> list[Told]:
+def told_of(queue: PairQueue, telling: Narrator, *pairs: Proposed) -> list[JournalledPair]:
     """Puts pairs into the queue and narrates them; nothing is lost on the way."""
     for each in pairs:
         queue.put("room", each.pair, wait=False)
@@ -129,7 +129,7 @@ def test_a_cooldown_holds_back_what_is_of_one_kind(captioner: Captioner, tmp_pat
     told = told_of(queue, telling, *FLOOD)
     assert [(t.record.after.moment - START).total_seconds() for t in told] == [4, 64, 364, 424]
     assert [t.record.suppressed for t in told] == [0, 0, 4, 0]
-    assert telling.dropped == {"cooldown": 8}
+    assert telling.untold("room") == {"cooldown": 8}
 
 
 def test_every_pair_has_one_fate(captioner: Captioner, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from daemon.service.systemd import ServiceWatch
 from daemon.threads import camera_thread
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
-from daemon.threads.narrator import Narrator, Told
+from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
@@ -71,7 +71,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
     queue = PairQueue([plan.name], capacity=8)
     cameras = Cameras([plan], queue, CalibrationStore(tmp_path), lambda _, go: go(), lambda _: None)
 
-    def hang(_: Told) -> None:
+    def hang(_: JournalledPair) -> None:
         reached.set()
         free.wait(60)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from narrations import narration
+from unpublished import unpublished
 
 from daemon.config.sizes import format_size, parse_size
 from daemon.threads import retention as module
@@ -61,7 +62,7 @@ class Impatient(EvidenceStore):
 
 
 def publish(journal):
-    *_, (_, position) = journal.pending()
+    *_, (_, position) = unpublished(journal)
     journal.acknowledge(position)
 
 
@@ -84,7 +85,6 @@ def test_what_is_too_old_goes_with_its_pictures(cameras, store, tmp_path):
     assert dict(looking.segments) == {("yard", "age"): 1, ("lot", "age"): 1}
     assert looking.bytes["yard", "age"] > 1000
     assert store.size().files == before.files - 4 == before.files - looking.pictures
-    assert looking.picture_bytes > 4000
     verification = verify([tmp_path / "journal"])
     assert verification.ok, verification.problems
     for journal in cameras.values():

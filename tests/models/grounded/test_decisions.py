@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.boxes import Box
 from models.families import OBJECTS
 from models.grounded.decisions import LEAST, STAYED, Judged, decided, named, riders
 from models.grounded.linker import LOOKS, Ends
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 
 HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
@@ -97,14 +99,16 @@ def drawn(count: int, random: torch.Generator) -> Judged:
     return Judged(seen, torch.rand(n, generator=random))
 
 
-@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999))
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999), st.sampled_from([math.nan, 1.0]))
 @settings(max_examples=200, deadline=None)
-def test_exchanging_before_and_after_exchanges_appeared_and_disappeared(s: int, t: int, seed: int) -> None:
+def test_exchanging_before_and_after_exchanges_appeared_and_disappeared(
+    s: int, t: int, seed: int, gap_s: float
+) -> None:
     random = torch.Generator().manual_seed(seed)
     before, after = drawn(s, random), drawn(t, random)
     one = torch.rand(s, t, generator=random) ** 2
     one = one / torch.maximum(one.sum(1, keepdim=True), one.sum(0, keepdim=True)).clamp(min=1)
-    straight, backwards = decided(before, after, one, 0), decided(after, before, one.T, 0)
+    straight, backwards = decided(before, after, one, 0, gap_s), decided(after, before, one.T, 0, gap_s)
     assert len(straight) == len(backwards)
     left = [(f.type, f.object, f.before, f.after, pytest.approx(f.confidence, abs=1e-5)) for f in backwards]
     for fact in straight:
@@ -113,11 +117,11 @@ def test_exchanging_before_and_after_exchanges_appeared_and_disappeared(s: int, 
         left.remove(wanted)
 
 
-@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999))
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999), st.sampled_from([math.nan, 1.0]))
 @settings(max_examples=100, deadline=None)
-def test_no_end_is_told_twice(s: int, t: int, seed: int) -> None:
+def test_no_end_is_told_twice(s: int, t: int, seed: int, gap_s: float) -> None:
     random = torch.Generator().manual_seed(seed)
-    facts = decided(drawn(s, random), drawn(t, random), torch.rand(s, t, generator=random), 0)
+    facts = decided(drawn(s, random), drawn(t, random), torch.rand(s, t, generator=random), 0, gap_s)
     for boxes in ([f.before for f in facts if f.before], [f.after for f in facts if f.after]):
         assert len(set(boxes)) == len(boxes)
     assert all(LEAST <= fact.confidence <= 1 for fact in facts)
@@ -157,3 +161,31 @@ def test_two_on_one_bicycle_are_not_one() -> None:
     bicycle = Fact(0, "appeared", "bicycle", 1, None, (0.4, 0.45, 0.1, 0.15), 0.8)
     people = [Fact(0, "appeared", "person", 1, None, (x, 0.3, 0.06, 0.28), 0.6) for x in (0.41, 0.43)]
     assert sorted(f.object for f in riders([bicycle, *people])) == ["cyclist", "person"]
+
+
+def steps(
+    aside: float, gap_s: float, link: float, ends: tuple[float, float] = (0.9, 0.8)
+) -> dict[str, float]:
+    """Of a person who is somewhere and of one so many sizes aside."""
+    x, y, w, h = HERE
+    was, now = judged(("person", HERE, ends[0])), judged(("person", (x + aside * w, y, w, h), ends[1]))
+    return told(decided(was, now, torch.full((1, 1), link), 0, gap_s))
+
+
+def test_who_has_gone_and_come_a_step_aside_has_moved() -> None:
+    gone_and_come = {"disappeared", "appeared"}
+    moved = steps(1.5, 1.0, 0.1)
+    assert set(moved) == {"moved"}
+    assert moved["moved"] == pytest.approx(0.8 * (1 - 0.1 * 0.9 / 2)), "as sure as the less sure of both"
+    assert set(steps(1.5, 1.0, 0.05)) == gone_and_come, "unlike"
+    assert set(steps(2.0, 1.0, 0.1)) == gone_and_come, "too far"
+    assert set(steps(1.5, 3.0, 0.1)) == gone_and_come, "too late"
+    assert set(steps(1.5, float("nan"), 0.1)) == gone_and_come, "nobody knows when"
+    assert "moved" not in steps(1.5, 1.0, 0.1, (0.9, 0.1)), "beside a ghost"
+
+
+def test_a_step_changes_neither_size_nor_family() -> None:
+    x, y, w, h = HERE
+    was, link = judged(("person", HERE, 0.9)), torch.full((1, 1), 0.1)
+    for name, box in (("person", (x + w, y, w, 0.4 * h)), ("car", (x + w, y, w, h))):
+        assert "moved" not in told(decided(was, judged((name, box, 0.9)), link, 0, 1.0))

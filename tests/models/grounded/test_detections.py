@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rectangles import distribution
 
+from models.box_tensors import corner_overlaps
 from models.detections import Detections
 from models.families import CLASSES, FAMILY, GROUPS, OBJECTS
-from models.grounded.detections import detections, overlaps, pooled, unrivalled
+from models.grounded.detections import detections, pooled, unrivalled
 from models.grounded.detector import Answer
 
 Seen = tuple[tuple[float, float, float, float], dict[str, float]]
@@ -92,9 +93,9 @@ def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int)
 
 def test_overlaps_are_shares_of_the_union() -> None:
     a = torch.tensor([[0.0, 0, 2, 2], [1, 1, 3, 3]])
-    torch.testing.assert_close(overlaps(a, a), torch.tensor([[1, 1 / 7], [1 / 7, 1]]))
-    assert overlaps(a, a[:0]).shape == (2, 0)
-    assert overlaps(torch.tensor([[1.0, 1, 1, 1]]), a).tolist() == [[0, 0]]
+    torch.testing.assert_close(corner_overlaps(a, a), torch.tensor([[1, 1 / 7], [1 / 7, 1]]))
+    assert corner_overlaps(a, a[:0]).shape == (2, 0)
+    assert corner_overlaps(torch.tensor([[1.0, 1, 1, 1]]), a).tolist() == [[0, 0]]
 
 
 def test_features_are_what_is_inside() -> None:

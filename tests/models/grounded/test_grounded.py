@@ -230,6 +230,19 @@ def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGround
     assert (walked.moment_s, walked.paths) == (2.5, (walks.path,))
 
 
+def test_another_comes_after_the_one_it_is_another_of(make_grounded: MakeGrounded) -> None:
+    captioner = make_grounded()
+    with torch.no_grad():
+        captioner.prior_weights[3] = 50.0  # the larger, the more salient
+    small, large = (0.1, 0.1, 0.05, 0.05), (0.05, 0.6, 0.2, 0.2)
+    for boxes in ((small, large), (large, small)):
+        facts = [Fact(0, "appeared", "car", 1, None, box, 0.9) for box in boxes]
+        [[first, second]] = captioner.tell(facts, 1)
+        assert first.after == pytest.approx(large)
+        assert "nother" not in first.text
+        assert second.text == "Another car has appeared on the left."
+
+
 def test_a_zone_is_said_in_place_of_the_place(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     lot = Zone("in the lot", ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0)))
     pairs = make_pairs(

@@ -9,7 +9,7 @@ import torch
 from rectangles import COLOURS, GREY, distribution, lively
 from torch import Tensor, nn
 
-from models.grounded.detections import overlaps
+from models.box_tensors import corner_overlaps
 from models.grounded.detector import STRIDES, Answer, Detector
 from models.grounded.losses import NEAREST, Objects, detector_loss
 
@@ -127,4 +127,4 @@ def test_four_pictures_can_be_learned_by_heart() -> None:
     for b, known in enumerate(objects):
         surest = int(answer.label[b].amax(1).argmax())
         assert answer.label[b, surest].argmax() == known.label[0].argmax()
-        assert overlaps(answer.boxes()[b, surest][None], known.box) > 0.6
+        assert corner_overlaps(answer.boxes()[b, surest][None], known.box) > 0.6

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.assignment import assigned
 from models.grounded.tracker import Tracker
 from models.grounded.tracks import Track
-from models.language.facts import Box
 
 Scene = Sequence[tuple[str, Box, float]]
 

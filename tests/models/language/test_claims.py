@@ -193,7 +193,7 @@ def test_far_from_each_other_they_are_another() -> None:
     low, high = (0.2, 0.8, 0.05, 0.1), (0.3, 0.1, 0.05, 0.1)
     gone = [fact("disappeared", "person", box) for box in (low, high)]
     assert once(*gone) == [
-        ("The person on the left has gone.", (0,)),
+        ("A person on the left has gone.", (0,)),
         ("Another person on the left has gone.", (1,)),
     ]
     third = fact("disappeared", "person", (0.15, 0.45, 0.05, 0.1))
@@ -202,6 +202,36 @@ def test_far_from_each_other_they_are_another() -> None:
     assert once(*twos)[1][0] == "Two other people on the left have gone."
     more = [fact("more", "car", None, box, count=n) for n, box in ((2, low), (3, high))]
     assert once(*more) == [("There are more cars on the left.", (0, 1))]
+
+
+def test_of_two_at_one_place_neither_is_the_one() -> None:
+    """ "The person on the left has gone" and "has moved" would be read as of one person."""
+    low, high = (0.2, 0.8, 0.05, 0.1), (0.3, 0.1, 0.05, 0.1)
+    gone = fact("disappeared", "person", low)
+    stepped = fact("moved", "person", high, beside(high, 0.05))
+    assert once(gone, stepped) == [
+        ("A person on the left has gone.", (0,)),
+        ("A person on the left has moved.", (1,)),
+    ]
+    crossed = fact("moved", "person", high, beside(high, 0.6))
+    assert [text for text, _ in once(gone, crossed)] == [
+        "A person on the left has gone.",
+        "A person has moved from the left to the right.",
+    ]
+    apart = fact("moved", "person", beside(high, 0.45), beside(high, 0.5))
+    car, came = fact("moved", "car", high, beside(high, 0.05)), fact("appeared", "person", None, low)
+    assert [text for text, _ in once(gone, apart, car, came)] == [
+        "The person on the left has gone.",
+        "The person on the right has moved.",
+        "The car on the left has moved.",
+        "A person has appeared on the left.",
+    ]
+
+
+def test_nobody_counts_beyond_three() -> None:
+    for count, words in ((2, "two"), (3, "three"), (4, "several"), (11, "several")):
+        text = sentence(fact("appeared", "car", None, LEFT, count=count))
+        assert text == f"{words.capitalize()} cars have appeared on the left."
 
 
 def test_no_sentence_twice_whatever_happened() -> None:

@@ -38,6 +38,24 @@ def test_places_as_people_name_them(x: float, y: float, words: str, deep: str) -
     assert place(small_box(x, y), depth=True) == deep
 
 
+@pytest.mark.parametrize(
+    ("box", "words", "deep"),
+    [
+        ((0.0, 0.2, 0.2, 0.7), "on the left", "on the left"),  # half as high as the picture: no edge
+        ((0.4, 0.0, 0.2, 0.35), "", ""),  # hangs in from above: neither edge, nor middle, nor background
+        ((0.4, 0.65, 0.2, 0.35), "", "in the foreground"),
+        ((0.7, 0.0, 0.25, 0.6), "on the right", "on the right"),
+        ((0.3, 0.1, 0.4, 0.9), "", ""),
+        ((0.0, 0.0, 1.0, 1.0), "", ""),
+    ],
+)
+def test_what_is_large_has_no_place_or_a_wide_one(
+    box: tuple[float, float, float, float], words: str, deep: str
+) -> None:
+    assert place(box) == words
+    assert place(box, depth=True) == deep
+
+
 @given(st.floats(0, 1), st.floats(0, 1), st.booleans())
 def test_the_words_are_true(x: float, y: float, depth: bool) -> None:
     words = place((x, y, 0.0, 0.0), depth=depth)

@@ -49,7 +49,7 @@ def test_the_mask_is_the_union_of_all_clusters(
     weights = attention(captioner, captioner.encode(pairs))
     torch.testing.assert_close(weights.sum(2), torch.ones(3, 2))
     for b, clusters in enumerate((slice(0, 2), slice(0, 1))):
-        union = project_masks(pairs.masks[b, clusters].any(dim=0), captioner.smoothing).flatten()
+        union = project_masks(pairs.masks[b, clusters].any(dim=0), captioner.options.smoothing).flatten()
         open_cells = union > MASK_FLOOR
         assert 0 < open_cells.sum() < 196
         assert torch.equal(weights[b] > 0, open_cells.expand(2, -1))

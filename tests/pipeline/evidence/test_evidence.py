@@ -26,7 +26,7 @@ def test_a_picture_lies_under_its_digest(store: EvidenceStore) -> None:
     assert path.read_bytes() == b"a picture"
     assert store.find(reference) == path
     assert store.find("sha256:" + "0" * 64) is None
-    with pytest.raises(ValueError, match="no kind of picture"):
+    with pytest.raises(ValueError, match="not a kind of picture"):
         store.put(b"a picture", "exe")
 
 

@@ -13,9 +13,10 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
-from models.language.facts import Box, Fact
+from models.language.facts import Fact
 from pipeline.following import Follower
 from pipeline.pairs import Between, FramePair
 from pipeline.sources import Clock, Frame, Image

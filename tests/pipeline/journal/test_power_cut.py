@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from forgetful_disk import ForgetfulDisk, Killed, Tree
 from narrations import narration
+from unpublished import unpublished
 
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
@@ -85,7 +86,7 @@ def a_life(disk: ForgetfulDisk) -> Promises:
             reference = pictures.put(b"picture %d" % number, "webp")
             journal.append(narration(number), evidence=Evidence(before=reference))
             promises.records[len(disk.steps)] = number
-            *_, (_, position) = journal.pending()
+            *_, (_, position) = unpublished(journal)
             journal.acknowledge(position)
             if number != 2:
                 signatures.add(journal.end)

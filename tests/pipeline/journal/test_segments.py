@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from narrations import narration
+from unpublished import unpublished
 
 from pipeline.journal import (
     Journal,
@@ -39,7 +40,7 @@ def fill(folder, seconds, limits=SMALL):
 
 
 def publish_all(journal):
-    *_, last = journal.pending()
+    *_, last = unpublished(journal)
     journal.acknowledge(last[1])
 
 
@@ -58,7 +59,7 @@ def test_full_segments_get_their_number_and_the_chain_goes_on(tmp_path):
         assert next(read_journal(tmp_path / name)).seq == int(name.split(".")[1])
     with opened(tmp_path) as journal:
         assert numbers(journal) == list(range(1, 24))
-        assert [record.seq for record, _ in journal.pending()] == list(range(1, 24))
+        assert [record.seq for record, _ in unpublished(journal)] == list(range(1, 24))
         assert journal.size == sum(path.stat().st_size for path in tmp_path.glob("*.jsonl"))
     assert [record.seq for record in read_camera(tmp_path, "yard")] == list(range(1, 24))
     verification = verify([tmp_path])
@@ -88,13 +89,13 @@ def test_names_that_would_be_taken_for_segments_are_no_camera_names():
 def test_every_position_is_found_again_in_the_next_run(tmp_path):
     fill(tmp_path, range(17))
     with opened(tmp_path) as journal:
-        places = [position for _, position in journal.pending()]
+        places = [position for _, position in unpublished(journal)]
     for place in places:
         with opened(tmp_path) as journal:
             journal.acknowledge(place)
         with opened(tmp_path) as journal:
             assert journal.published == place
-            assert [record.seq for record, _ in journal.pending()] == list(range(place.seq + 1, 18))
+            assert [record.seq for record, _ in unpublished(journal)] == list(range(place.seq + 1, 18))
             assert journal.behind_seq(place.seq) == place
             found, record = journal.find(place.stream_id)
             assert (found, record.seq) == (place, place.seq)
@@ -104,11 +105,11 @@ def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(12):
             journal.append(narration(second))
-        reading = journal.pending()
-        seen = [next(reading)[0].seq for _ in range(11)]
+        reading = iter(journal)
+        seen = [next(reading).seq for _ in range(11)]
         for second in range(12, 30):
             journal.append(narration(second))
-        seen += [record.seq for record, _ in reading]
+        seen += [record.seq for record in reading]
         assert seen == list(range(1, 31))
         batch = journal.backlog(13)
         assert batch.behind.seq == len(batch.lines) == 13
@@ -135,7 +136,7 @@ def test_only_what_is_published_is_deleted_and_the_chain_goes_on_behind_it(tmp_p
         left = numbers(journal)
         assert left == list(range(left[0], 24))
         assert left[0] > 1
-        assert [record.seq for record, _ in journal.pending()] == list(range(8, 24))
+        assert [record.seq for record, _ in unpublished(journal)] == list(range(8, 24))
         publish_all(journal)
         while journal.delete_oldest():
             pass
@@ -146,7 +147,7 @@ def test_only_what_is_published_is_deleted_and_the_chain_goes_on_behind_it(tmp_p
     with opened(tmp_path) as journal:
         assert numbers(journal)[0] == start.seq + 1
         assert next(iter(journal)).prev == start.hash
-        assert list(journal.pending()) == []
+        assert list(unpublished(journal)) == []
         assert journal.append(narration(99)).seq == 24
     verification = verify([tmp_path])
     assert verification.ok, verification.problems
@@ -171,7 +172,7 @@ def test_a_segment_waits_for_the_last_of_its_records_to_be_published(tmp_path):
         assert last > 2
         journal.acknowledge(journal.behind_seq(last - 1))
         assert not journal.delete_oldest()
-        assert [record.seq for record, _ in journal.pending()] == list(range(last, 9))
+        assert [record.seq for record, _ in unpublished(journal)] == list(range(last, 9))
         journal.acknowledge(journal.behind_seq(last))
         assert journal.delete_oldest()
         assert numbers(journal) == list(range(last + 1, 9))
@@ -200,7 +201,7 @@ def test_killed_between_the_anchor_and_the_deletion(tmp_path):
     shutil.move(kept, tmp_path / "yard.000000000001.jsonl")
     with opened(tmp_path) as journal:
         assert numbers(journal) == expected
-        assert list(journal.pending()) == []
+        assert list(unpublished(journal)) == []
     assert not (tmp_path / "yard.000000000001.jsonl").exists()
 
 
@@ -227,20 +228,20 @@ def test_a_full_disk_holds_lines_back_and_takes_them_later(tmp_path, caplog):
             assert journal.path.read_bytes() == before
             assert (journal.held, journal.trouble) == (5, os.strerror(errno.EFBIG))
             assert [r.seq for r in records] == [2, 3, 4, 5, 6]
-            assert [record for record, _ in journal.pending()][1:] == records
+            assert [record for record, _ in unpublished(journal)][1:] == records
             batch = journal.backlog(4)
             journal.acknowledge(batch.behind)
-            assert [record.seq for record, _ in journal.pending()] == [5, 6]
+            assert [record.seq for record, _ in unpublished(journal)] == [5, 6]
             assert not journal.settle()
         assert journal.settle()
         assert (journal.held, journal.trouble) == (0, "")
-        assert [record.seq for record, _ in journal.pending()] == [5, 6]
+        assert [record.seq for record, _ in unpublished(journal)] == [5, 6]
         assert journal.append(narration(7)).seq == 7
     assert caplog.text.count("narrations are published all the same") == 1
     assert "is written again; 5 held narrations are on disk" in caplog.text
     assert verify([tmp_path]).lines == 7
     with opened(tmp_path) as journal:
-        assert [record.seq for record, _ in journal.pending()] == [5, 6, 7]
+        assert [record.seq for record, _ in unpublished(journal)] == [5, 6, 7]
 
 
 def test_a_journal_that_may_hold_nothing_is_not_opened_without_a_disk(tmp_path, monkeypatch):
@@ -306,7 +307,7 @@ def test_a_folder_that_cannot_be_made_yet(tmp_path, monkeypatch):
     folder = tmp_path / "state" / "journal"
     with disk_full_at(0), opened(folder, hold=10) as journal:
         records = [journal.append(narration(second)) for second in range(3)]
-        assert [record for record, _ in journal.pending()] == records
+        assert [record for record, _ in unpublished(journal)] == records
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         assert journal.append(narration(3)).seq == 4
         assert journal.held == 0
@@ -336,8 +337,8 @@ with Journal(disk / "journal", "yard", hold=1000) as journal:
             pass
     for second in range(1, 41):
         journal.append(narration(second))
-    for _, position in journal.pending():
-        journal.acknowledge(position)  # the position cannot be saved either
+    while journal.backlog(1).lines:
+        journal.acknowledge(journal.backlog(1).behind)  # the position cannot be saved either
     assert journal.held and "space" in journal.trouble, journal.trouble
     filler.unlink()
     journal.append(narration(41))
@@ -347,7 +348,7 @@ with Journal(disk / "journal", "yard", hold=1000) as journal:
     assert journal.end.seq == 42, journal.end
     journal.append(narration(43))
     assert "Read-only" in journal.trouble
-    assert [r.seq for r, _ in journal.pending()][-1] == 43
+    assert journal.backlog(100).behind.seq == 43
     mount("-o", "remount,rw")
     assert journal.settle()
     assert [r.seq for r in journal] == list(range(1, 44))

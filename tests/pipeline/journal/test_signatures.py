@@ -53,7 +53,7 @@ def test_what_is_no_key_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(SigningError, match="narrated keys") as raised:
         SigningKey(text)
     assert not text or text not in str(raised.value)
-    with pytest.raises(SigningError, match="no public key"):
+    with pytest.raises(SigningError, match="not a public key"):
         public_key(text)
 
 

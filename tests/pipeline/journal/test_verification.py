@@ -215,7 +215,7 @@ class TestSignatures:
 
     def test_of_a_stranger_do_not_count(self, tmp_path: Path, records: list[Record]) -> None:
         stranger = SigningKey(new_key())
-        assert "none of those that were given" in reasons(tmp_path, keys=[stranger.public])[0]
+        assert "not among the keys given" in reasons(tmp_path, keys=[stranger.public])[0]
         assert reasons(tmp_path, keys=[stranger.public, KEY.public]) == []
         (tmp_path / "yard.signatures").unlink()
         assert reasons(tmp_path) == []
@@ -294,7 +294,7 @@ class TestPieces:
         path.write_bytes(path.read_bytes().replace(b"yard-3", b"yard-4"))
         assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
         assert reasons(tmp_path, processes=2) == [
-            f"{path}:4: the hash does not match: the line was changed, or is no record"
+            f"{path}:4: the hash does not match: the line was changed, or is not a record"
         ]
 
 
@@ -314,7 +314,7 @@ class TestOutputFolders:
             whole = path.read_bytes()
             path.write_bytes(whole.replace(b"A car", b"A dog", 1))
             assert reasons(told) == [
-                f"{path}:1: the hash does not match: the line was changed, or is no record"
+                f"{path}:1: the hash does not match: the line was changed, or is not a record"
             ]
             path.write_bytes(whole)
 

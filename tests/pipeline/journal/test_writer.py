@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from narrations import narration
+from unpublished import unpublished
 
 from pipeline.journal import Journal, JournalError, read_journal, verify
 from pipeline.record import RecordError, read_record
@@ -134,15 +135,15 @@ def test_the_acknowledged_position_outlives_the_process(tmp_path):
     with Journal(tmp_path, "yard") as journal:
         for second in range(4):
             journal.append(narration(second))
-        positions = [position for _, position in journal.pending()]
+        positions = [position for _, position in unpublished(journal)]
         assert [p.seq for p in positions] == [1, 2, 3, 4]
         journal.acknowledge(positions[1])
-        assert [r.seq for r, _ in journal.pending()] == [3, 4]
+        assert [r.seq for r, _ in unpublished(journal)] == [3, 4]
     with Journal(tmp_path, "yard") as journal:
         assert journal.published == positions[1]
-        assert [r.seq for r, _ in journal.pending()] == [3, 4]
+        assert [r.seq for r, _ in unpublished(journal)] == [3, 4]
         journal.acknowledge(positions[3])
-        assert list(journal.pending()) == []
+        assert list(unpublished(journal)) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"offset": 5}', '{"offset": -3, "seq": 1}', "\0" * 40])
@@ -150,25 +151,25 @@ def test_an_unreadable_position_publishes_again_from_the_start(tmp_path, content
     path = fill(tmp_path)
     path.with_suffix(".published").write_text(content)
     with Journal(tmp_path, "yard") as journal:
-        assert len(list(journal.pending())) == 3
+        assert len(list(unpublished(journal))) == 3
 
 
 def test_a_position_of_another_journal_is_not_believed(tmp_path):
     with Journal(tmp_path / "other", "yard") as journal:
         for second in (7, 8):
             journal.append(narration(second))
-        journal.acknowledge([p for _, p in journal.pending()][-1])
+        journal.acknowledge([p for _, p in unpublished(journal)][-1])
     path = fill(tmp_path)
     (tmp_path / "other" / "yard.published").rename(path.with_suffix(".published"))
     with Journal(tmp_path, "yard") as journal:
-        assert len(list(journal.pending())) == 3
+        assert len(list(unpublished(journal))) == 3
 
 
 def test_stream_ids_of_published_lines_that_a_power_failure_took_are_not_used_again(tmp_path):
     with Journal(tmp_path, "yard") as journal:
         for second in (0, 100):
             journal.append(narration(second))
-        lost = [p for _, p in journal.pending()][-1]
+        lost = [p for _, p in unpublished(journal)][-1]
         journal.acknowledge(lost)
     os.truncate(journal.path, len(journal.path.read_bytes().splitlines(keepends=True)[0]))
     with Journal(tmp_path, "yard") as journal:
@@ -183,12 +184,12 @@ def test_a_position_that_cannot_be_saved_is_told_once_and_counts_all_the_same(tm
         for second in range(3):
             journal.append(narration(second))
         (tmp_path / "yard.published.tmp").mkdir()
-        for _, position in journal.pending():
+        for _, position in list(unpublished(journal)):
             journal.acknowledge(position)
-        assert list(journal.pending()) == []
+        assert list(unpublished(journal)) == []
     assert caplog.text.count("cannot save") == 1
     with Journal(tmp_path, "yard") as journal:
-        assert len(list(journal.pending())) == 3
+        assert len(list(unpublished(journal))) == 3
 
 
 def test_verify_follows_each_camera_of_a_merged_file(tmp_path):

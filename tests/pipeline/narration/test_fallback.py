@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import models
-from models.captioner import Box, DescribeOptions
+from models.boxes import Box
+from models.captioner import DescribeOptions
 from models.language.places import Zone
 from models.language.wording import read
 from pipeline.changes import ChangeOptions, find_changes
@@ -45,6 +46,7 @@ def test_its_box_holds_all_clusters_and_a_zone_is_a_place() -> None:
     sentence = facts_sentence([LEFT, RIGHT], DescribeOptions(zones=(lot,)))
     assert sentence.text == "Something has changed in the Lot and on the right."
     assert sentence.box == pytest.approx((0.1, 0.4, 0.8, 0.2))
+    assert facts_sentence([(0, 0, 1, 1)], DescribeOptions()).text == "Something has changed."
 
 
 class Still:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.captioner import Box, Sentence
+from models.boxes import Box
+from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.policy.deduplication import AGAIN_S, MEMORY_S, Stories, family_of
@@ -326,3 +327,9 @@ def test_little_is_remembered_whatever_happens() -> None:
     for t in range(0, 5000, 2):
         told(stories, t, t + 2, came(((t % 97) / 97, (t % 89) / 89, 0.01, 0.01)))
         assert len(stories._things) <= MEMORY_S
+
+
+def test_a_rider_who_is_taken_for_another_kind_of_rider_is_told_once() -> None:
+    stories = Stories()
+    assert told(stories, 0, 5, came(DOOR, "motorcyclist")) == ["appeared"]
+    assert told(stories, 5, 6, came(DOOR, "cyclist")) == []

@@ -11,7 +11,7 @@ from narrations import narration
 from pipeline.journal import Journal, compare
 from pipeline.narration.narration import CapEvent, Narration
 from pipeline.policy.hourly_cap import HOUR
-from pipeline.policy.limits import LimitOptions, Limits, Verdict
+from pipeline.policy.limits import Fate, LimitOptions, Limits
 from pipeline.sources import Clock
 
 REACHED, ENDED = CapEvent.REACHED, CapEvent.ENDED
@@ -37,21 +37,21 @@ def told(asked: Limits, *said: Narration) -> list[str]:
 def test_a_silence_lasts_until_a_quarter_of_the_hour_has_room() -> None:
     asked = limits(8)
     flood = told(asked, *(narration(100 * k) for k in range(10)))
-    assert flood == [*[Verdict.TOLD] * 8, REACHED, *[Verdict.CAPPED] * 2]
+    assert flood == [*[Fate.TOLD] * 8, REACHED, *[Fate.CAPPED] * 2]
     assert asked.silent_until == BEGIN + timedelta(seconds=100) + HOUR
-    assert told(asked, narration(3699)) == [Verdict.CAPPED]
+    assert told(asked, narration(3699)) == [Fate.CAPPED]
     assert told(asked, *(narration(3700 + k) for k in range(3))) == [
         ENDED,
-        *[Verdict.TOLD] * 2,
+        *[Fate.TOLD] * 2,
         REACHED,
-        Verdict.CAPPED,
+        Fate.CAPPED,
     ]
 
 
 def test_a_flood_that_goes_on_is_a_few_silences() -> None:
     hours = 5
     found = told(limits(60), *(narration(10 * k) for k in range(hours * 360)))
-    assert found.count(Verdict.TOLD) >= 60 * (hours - 1)
+    assert found.count(Fate.TOLD) >= 60 * (hours - 1)
     assert found.count(REACHED) <= 4 * hours
     assert found.count(REACHED) - found.count(ENDED) in (0, 1)
 
@@ -83,20 +83,20 @@ def test_a_camera_at_its_cap_keeps_what_is_told_without_the_captioner_back_too()
     asked = limits(1)
     late = narration(5, fallback="late")
     assert told(asked, narration(0), late, narration(6), narration(7, fallback="late")) == [
-        *[Verdict.TOLD] * 2,
+        *[Fate.TOLD] * 2,
         REACHED,
-        *[Verdict.CAPPED] * 2,
+        *[Fate.CAPPED] * 2,
     ]
 
 
 def test_other_limits_of_the_same_camera_go_on_from_both_caps() -> None:
     for first, other in ((None, "late"), ("late", None)):
         asked, after = limits(1), limits(1)
-        assert told(asked, narration(0, fallback=first)) == [Verdict.TOLD]
+        assert told(asked, narration(0, fallback=first)) == [Fate.TOLD]
         after.follow(asked)
         if first:
-            assert told(after, narration(5, fallback=other)) == [Verdict.TOLD]
-        assert told(after, narration(6, fallback=first))[-1] == Verdict.CAPPED
+            assert told(after, narration(5, fallback=other)) == [Fate.TOLD]
+        assert told(after, narration(6, fallback=first))[-1] == Fate.CAPPED
 
 
 def test_a_silence_goes_on_after_a_restart_and_is_not_told_again() -> None:
@@ -104,11 +104,11 @@ def test_a_silence_goes_on_after_a_restart_and_is_not_told_again() -> None:
     asked.remember(BEGIN, "change", narration(0).sentences)
     asked.remember(BEGIN, "cap_reached", (), until=BEGIN + HOUR)
     assert asked.silent_until == BEGIN + HOUR
-    assert told(asked, narration(10), narration(3600)) == [Verdict.CAPPED, ENDED, Verdict.TOLD]
+    assert told(asked, narration(10), narration(3600)) == [Fate.CAPPED, ENDED, Fate.TOLD]
     asked = limits(1)
     asked.remember(BEGIN, "cap_reached", (), until=BEGIN + HOUR)
     asked.remember(BEGIN, "cap_ended", ())
-    assert (asked.silent_until, told(asked, narration(10))) == (None, [Verdict.TOLD])
+    assert (asked.silent_until, told(asked, narration(10))) == (None, [Fate.TOLD])
 
 
 def test_a_recording_tells_of_the_same_silences_at_other_times(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_recording_tells_of_the_same_silences_at_other_times(tmp_path: Path) -
             for k in range(3):
                 each = narration(shift_s + k, clock=clock, id=f"{name}-{k}")
                 each = replace(each, after=replace(each.after, sha256=f"{k:064x}"))
-                if asked.admit(each)[1] is Verdict.TOLD:
+                if asked.admit(each)[1] is Fate.TOLD:
                     journal.append(each)
                 for notice in asked.notices():
                     journal.append(notice.narration(each))

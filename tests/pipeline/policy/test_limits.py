@@ -8,17 +8,18 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.captioner import Box, Sentence
+from models.boxes import Box
+from models.captioner import Sentence
 from models.language.places import Zone
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.policy.hourly_cap import HOUR
-from pipeline.policy.limits import NO_LIMITS, LimitOptions, Limits, Verdict, joined
+from pipeline.policy.limits import NO_LIMITS, Fate, LimitOptions, Limits, joined
 from pipeline.sources import Clock
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 LEFT, MIDDLE, RIGHT = (0.1, 0.4, 0.1, 0.2), (0.45, 0.4, 0.1, 0.2), (0.8, 0.4, 0.1, 0.2)
-TOLD, MERGED, COOLDOWN, CAPPED = Verdict.TOLD, Verdict.MERGED, Verdict.COOLDOWN, Verdict.CAPPED
+TOLD, MERGED, COOLDOWN, CAPPED = Fate.TOLD, Fate.MERGED, Fate.COOLDOWN, Fate.CAPPED
 
 
 def came(place: Box = LEFT, thing: str = "person", moment_s: float | None = None) -> Sentence:
@@ -37,7 +38,7 @@ def narration(t: float, *sentences: Sentence, event: SceneEvent = SceneEvent.NON
     return Narration(f"n{t}", "yard", first, last, Clock.RTCP, event, said, 9.0, model, "0" * 64)
 
 
-def verdicts(limits: Limits, *narrations: Narration) -> list[Verdict]:
+def verdicts(limits: Limits, *narrations: Narration) -> list[Fate]:
     return [limits.admit(each)[1] for each in narrations]
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
+from unpublished import unpublished
 
 from pipeline.journal import Journal
 from pipeline.publisher import (
@@ -299,7 +300,7 @@ def test_stop_ends_the_waiting_for_a_server_that_is_away(tmp_path, journal, narr
     journal.append(narration())
     threading.Timer(0.3, stop.set).start()
     assert delivery.drain(stop) == 0
-    assert len(list(journal.pending())) == 1
+    assert len(list(unpublished(journal))) == 1
 
 
 def test_everything_at_once(any_server, client, tmp_path, narration, deliver, on_stream):

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from unpublished import unpublished
 
 from pipeline.journal import Journal, SegmentLimits, read_camera, verify
 from pipeline.publisher import stream_key
@@ -78,7 +79,7 @@ def test_lines_come_back_page_by_page_and_are_not_published_again(
         assert [record.seq for record in journal] == [1, 2, 3]
         drain(journal, deliver, any_server, batch=3)
         assert list(journal) == published == on_stream(any_server)
-        assert list(journal.pending()) == []
+        assert list(unpublished(journal)) == []
         journal.append(narration(10))
         drain(journal, deliver, any_server)
         assert list(journal) == on_stream(any_server)

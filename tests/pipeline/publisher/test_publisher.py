@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+from unpublished import unpublished
 
 from pipeline.journal import Journal, Position
 from pipeline.publisher import (
@@ -99,7 +100,7 @@ def test_the_same_footage_narrated_again_is_not_published_twice(
             for second in range(5):
                 journal.append(narration(second))
             drain(journal, publisher, threading.Event())
-            assert list(journal.pending()) == []
+            assert list(unpublished(journal)) == []
     assert client.xlen(KEY) == 5
 
 
@@ -132,7 +133,7 @@ def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     newest = client.xrevrange(KEY, count=1)
     journal.acknowledge(Position())
     assert drain(journal, publisher, stop) == 400  # found there, not published twice
-    assert list(journal.pending()) == []
+    assert list(unpublished(journal)) == []
     assert client.xrevrange(KEY, count=1) == newest
 
 
@@ -141,7 +142,7 @@ def test_another_writer_on_the_stream_is_told_apart(server, client, journal, nar
     journal.append(narration())
     with pytest.raises(StreamConflictError, match=r"another writer uses the camera name 'yard'"):
         drain(journal, publish_to(server.url), threading.Event())
-    assert len(list(journal.pending())) == 1
+    assert len(list(unpublished(journal))) == 1
     assert client.xlen(KEY) == 1
     client.delete(KEY)
     assert drain(journal, publish_to(server.url), threading.Event()) == 1

@@ -14,7 +14,8 @@ from pipeline.changes import SceneEvent
 from pipeline.journal import Journal, verify
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, build_record
-from pipeline.report import Mark, ReportFacts, ReportWriter, draw_marks, marks, side_by_side
+from pipeline.report import Mark, ReportFacts, ReportWriter, draw_marks, side_by_side
+from pipeline.report.marks import marks
 from pipeline.report.words import clock_time
 from pipeline.sources import Clock
 

@@ -132,7 +132,7 @@ def test_what_was_not_told() -> None:
 
 
 def test_every_reason_has_words() -> None:
-    told_nothing = {limits.Verdict.COOLDOWN.value, limits.Verdict.CAPPED.value}
+    told_nothing = {limits.Fate.COOLDOWN.value, limits.Fate.CAPPED.value}
     named = set(re.findall(r'^\* "([a-z ]+)":', deduplication.__doc__ or "", re.MULTILINE))
     assert len(named) >= 5
     assert set(UNTOLD) == named | told_nothing

@@ -142,7 +142,6 @@ def test_whole_footage_has_no_gaps(clips):
         numbers = FrameNumbers()
         with av.open(str(path)) as container:
             assert not any(numbers.gap(packet) for packet in container.demux(video=0))
-        assert numbers.follows
 
 
 def test_without_a_device_the_processor_decodes_and_says_so_once(rtsp_server, watch, caplog):

@@ -73,7 +73,7 @@ def test_every_source_gives_frames_in_time_order_and_ends_at_close(opened):
         ("noise.mp4", bytes(range(256)) * 64, "cannot be read as video"),
         ("readme.txt", b"not a video at all\n" * 50, "video"),
         ("empty.jpg", b"", "0 bytes"),
-        ("noise.jpg", b"no picture", "damaged or no image"),
+        ("noise.jpg", b"no picture", "damaged or not an image"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path, name, content, message):

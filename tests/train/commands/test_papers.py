@@ -117,7 +117,7 @@ def test_a_checkpoint_is_no_retrieval_network(run: Run) -> None:
 
     code, _, told = run("retrieve", "--network", DEFAULT_CHECKPOINT, "--data", ".")
     assert code == 1
-    assert "no retrieval network" in told
+    assert "is not a retrieval network" in told
 
 
 @pytest.mark.parametrize(

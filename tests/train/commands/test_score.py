@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from train.commands import score as command
+from train.metrics import file_scores as command
 from train.metrics.authority import MissingScorersError, Semantic
 from train.metrics.caption_files import matched, read_captions
 from train.metrics.scores import CONSTANT, text_scores
@@ -156,7 +156,7 @@ def test_captions_are_merged_by_id_and_empty_ones_left_out(tmp_path: Path) -> No
     [
         ("{", "not valid JSON"),
         ('{"images": []}', "has another form"),
-        ("[3]", "entry 0 is no object"),
+        ("[3]", "entry 0 is not an object"),
         ('[{"caption": "a"}]', "entry 0 needs an id"),
         ('[{"image_id": 1}]', "entry 0 needs an id"),
         ('[{"image_id": 1, "caption": 5}]', "entry 0 needs an id"),

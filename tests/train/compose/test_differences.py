@@ -80,7 +80,7 @@ def test_of_what_may_be_one_of_several_the_identity_is_not_known() -> None:
 def test_a_weak_detection_is_not_told_but_remembered() -> None:
     found = match(side(), side(("car", CAR, 0.3)))
     assert found.changes == ()
-    assert found.unsure == (CAR,)
+    assert [o.box for o in found.objects if not o.sure] == [CAR]
     (weak,) = found.objects
     assert (weak.side, weak.label, weak.box, weak.sure) == ("after", "car", CAR, False)
 

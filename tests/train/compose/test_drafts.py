@@ -3,14 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.boxes import iou
 from pipeline.changes import image_changes
-from train.compose.drafts import Draft, Footage, against_median, behind, erased, nuisance, real
+from train.compose.drafts import Draft, SplitFootage, against_median, behind, erased, nuisance, real
 from train.compose.objects import apart, cut, matte_of, moving, object_bank, pixels, solidity
 from train.compose.overlay import paste
 from train.compose.pasted import pasted
 from train.footage.recipe import Plans, Recipe
 from train.footage.scenes import Scene
-from train.footage.teacher import Detection, iou
+from train.footage.teacher import Detection
 
 HEIGHT, WIDTH, SIDE = 144, 192, 24
 
@@ -45,8 +46,8 @@ def scene() -> Scene:
 
 
 @pytest.fixture(scope="module")
-def footage(scene: Scene) -> Footage:
-    return Footage({"road": (scene,)}, object_bank([scene]))
+def footage(scene: Scene) -> SplitFootage:
+    return SplitFootage({"road": (scene,)}, object_bank([scene]))
 
 
 def test_matte_is_the_object(scene: Scene) -> None:
@@ -60,7 +61,7 @@ def test_matte_is_the_object(scene: Scene) -> None:
     assert empty.max() == 0
 
 
-def test_bank_holds_what_moves(scene: Scene, footage: Footage) -> None:
+def test_bank_holds_what_moves(scene: Scene, footage: SplitFootage) -> None:
     assert moving(scene, 4) == [0]
     crop = cut(scene, 4, 0)
     assert crop is not None
@@ -109,7 +110,7 @@ def test_real_pairs_follow_the_track(scene: Scene) -> None:
     assert [c.type for c in against.changes] == ["appeared"]
 
 
-def test_pasted_objects_are_where_the_labels_say(scene: Scene, footage: Footage) -> None:
+def test_pasted_objects_are_where_the_labels_say(scene: Scene, footage: SplitFootage) -> None:
     rng = np.random.default_rng(2)
     drafts = [d for d in (pasted(scene, footage, rng) for _ in range(200)) if d is not None]
     assert {c.type for d in drafts for c in d.changes} >= {"appeared", "moved"}
@@ -125,7 +126,7 @@ def test_pasted_objects_are_where_the_labels_say(scene: Scene, footage: Footage)
                     assert all(iou(box, standing) < 0.1 for _, standing in draft.standing)
 
 
-def pasted_by(plan: str, scene: Scene, footage: Footage, count: int = 150) -> list[Draft]:
+def pasted_by(plan: str, scene: Scene, footage: SplitFootage, count: int = 150) -> list[Draft]:
     """What one plan alone pastes."""
     plans = Plans(**{name: float(name == plan) for name in Plans.__slots__})
     own = replace(footage, recipe=Recipe(plans=plans, small_share=0.0, unknown_share=0.0))
@@ -133,7 +134,7 @@ def pasted_by(plan: str, scene: Scene, footage: Footage, count: int = 150) -> li
     return [d for d in (pasted(scene, own, rng) for _ in range(count)) if d is not None]
 
 
-def test_a_group_has_its_members_one_by_one(scene: Scene, footage: Footage) -> None:
+def test_a_group_has_its_members_one_by_one(scene: Scene, footage: SplitFootage) -> None:
     drafts = pasted_by("group", scene, footage)
     assert drafts
     for draft in drafts:
@@ -143,7 +144,7 @@ def test_a_group_has_its_members_one_by_one(scene: Scene, footage: Footage) -> N
         assert [c.members for c in draft.changes] == [(k,) for k in range(len(draft.objects))]
 
 
-def test_what_moves_is_one_and_what_is_replaced_is_two(scene: Scene, footage: Footage) -> None:
+def test_what_moves_is_one_and_what_is_replaced_is_two(scene: Scene, footage: SplitFootage) -> None:
     moved = pasted_by("moved", scene, footage)
     other = replace(footage.bank["car"][0], camera="gate", origin="gate.mp4:1")
     replaced = pasted_by("replaced", scene, replace(footage, bank={"car": (*footage.bank["car"], other)}))
@@ -156,7 +157,7 @@ def test_what_moves_is_one_and_what_is_replaced_is_two(scene: Scene, footage: Fo
             assert min(first.identity, second.identity) >= 0
 
 
-def test_many_are_on_both_sides_and_small(scene: Scene, footage: Footage) -> None:
+def test_many_are_on_both_sides_and_small(scene: Scene, footage: SplitFootage) -> None:
     drafts = pasted_by("many", scene, footage)
     assert {o.side for d in drafts for o in d.objects} == {"before", "after"}
     assert max(len(d.objects) for d in drafts) >= 4
@@ -164,7 +165,7 @@ def test_many_are_on_both_sides_and_small(scene: Scene, footage: Footage) -> Non
     assert sum(h < 41 for h in heights) > len(heights) / 2
 
 
-def test_sources_name_whose_footage_was_pasted(scene: Scene, footage: Footage) -> None:
+def test_sources_name_whose_footage_was_pasted(scene: Scene, footage: SplitFootage) -> None:
     foreign = {"car": tuple(replace(c, camera="gate") for c in footage.bank["car"])}
     drafts = pasted_by("single", scene, replace(footage, bank=foreign))
     assert drafts
@@ -172,20 +173,20 @@ def test_sources_name_whose_footage_was_pasted(scene: Scene, footage: Footage) -
     assert all(d.sources == {"gate"} for d in drafts)
 
 
-def test_rare_scenes_and_every_object_are_drawn(scene: Scene, footage: Footage) -> None:
+def test_rare_scenes_and_every_object_are_drawn(scene: Scene, footage: SplitFootage) -> None:
     bus = replace(scene, detections=tuple((Detection("bus", seen[0].box, 0.9),) for seen in scene.detections))
-    both = Footage({"road": (*(scene,) * 9, bus)}, {})
+    both = SplitFootage({"road": (*(scene,) * 9, bus)}, {})
     assert both.rarity == {"car": 1.0, "bus": pytest.approx(3.0)}
     rng = np.random.default_rng(1)
     drawn = sum(both.draw("road", rng) is bus for _ in range(400)) / 400
     assert drawn == pytest.approx(0.25, abs=0.06)
     crop = footage.bank["car"][0]
     often = (*(replace(crop, origin="a:1"),) * 30, replace(crop, origin="a:2"))
-    crops = Footage({"road": (scene,)}, {"car": often})
+    crops = SplitFootage({"road": (scene,)}, {"car": often})
     assert sum(crops.draw_crop("car", rng).origin == "a:2" for _ in range(200)) > 70
 
 
-def test_parted_banks_share_no_object(footage: Footage) -> None:
+def test_parted_banks_share_no_object(footage: SplitFootage) -> None:
     crop = footage.bank["car"][0]
     crops = tuple(replace(crop, origin=f"a:{k // 3}") for k in range(30))
     few = tuple(replace(crop, label="bus", origin=f"a:{k}") for k in range(3))
@@ -195,7 +196,7 @@ def test_parted_banks_share_no_object(footage: Footage) -> None:
     assert (first["bus"], "bus" in second) == (few, False)
 
 
-def test_pasting_fills_the_box_and_nothing_else(footage: Footage) -> None:
+def test_pasting_fills_the_box_and_nothing_else(footage: SplitFootage) -> None:
     image = np.full((100, 200, 3), 110, np.uint8)
     paste(image, footage.bank["car"][0], (0.4, 0.3, 0.15, 0.3), (1.0, 0.0, 0.0))
     rows, columns = np.nonzero((image != 110).any(axis=2))

@@ -163,7 +163,7 @@ def test_given_labels_take_the_teachers_place(
     assert (made_of["labels"], made_of["detectors"]) == ("gate.jsonl.gz", ["one", "two"])
     assert label_frames(replace(again, teachers=options.teachers)).frames == {"gate": 0, "lot": 2, "yard": 24}
     (given / "gate.jsonl.gz").write_bytes(b"no labels")
-    with pytest.raises(FootageError, match="damaged or no label file"):
+    with pytest.raises(FootageError, match="damaged or not a label file"):
         label_frames(again)
 
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import train.footage.teacher
-from train.footage.teacher import Detection, Teacher, intersection, iou, merge_riders, suppress, union
+from models.boxes import intersection, iou, union
+from train.footage.teacher import Detection, Teacher, merge_riders, suppress
 from train.footage.teachers import Spotted, TeacherFile, Teachers, teachers
 
 

@@ -17,7 +17,7 @@ from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from train.gallery.page import chosen, make_gallery, of_cameras, read_pairs
-from train.gallery.tellings import figures, tell
+from train.gallery.pairs import figures, tell
 from train.samples import Sample, SampleError, load_samples
 
 OUTLINE = ((0.1, 0.1), (0.3, 0.1), (0.2, 0.4))
@@ -94,7 +94,7 @@ def test_alarms_where_nothing_changed(samples: list[Sample], stubborn: Stubborn)
 def test_sentences_are_drawn_by_the_seed(samples: list[Sample], stubborn: Stubborn) -> None:
     told = tell(samples, stubborn, truth=False)
     first, again, other = (chosen(told, 5, seed) for seed in (1, 1, 2))
-    ids = [[card.told.sample.id for card in cards] for cards in (first, again, other)]
+    ids = [[card.subject.sample.id for card in cards] for cards in (first, again, other)]
     assert len(first) == 5
     assert ids[0] == ids[1] != ids[2]
     assert len(chosen(told, 100, 1)) == sum(len(each.sentences) for each in told)

@@ -15,7 +15,7 @@ from models.grounded.detector import Detector
 from models.grounded.linker import FEATURES, LOOKS
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
-from train.grounded.identities import GHOST, Collector, Follower, collected
+from train.grounded.identities import GHOST, ClipTracker, Collector, collected
 
 
 def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: float = 0.8) -> Detections:
@@ -26,7 +26,7 @@ def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: fl
 
 
 def test_what_goes_on_is_one_track() -> None:
-    follower = Follower()
+    follower = ClipTracker()
     numbers = [
         follower.look(t / 8, seen((0.1 + 0.03 * t, 0.4, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1)))[0] for t in range(8)
     ]
@@ -35,21 +35,21 @@ def test_what_goes_on_is_one_track() -> None:
 
 
 def test_a_fast_one_is_expected_where_it_goes() -> None:
-    follower = Follower()
+    follower = ClipTracker()
     at = [0.1, 0.13, 0.18, 0.25, 0.33, 0.42, 0.52]
     numbers = [follower.look(t / 8, seen((x, 0.4, 0.07, 0.07)))[0] for t, x in enumerate(at)]
     assert len(set(numbers)) == 1
 
 
 def test_of_two_that_might_be_meant_neither_is() -> None:
-    follower = Follower()
+    follower = ClipTracker()
     follower.look(0.0, seen((0.40, 0.4, 0.1, 0.1)))
     numbers = follower.look(0.125, seen((0.36, 0.4, 0.1, 0.1), (0.44, 0.4, 0.1, 0.1)))
     assert 0 not in numbers
 
 
 def test_another_kind_another_place_or_a_long_absence_is_another_track() -> None:
-    follower = Follower()
+    follower = ClipTracker()
     follower.look(0.0, seen((0.4, 0.4, 0.1, 0.1)))
     assert follower.look(0.125, seen((0.4, 0.4, 0.1, 0.1), name="person")) != [0]
     assert follower.look(0.25, seen((0.8, 0.4, 0.1, 0.1))) != [0]

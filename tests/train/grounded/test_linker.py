@@ -12,7 +12,7 @@ import torch
 from models.families import OBJECTS
 from models.grounded.linker import FEATURES, LOOKS, Ends
 from train.grounded.identities import GHOST, UNSURE, UNTRACKED, Snapshot
-from train.grounded.link_examples import OTHER, SAME, UNKNOWN, Camera, Example, relations, stacked
+from train.grounded.link_examples import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
 from train.grounded.link_scores import link_scores
 from train.grounded.linker import LinkOptions, _batch, learnt
 
@@ -76,11 +76,11 @@ def test_other_occasions_tell_strangers_only() -> None:
         assert relations(now, other, flowing=False).eq(UNKNOWN).all()
 
 
-def a_camera(name: str = "yard") -> Camera:
+def a_camera(name: str = "yard") -> CameraSnapshots:
     """Cars that go from place to place."""
     places = (HERE, THERE, YONDER, (0.1, 0.7, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1))
     clip = [snapshot("clip", float(t), [(n, places[(n + t) % 5]) for n in range(4)]) for t in range(5)]
-    return Camera(name, clip, flowing=False)
+    return CameraSnapshots(name, clip, flowing=False)
 
 
 def test_an_example_is_the_same_whenever_it_is_drawn() -> None:
@@ -117,7 +117,7 @@ def test_padding_is_not_real() -> None:
 
 def test_cameras_that_teach_nothing_are_told_of() -> None:
     ends = [(UNTRACKED, HERE)]
-    idle = Camera("yard", [snapshot("a", 0.0, ends), snapshot("a", 1.0, ends)], flowing=False)
+    idle = CameraSnapshots("yard", [snapshot("a", 0.0, ends), snapshot("a", 1.0, ends)], flowing=False)
     with pytest.raises(SystemExit, match="nothing to learn"):
         learnt([idle], LinkOptions(steps=1, batch=2))
 
@@ -129,7 +129,7 @@ def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     whole = learnt(cameras, options, tmp_path / "a.state")
     assert not (tmp_path / "a.state").exists()
 
-    def until_noon(cameras: list[Camera], options: LinkOptions, step: int) -> Example:
+    def until_noon(cameras: list[CameraSnapshots], options: LinkOptions, step: int) -> Example:
         if step >= 70:
             raise KeyboardInterrupt
         return _batch(cameras, options, step)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from models.grounded.speaker import END, WHILE, ZONE
-from train.grounded.speaker import SpeakingOptions, agreement, sentences_of, taught
+from models.grounded.speaker import END, WHILE, ZONE, speak, unveiled
+from models.language.phrases import tells
+from train.compose.grammar import any_claims
+from train.grounded.speaker import SpeakingOptions, sentences_of, taught
 
 
 def test_sentences_are_the_same_for_the_same_seed() -> None:
@@ -23,4 +26,7 @@ def test_a_short_schooling_is_heard() -> None:
     torch.set_num_threads(1)
     speaker, vocabulary = taught(SpeakingOptions(sentences=6000, epochs=6, batch=128))
     assert not speaker.training
-    assert agreement(speaker, vocabulary, 500) > 0.6
+    rng = np.random.default_rng(1)
+    claims = [any_claims(rng)[1] for _ in range(500)]
+    words = speak(speaker, vocabulary, claims)
+    assert sum(tells(unveiled(own, each), each) for own, each in zip(words, claims, strict=True)) > 0.6 * 500

@@ -14,14 +14,16 @@ import pytest
 import torch
 import yaml
 
+import models
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions
+from models.checkpoint import read_checkpoint
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.nearest import Nearest
 from pipeline.changes import ChangeOptions
 from train.learning.batches import Split, by_pair, epoch_batches, load_split
-from train.learning.config import build_captioner, load_config
+from train.learning.config import ConfigError, build_captioner, checked_config, load_config
 from train.learning.evaluation import SILENCE, evaluate, single_sentences
 from train.learning.features import read_image, sample_features
 from train.learning.loop import TrainError, TrainOptions, train
@@ -216,6 +218,57 @@ def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encod
         seen[split.samples[position].id] = bool(pairs.changed)
     assert len(seen) == 12
     assert {name for name, changed in seen.items() if not changed} == {"train001", "train002"}
+
+
+NEW = """
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from models.captioner import PairBatch
+from models.papers.capt import Capt
+
+
+class Drifting(Capt):
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Capt.Options):
+        drift: float = 0.5
+
+    name = "drifting"
+    options: Options
+
+    def log_weights(self, pairs: PairBatch) -> Tensor:
+        return super().log_weights(pairs) - self.options.drift
+"""
+
+
+def test_a_new_captioner_is_one_file_and_one_line(
+    folder: Path, toy_encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its options stand in its class alone: configuration, errors and checkpoint take them from there."""
+    (tmp_path / "drifting.py").write_text(NEW)
+    monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
+    monkeypatch.setitem(CAPTIONERS, "drifting", models._in("drifting", "Drifting"))
+
+    content = {"version": 1, "captioner": "drifting", "encoder": "toy", "min_count": 1}
+    for arguments, says in (
+        ({"drifts": 1.0}, "arguments.drifts: unknown key; drifting takes features, .*, coordinates, drift$"),
+        ({"drift": "far"}, "arguments.drift: Input should be a valid number"),
+        ({"hidden": 8.5}, "arguments.hidden: Input should be a valid integer"),
+    ):
+        with pytest.raises(ConfigError, match=f"^a.yaml: {says}"):
+            checked_config({**content, "arguments": arguments}, "a.yaml")
+
+    given = ATTENDING | {"drift": 2}
+    config = checked_config({**content, "arguments": given, "training": {"epochs": 1}}, "a.yaml")
+    out = tmp_path / "some.safetensors"
+    train_on_folder(folder, out, config)
+    assert read_checkpoint(out).arguments == given | {"coordinates": False}
+    loaded = load_captioner(out, encoder=toy_encoder)
+    assert (loaded.arguments(), loaded.sha256) == (
+        given | {"coordinates": False},
+        read_checkpoint(out).sha256,
+    )
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from models.checkpoint import read_checkpoint
-from train.learning.distributed import ALONE, Group, own_device, started
+from train.learning.distributed import ALONE, ProcessGroup, own_device, started
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
@@ -52,7 +52,7 @@ def test_two_processes_learn_what_one_learns(sample_folder: Path, tmp_path: Path
 
 
 def test_shares_of_a_batch() -> None:
-    two = [Group(rank, 2) for rank in range(2)]
+    two = [ProcessGroup(rank, 2) for rank in range(2)]
     assert [list(g.share(range(5))) for g in two] == [[0, 2, 4], [1, 3]]
     assert [g.weight(5) for g in two] == [0.6, 0.4]
     assert [list(g.share([7])) for g in two] == [[7], [7]]
@@ -69,7 +69,7 @@ def test_what_torchrun_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own_device("cuda") == "cuda"
     for key, value in (("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1")):
         monkeypatch.setenv(key, value)
-    assert started() == Group(3, 4)
+    assert started() == ProcessGroup(3, 4)
     assert not started().first
     assert own_device("cuda") == "cuda:1"
     assert own_device("cpu") == "cpu"

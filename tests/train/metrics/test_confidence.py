@@ -98,10 +98,10 @@ def test_a_threshold_costs_and_saves() -> None:
     confidence, right = [0.9, 0.8, 0.6, 0.4], [True, False, True, True]
     tells = [["a"], ["b"], ["a", "c"], []]
     low, middle, high, none = choices(confidence, right, tells, 4, (0.0, 0.6, 0.85, 0.95))
-    assert (low.told, low.false, low.missed) == (4, 1, 2)
+    assert (low.kept, low.false, low.missed) == (4, 1, 2)
     assert (low.precision, low.recall) == (0.75, 0.5)
-    assert (middle.told, middle.false, middle.missed) == (3, 1, 2)
-    assert (high.told, high.false, high.missed, high.precision) == (1, 0, 3, 1)
-    assert (none.told, none.missed) == (0, 4)
+    assert (middle.kept, middle.false, middle.missed) == (3, 1, 2)
+    assert (high.kept, high.false, high.missed, high.precision) == (1, 0, 3, 1)
+    assert (none.kept, none.missed) == (0, 4)
     assert np.isnan(none.precision)
     assert np.isnan(choices([], [], [], 0, (0.5,))[0].recall)

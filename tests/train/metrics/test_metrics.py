@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from train.metrics import authority
-from train.metrics.authority import MissingScorersError, java_there, java_tokens, meteor, spice
+from train.metrics.authority import MissingScorersError, meteor, spice
 from train.metrics.overlap import References
 from train.metrics.tokens import ptb_tokens
+
+_TOKENIZER = "tokenizer/stanford-corenlp-3.4.1.jar"
+_PUNCTUATION = frozenset(
+    ("''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";")
+)
+
+
+def java_there() -> bool:
+    """Whether Java and pycocoevalcap are installed."""
+    return bool(shutil.which("java") and find_spec("pycocoevalcap"))
+
+
+def java_tokens(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Tokens by the very tokeniser of the published scores."""
+    lines = "\n".join(" ".join(text.split()) for text in texts)
+    command = ("-cp", str(authority._part(_TOKENIZER)), "edu.stanford.nlp.process.PTBTokenizer")
+    out = authority._java([*command, "-preserveLines", "-lowerCase"], lines + "\n", "the PTB tokeniser")
+    found = [tuple(w for w in line.split() if w not in _PUNCTUATION) for line in out.split("\n")]
+    assert len(found) >= len(texts)
+    return found[: len(texts)]
+
 
 needs_java = pytest.mark.skipif(not java_there(), reason="the field's scorer needs Java and pycocoevalcap")
 
@@ -185,7 +208,7 @@ def test_missing_parts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     if authority.importlib.util.find_spec("pycocoevalcap"):
         with pytest.raises(MissingScorersError, match="Java"):
-            java_tokens(["a"])
+            meteor(["a"], [["a"]])
     monkeypatch.setattr(authority, "_METEOR", "meteor/none.jar")
     with pytest.raises(MissingScorersError, match=r"pip install 'narrated\[train\]'"):
         meteor(["a"], [["a"]])

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from models.boxes import Box
 from models.captioner import Sentence
 from models.language.wording import read
 from train.metrics.verdicts import FAULTS, judge, meets, shares
-from train.samples import Box, Sample, SampleChange, SampleObject
+from train.samples import Sample, SampleChange, SampleObject
 
 LEFT: Box = (0.1, 0.4, 0.1, 0.2)
 RIGHT: Box = (0.7, 0.4, 0.1, 0.2)

@@ -236,7 +236,7 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
         "birds-to-words",
         "birds-to-words-v1.0.tsv",
         "\t".join(COLUMNS) + "\n" + "\t".join(["x"] * 8 + ["train", "1", "a"]) + "\n",
-        "line 2: 'x' is no address",
+        "line 2: 'x' is not the address",
     ),
     "no words": ("cub", "text_c10/002.Wren/Wren_0002_2.txt", "7\n", "no caption with a word in it"),
     "no name": ("cub", "images.txt", "1\n", "line 1: expected a key and a value"),

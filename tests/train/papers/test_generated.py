@@ -15,7 +15,7 @@ from train.learning.features import read_image
 from train.papers.generated import GenerateOptions, GenerateReport, StageOptions, generate, read_clusters
 from train.papers.generated import folder as written
 from train.papers.generated.captions import NO_CHANGE
-from train.papers.generated.rendering import Camera, render
+from train.papers.generated.rendering import Viewpoint, render
 from train.papers.generated.scenery import scenery
 from train.papers.generated.sprites import SHAPES, sprite, sprite_size
 from train.papers.generated.stage import NoRoomError, stage
@@ -212,7 +212,7 @@ def test_sprites_fill_their_box_and_have_soft_edges(label: str) -> None:
 def test_a_turned_view_keeps_boxes_and_labels_together() -> None:
     rng = np.random.default_rng(4)
     staged = stage(scenery(1, 1, 128), StageOptions(ignored=1.0), rng, changed=True)
-    drawn = render(staged, Camera("view", (2, -1), turn=2.0, zoom=1.03), rng)
+    drawn = render(staged, Viewpoint("view", (2, -1), turn=2.0, zoom=1.03), rng)
     for k, change in enumerate(staged.changes):
         assert len(drawn.before_boxes[k]) == len(change.before)
         assert len(drawn.after_boxes[k]) == len(change.after)

@@ -68,9 +68,9 @@ class CaptionedImages:
         """
         rows = torch.randint(len(self.captions), (size,)).tolist()
         which = torch.rand(size).tolist()
-        told = [[self.captions[r][int(w * len(self.captions[r]))]] for r, w in zip(rows, which, strict=True)]
+        words = [[self.captions[r][int(w * len(self.captions[r]))]] for r, w in zip(rows, which, strict=True)]
         first = torch.from_numpy(np.stack([self.cells[r] for r in rows])).float()
-        return torch.stack([first, torch.zeros_like(first)], dim=1), vocabulary.batch(told)
+        return torch.stack([first, torch.zeros_like(first)], dim=1), vocabulary.batch(words)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ class ClassTask(nn.Module):
             ValueError: the captioner has no difference encoder, so nothing could be learnt.
         """
         super().__init__()
-        if not captioner.arguments()["difference_encoder"]:
+        if not captioner.options.difference_encoder:
             raise ValueError("task classes teaches the difference encoder, and this captioner has none")
         self.images, self.margin = images, margin
         self.which = nn.Linear(captioner.size, len(images.classes))
@@ -154,12 +154,12 @@ def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
     """
     path = folder / LISTS["single_images"]
     rows = [(name, [str(s) for s in said]) for name, said in _listed(path, "captions", (list,))]
-    told = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
-    told = [(name, said) for name, said in told if said]
-    if not told:
+    captioned = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
+    captioned = [(name, said) for name, said in captioned if said]
+    if not captioned:
         raise SampleError(f"{path}: no caption with a word in it")
-    cells = image_cells([folder / name for name, _ in told], encoder, folder / ".features")
-    return CaptionedImages(cells, tuple(said for _, said in told))
+    cells = image_cells([folder / name for name, _ in captioned], encoder, folder / ".features")
+    return CaptionedImages(cells, tuple(said for _, said in captioned))
 
 
 def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:

@@ -125,14 +125,14 @@ class JointTraining(Objective):
         maps = captioner.maps(pairs)
         pairs = replace(pairs, maps=maps)
         hard = self.hard_from is not None and step.epoch >= self.hard_from
-        seen = Seen(self.network, maps, self.n, hard=hard)
+        seen = PicturedBatch(self.network, maps, self.n, hard=hard)
         if self.coupled and step.done % 2 == 0:
             auxiliary = self._auxiliary(seen, *self._soft(captioner, pairs, tokens))
             primary = captioner.loss(pairs, tokens)
         else:
             true = self.network.embed_word(tokens), tokens != PAD
-            queries, told = self._queries(seen, *true)
-            auxiliary = seen.loss(queries, told)
+            queries, worded = self._queries(seen, *true)
+            auxiliary = seen.loss(queries, worded)
             if self.coupled:
                 pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
             primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
@@ -155,16 +155,16 @@ class JointTraining(Objective):
             likely = greedy_words(captioner, pairs, tokens.shape[2] - 1)
         return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
 
-    def _auxiliary(self, seen: Seen, words: Tensor, counted: Tensor) -> Tensor:
+    def _auxiliary(self, seen: PicturedBatch, words: Tensor, counted: Tensor) -> Tensor:
         return seen.loss(*self._queries(seen, words, counted))
 
-    def _queries(self, seen: Seen, words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    def _queries(self, seen: PicturedBatch, words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
         """k(A, C) ``(B, size)``, and whether there was a sentence ``(B,)``."""
         row, lengths = in_one_row(words, counted)
         return self.network.queries(seen.pictures[: len(row)], row, lengths), lengths > 0
 
 
-class Seen:
+class PicturedBatch:
     """The pictures of a batch, first all before frames, then all after frames, and who chooses from which."""
 
     def __init__(self, network: TIRG, maps: tuple[Tensor, Tensor], n: int, *, hard: bool) -> None:
@@ -179,12 +179,12 @@ class Seen:
         """<k(A, C), g(I)> ``(B, 2B)``; -inf for what is not in the set."""
         return (queries @ self.candidates.T).masked_fill(~self.allowed, -torch.inf)
 
-    def loss(self, queries: Tensor, told: Tensor) -> Tensor:
+    def loss(self, queries: Tensor, worded: Tensor) -> Tensor:
         """Equation 6, over the pairs that have a sentence."""
         b = len(queries)
         right = torch.arange(b, 2 * b, device=queries.device)
         each = cross_entropy(self.logits(queries), right, reduction="none")
-        return (each * told).sum() / told.sum().clamp(min=1)
+        return (each * worded).sum() / worded.sum().clamp(min=1)
 
     def chosen(self, queries: Tensor) -> Tensor:
         """B^, equations 9 and 10, as maps ``(B, C, 14, 14)``."""

@@ -7,7 +7,7 @@ Yao, Wang and Jin, "Image Difference Captioning with Pre-training and Contrastiv
 * **MVCL**, masked visual contrastive learning: 15 % of one image's grid features are zeroed; what comes out
   at such a cell is to be nearer (cosine, tau) to the feature that was there than to those of the batch.
 * **FDA**, fine-grained difference aligning: the mean of [IMG1] and [IMG2] is to be nearer (cosine, tau) to
-  the [CLS] of the caption than to that of six false ones (`train.learning.objectives.rewriting`).
+  the [CLS] of the caption than to that of six false ones (`train.learning.objectives.rewriter`).
 * **Data expansion**: captions of single images and pictures of fine-grained classes
   (`train.learning.objectives.expansion`).
 
@@ -39,7 +39,7 @@ from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE
 from train.learning.batches import Split, epoch_batches
 from train.learning.objectives import Objective, Step
 from train.learning.objectives.expansion import ClassTask, captioned_images, classed_images
-from train.learning.objectives.rewriting import Rewriter
+from train.learning.objectives.rewriter import Rewriter
 
 TASKS = {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
 """How often each task is drawn."""
@@ -102,8 +102,8 @@ class PreTraining(Objective):
             **{task: Path(folder).name for task, folder in given.items() if folder and drawn.get(task)},
         }
         self.visual = nn.Linear(captioner.size, captioner.size) if drawn.get("mvcl") else None
-        told = [[s for told in sample.annotations for s in told] for sample in training.samples]
-        self.rewriter = Rewriter(told) if drawn.get("fda") else None
+        texts = [[s for annotation in sample.annotations for s in annotation] for sample in training.samples]
+        self.rewriter = Rewriter(texts) if drawn.get("fda") else None
         self.single = (
             captioned_images(Path(str(single_images)), captioner.encoder) if drawn.get("single") else None
         )
@@ -214,11 +214,11 @@ class PreTraining(Objective):
         assert rewriter is not None  # noqa: S101 - built with the task
         rng = np.random.default_rng(int(torch.randint(2**31, ())))
         words = captioner.vocabulary
-        told = [" ".join(words.decode(s)) for s in _one_sentence(tokens).tolist()]
+        said = [" ".join(words.decode(s)) for s in _one_sentence(tokens).tolist()]
         true = [[" ".join(words.decode(s)) for s in pair] for pair in tokens.tolist()]
         texts = [
             [text, *(n.text for n in rewriter.negatives(text, rng, _NEGATIVES_EACH, all_true))]
-            for text, all_true in zip(told, true, strict=True)
+            for text, all_true in zip(said, true, strict=True)
         ]
         batch = words.batch(texts, tokens.shape[2]).to(tokens.device)
         n, number = batch.shape[:2]

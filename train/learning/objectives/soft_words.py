@@ -30,18 +30,19 @@ def forced_words(captioner: Captioner, pairs: PairBatch, sentences: Tensor) -> T
         float32 ``(B, T, L, V)``; zeros at padding and for a pair without a row.
     """
     state = captioner.encode(pairs)
-    told = sentences[:, :, 0] != PAD
-    row, t = told[state.pair].nonzero(as_tuple=True)
+    worded = sentences[:, :, 0] != PAD
+    row, t = worded[state.pair].nonzero(as_tuple=True)
     b, k = state.pair[row], state.cluster[row].clamp(min=0)
     tokens = sentences[b, t]
-    whole = sentences.new_zeros(told.numel(), tokens.shape[1], len(captioner.vocabulary), dtype=torch.float32)
+    shape = worded.numel(), tokens.shape[1], len(captioner.vocabulary)
+    whole = sentences.new_zeros(*shape, dtype=torch.float32)
     if not len(row):
         return whole.view(*sentences.shape, -1)
     log_probs = _along(captioner, state.select(row), tokens)
     real = tokens != PAD
     likelihood = log_probs.gather(2, tokens.unsqueeze(2))[..., 0].masked_fill(~real, 0.0).sum(dim=1)
-    which = b * told.shape[1] + t
-    posterior = _softmax_within((state.log_prior[b, k] + likelihood).detach(), which, told.numel())
+    which = b * worded.shape[1] + t
+    posterior = _softmax_within((state.log_prior[b, k] + likelihood).detach(), which, worded.numel())
     mixed = whole.index_add(0, which, log_probs.exp() * (posterior.unsqueeze(1) * real).unsqueeze(2))
     return mixed.view(*sentences.shape, -1)
 

@@ -25,8 +25,7 @@ COLUMNS = (
     *("img2ObservationURL", "img2ImgURL", "img2Species", "img2Selection"),
     *("split", "annN", "description"),
 )
-PAIRS = 4_860
-CUB_IMAGES, NABIRDS_IMAGES, NABIRDS_CLASSES = 11_788, 48_562, 555
+CUB_IMAGES, NABIRDS_IMAGES = 11_788, 48_562
 
 _ENDINGS = (".jpg", ".jpeg", ".png")
 
@@ -127,7 +126,7 @@ def missing_images(paths: Iterable[Path]) -> list[Path]:
 def _photo(path: Path, number: int, address: str | None) -> str:
     match = re.search(r"/photos/(\d+)", address or "")
     if match is None:
-        raise SampleError(f"{path}, line {number}: {address!r} is no address of an iNaturalist photo")
+        raise SampleError(f"{path}, line {number}: {address!r} is not the address of an iNaturalist photo")
     return match[1]
 
 

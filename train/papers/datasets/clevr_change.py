@@ -48,7 +48,7 @@ def load_clevr_change(folder: Path, split: str) -> list[Sample]:
             raise SampleError(f"{path}: {split} holds {scene!r}, expected numbers of scenes; fetch it again")
         number = f"{scene:06d}"
         before = folder / "images" / f"CLEVR_default_{number}.png"
-        for name, told, file, after, kind in (
+        for name, by_name, file, after, kind in (
             (
                 number,
                 captions,
@@ -64,7 +64,7 @@ def load_clevr_change(folder: Path, split: str) -> list[Sample]:
                 "distractor",
             ),
         ):
-            own = told.get(before.name, ())
+            own = by_name.get(before.name, ())
             if not own:
                 raise SampleError(f"{folder / file} has no caption of {before.name}, which {path} names")
             first = Sample(name, before, after, own[:1], kind=kind)

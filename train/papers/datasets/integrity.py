@@ -10,12 +10,11 @@ import cv2
 
 from train.papers.datasets import birds, clevr_change
 from train.papers.datasets.layouts import layout_of
+from train.progress import Progress
 from train.samples import SPLITS, Sample, SampleError, load_samples
 
 SPOT_THE_DIFF = {"train": 8_566, "val": 1_493, "test": 1_270}
 """Distinct image ids of every split in the release."""
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

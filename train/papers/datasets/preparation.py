@@ -77,8 +77,8 @@ def _entry(sample: Sample, out: Path) -> list[dict[str, object]]:
             "img_id": sample.id,
             "before": _relative(sample.before, out),
             "after": _relative(sample.after, out),
-            "sentences": list(told),
+            "sentences": list(sentences),
             "kind": sample.kind,
         }
-        for told in sample.annotations
+        for sentences in sample.annotations
     ]

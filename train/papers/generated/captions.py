@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.boxes import Box
 from models.language.phrases import NOUNS, NUMBERS, PAINTED, slots
-from train.papers.generated.rendering import Box
 from train.papers.generated.scenery import Scenery
-from train.papers.generated.stage import Stage, StagedChange, Thing, surface_name
+from train.papers.generated.stage import Prop, Stage, StagedChange, surface_name
 
 NO_CHANGE = (
     "nothing has changed",
@@ -31,7 +31,7 @@ _FORMS: dict[str, tuple[tuple[str, float], ...]] = {
         ("there {is} now {a} {at}", 0.4),
         ("{a} {has} appeared {at}", 0.3),
         ("{a} {is} now {at}", 0.1),
-        ("{new} {has} arrived {at}", 0.2),
+        ("{a} {has} arrived {at}", 0.2),
     ),
     "disappeared": (
         ("{the} {at} {is} gone", 0.4),
@@ -56,19 +56,19 @@ _NEAR = 0.16
 
 
 @dataclass(frozen=True, slots=True)
-class Annotation:
+class PairCaption:
     """One annotator's description of a pair.
 
     Attributes:
         sentences: in the annotator's order.
-        told: per sentence the position of its change; empty where nothing has changed.
+        changes: per sentence the position of its change; empty where nothing has changed.
     """
 
     sentences: tuple[str, ...]
-    told: tuple[int, ...]
+    changes: tuple[int, ...]
 
 
-def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> Annotation:
+def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> PairCaption:
     """Describe a pair as one annotator.
 
     Args:
@@ -77,15 +77,15 @@ def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> An
         rng: chooses what is told, in which order and in which words.
     """
     if not stage.changes:
-        return Annotation((NO_CHANGE[int(rng.integers(len(NO_CHANGE)))],), ())
+        return PairCaption((NO_CHANGE[int(rng.integers(len(NO_CHANGE)))],), ())
     chance = [_TELLS[min(k, len(_TELLS) - 1)] for k in range(len(stage.changes))]
-    told = [k for k, share in enumerate(chance) if rng.random() < share] or [0]
-    if len(told) > 1 and rng.random() < 0.15:  # noqa: PLR2004
-        told[0], told[1] = told[1], told[0]
-    sentences = {k: _sentence(stage, stage.changes[k], boxes[k], rng) for k in told}
+    chosen = [k for k, share in enumerate(chance) if rng.random() < share] or [0]
+    if len(chosen) > 1 and rng.random() < 0.15:  # noqa: PLR2004
+        chosen[0], chosen[1] = chosen[1], chosen[0]
+    sentences = {k: _sentence(stage, stage.changes[k], boxes[k], rng) for k in chosen}
     first = {text: k for k, text in reversed(sentences.items())}
-    kept = [k for k in told if first[sentences[k]] == k]
-    return Annotation(tuple(sentences[k] for k in kept), tuple(kept))
+    kept = [k for k in chosen if first[sentences[k]] == k]
+    return PairCaption(tuple(sentences[k] for k in kept), tuple(kept))
 
 
 def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Generator) -> str:
@@ -106,23 +106,23 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
     return " ".join(form.format(**words, at=at).split())
 
 
-def _nouns(thing: Thing, rng: np.random.Generator) -> tuple[str, str]:
+def _nouns(thing: Prop, rng: np.random.Generator) -> tuple[str, str]:
     """Now and then another noun of the class."""
     nouns = NOUNS[thing.label]
     return nouns[int(rng.integers(len(nouns))) if rng.random() < 0.25 else 0]  # noqa: PLR2004
 
 
-def _colour(change: StagedChange, things: Sequence[Thing], rng: np.random.Generator) -> str | None:
+def _colour(change: StagedChange, things: Sequence[Prop], rng: np.random.Generator) -> str | None:
     same = len({t.colour for t in things}) == 1
     says = change.type not in ("more", "fewer") and same and things[0].label in PAINTED
     return things[0].colour if says and rng.random() < 0.6 else None  # noqa: PLR2004
 
 
-def _the(thing: Thing, noun: str) -> str:
+def _the(thing: Prop, noun: str) -> str:
     return f"the {thing.colour} {noun}" if thing.label in PAINTED else f"the {noun}"
 
 
-def _other(first: Thing, second: Thing) -> str:
+def _other(first: Prop, second: Prop) -> str:
     """What has come in place of the first: of one class only the colour tells them apart."""
     noun = NOUNS[second.label][0][0]
     if second.label not in PAINTED:
@@ -131,18 +131,18 @@ def _other(first: Thing, second: Thing) -> str:
 
 
 def _place(
-    scenery: Scenery, still: Sequence[Thing], change: StagedChange, box: Box, rng: np.random.Generator
+    scenery: Scenery, still: Sequence[Prop], change: StagedChange, box: Box, rng: np.random.Generator
 ) -> str:
     draw = rng.random()
     if draw < 0.36:  # noqa: PLR2004 - shares of the head of this file
         return ""
-    surface = surface_name(change.told)
+    surface = surface_name(change.named)
     on = f"{'in' if surface == 'parking lot' else 'on'} the {surface}"
     if draw < 0.69:  # noqa: PLR2004
         return on
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
     if draw < 0.81:  # noqa: PLR2004
-        beside = _beside(scenery, still, change.told)
+        beside = _beside(scenery, still, change.named)
         if beside:
             return beside
     if draw < 0.92 and not 0.4 <= x <= 0.6:  # noqa: PLR2004
@@ -153,7 +153,7 @@ def _place(
     return on
 
 
-def _beside(scenery: Scenery, still: Sequence[Thing], thing: Thing) -> str:
+def _beside(scenery: Scenery, still: Sequence[Prop], thing: Prop) -> str:
     """Near which landmark or standing thing; empty where there is none that only one place can mean."""
     x, y = thing.left + thing.width / 2, thing.top + thing.height
     names = [mark.name for mark in scenery.landmarks] + [t.label for t in still]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,10 +23,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from train.papers.generated.captions import Annotation, annotate
-from train.papers.generated.rendering import Box, Kind, Rendered, drawn_camera, render
+from models.boxes import hull
+from train.papers.generated.captions import PairCaption, annotate
+from train.papers.generated.rendering import CameraKind, Rendered, drawn_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
+from train.progress import Progress
 from train.samples import (
     SPLITS,
     Sample,
@@ -38,7 +40,7 @@ from train.samples import (
 )
 
 FORMAT = 1
-DISTRACTORS: tuple[Kind, ...] = ("light", "view", "shift")
+DISTRACTORS: tuple[CameraKind, ...] = ("light", "view", "shift")
 FIRST_IGNORED = 128
 """Labels in a clusters file from here on are changes that nobody tells."""
 
@@ -47,9 +49,13 @@ _TRIES = 20
 _FAST_PNG = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_HUFFMAN_ONLY]
 """Of noisy frames it is smaller as well as faster: there is nothing to find twice."""
 _SPLIT_SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
-_MILD: tuple[tuple[Kind, float], ...] = (("still", 0.4), ("light", 0.25), ("shift", 0.25), ("view", 0.1))
+_MILD: tuple[tuple[CameraKind, float], ...] = (
+    ("still", 0.4),
+    ("light", 0.25),
+    ("shift", 0.25),
+    ("view", 0.1),
+)
 
-Progress = Callable[[str, int, int], None]
 Entries = list[dict[str, object]]
 
 
@@ -161,10 +167,10 @@ def read_clusters(folder: Path, name: str) -> tuple[NDArray[np.bool_], NDArray[n
             "generate it again"
         )
     values = [int(v) for v in np.unique(labels) if v]
-    told = [labels == v for v in values if v < FIRST_IGNORED]
+    masks = [labels == v for v in values if v < FIRST_IGNORED]
     ignored = [labels == v for v in values if v >= FIRST_IGNORED]
     empty = np.zeros((0, *labels.shape), np.bool_)
-    return np.stack(told) if told else empty, np.stack(ignored) if ignored else empty
+    return np.stack(masks) if masks else empty, np.stack(ignored) if ignored else empty
 
 
 def _shares(pairs: int) -> dict[str, int]:
@@ -191,9 +197,9 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
     kind, staged = _staged(options, _cameras(options)[split], rng, changed=changed)
     if changed:
         kinds, shares = zip(*_MILD, strict=True)
-        camera_kind: Kind = kinds[int(rng.choice(len(kinds), p=shares))]
+        camera_kind: CameraKind = kinds[int(rng.choice(len(kinds), p=shares))]
     else:
-        camera_kind = cast("Kind", kind)
+        camera_kind = cast("CameraKind", kind)
     drawn = render(staged, drawn_camera(camera_kind, options.side, rng, hard=not changed), rng)
     name = f"{split}{number:06d}"
     for suffix, image in (
@@ -225,9 +231,9 @@ def _staged(
     raise SampleError(f"no change finds room in {_TRIES} views of {options.side} pixels; take larger frames")
 
 
-def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: Annotation) -> dict[str, object]:
+def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCaption) -> dict[str, object]:
     changes, objects = _known(staged, drawn)
-    by_change = dict(zip(said.told, said.sentences, strict=False))
+    by_change = dict(zip(said.changes, said.sentences, strict=False))
     changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
     camera = staged.scenery.name
     entry = sample_entry(
@@ -244,7 +250,7 @@ def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: Annotati
         )
     )
     for plain, change in zip(cast("Entries", entry["changes"]), staged.changes, strict=True):
-        plain |= {"colour": change.told.colour, "surface": surface_name(change.told)}
+        plain |= {"colour": change.named.colour, "surface": surface_name(change.named)}
     way = drawn.camera
     return {
         **entry,
@@ -267,20 +273,12 @@ def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tu
         for number, (thing, box) in enumerate(zip(change.after, after, strict=True)):
             own = 100 * k + number + (50 if change.type == "replaced" else 0)
             objects.append(SampleObject("after", thing.label, box, sure=True, identity=own))
-        named = change.told if change.type in ("appeared", "more") else change.before[0]
+        named = change.named if change.type in ("appeared", "more") else change.before[0]
         members = tuple(range(first, len(objects)))
         number = max(len(before), len(after))
-        sides = (_around(before), _around(after))
+        sides = (hull(before), hull(after))
         changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
     return tuple(changes), tuple(objects)
-
-
-def _around(boxes: Sequence[Box]) -> Box | None:
-    if not boxes:
-        return None
-    left, top = min(b[0] for b in boxes), min(b[1] for b in boxes)
-    right, bottom = max(b[0] + b[2] for b in boxes), max(b[1] + b[3] for b in boxes)
-    return left, top, right - left, bottom - top
 
 
 def _mapped(work: Callable[[int], Entries], number: int, workers: int) -> Iterator[Entries]:
@@ -293,12 +291,12 @@ def _mapped(work: Callable[[int], Entries], number: int, workers: int) -> Iterat
 
 def _report(out: Path, written: dict[str, list[Entries]]) -> GenerateReport:
     pairs = [entries for made in written.values() for entries in made]
-    told = [entry for entries in pairs for entry in entries]
+    flat = [entry for entries in pairs for entry in entries]
     changes = [c for entries in pairs for c in cast("Entries", entries[0]["changes"])]
     return GenerateReport(
         out=out,
         pairs={split: len(made) for split, made in written.items()},
         kinds=dict(Counter(str(entries[0]["kind"]) for entries in pairs).most_common()),
         types=dict(Counter(str(c["type"]) for c in changes).most_common()),
-        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in told) / len(told), 3),
+        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in flat) / len(flat), 3),
     )

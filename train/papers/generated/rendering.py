@@ -11,18 +11,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
+from pipeline.sources import Image
 from train.compose.nuisances import Nuisance, disturb
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.sprites import sprite
-from train.papers.generated.stage import Stage, Thing
+from train.papers.generated.stage import Prop, Stage
 
-Image = NDArray[np.uint8]
-Labels = NDArray[np.uint8]
+LabelMap = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
-
-Kind = Literal["still", "light", "view", "shift"]
+CameraKind = Literal["still", "light", "view", "shift"]
 """How the camera itself differs between the frames; still: by its noise only."""
 
 IGNORED = 255
@@ -34,7 +32,7 @@ _TURN, _SHADE = 2.0, 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Camera:
+class Viewpoint:
     """How the after frame was taken, compared with the before frame.
 
     Attributes:
@@ -45,7 +43,7 @@ class Camera:
         light: nuisances of the light on the after frame.
     """
 
-    kind: Kind
+    kind: CameraKind
     shift: tuple[int, int] = (0, 0)
     turn: float = 0.0
     zoom: float = 1.0
@@ -66,13 +64,13 @@ class Rendered:
 
     before: Image
     after: Image
-    labels: Labels
+    labels: LabelMap
     before_boxes: tuple[tuple[Box, ...], ...]
     after_boxes: tuple[tuple[Box, ...], ...]
-    camera: Camera
+    camera: Viewpoint
 
 
-def drawn_camera(kind: Kind, side: int, rng: np.random.Generator, *, hard: bool) -> Camera:
+def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
     """Draw how the camera differs between the frames.
 
     Args:
@@ -82,7 +80,7 @@ def drawn_camera(kind: Kind, side: int, rng: np.random.Generator, *, hard: bool)
         hard: as strong as in a distractor; otherwise mild, as beside a real change.
     """
     if kind == "still":
-        return Camera(kind)
+        return Viewpoint(kind)
     if kind == "light":
         gain, gamma, tint = (0.35, 0.25, 0.12) if hard else (0.15, 0.1, 0.05)
         light = [
@@ -92,14 +90,14 @@ def drawn_camera(kind: Kind, side: int, rng: np.random.Generator, *, hard: bool)
         if hard and rng.random() < _SHADE:
             strength = rng.uniform(0.45, 0.75) if rng.random() < 0.7 else rng.uniform(1.3, 1.7)  # noqa: PLR2004
             light.append(Nuisance("patch", (strength, rng.uniform(0.8, 5.0)), int(rng.integers(2**31))))
-        return Camera(kind, light=tuple(light))
+        return Viewpoint(kind, light=tuple(light))
     most = max(round(0.018 * side), 1)
     if kind == "shift":
         dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
-        return Camera(kind, (dx or most, dy))
+        return Viewpoint(kind, (dx or most, dy))
     share = 1.0 if hard else 0.4
     dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
-    return Camera(
+    return Viewpoint(
         kind,
         (dx, dy),
         share * rng.uniform(0.5, _TURN) * rng.choice((-1, 1)),
@@ -107,7 +105,7 @@ def drawn_camera(kind: Kind, side: int, rng: np.random.Generator, *, hard: bool)
     )
 
 
-def render(stage: Stage, camera: Camera, rng: np.random.Generator) -> Rendered:
+def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendered:
     """Draw both frames of a stage.
 
     Args:
@@ -143,7 +141,7 @@ def render(stage: Stage, camera: Camera, rng: np.random.Generator) -> Rendered:
     )
 
 
-def _paint(canvas: NDArray[np.float32], things: Sequence[Thing], numbers: Labels | None) -> None:
+def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMap | None) -> None:
     """Draw things on a canvas and, numbered from 1, on the labels."""
     for number, thing in enumerate(things, 1):
         drawn = sprite(thing.label, thing.colour, (thing.width, thing.height), thing.flip, thing.variant)
@@ -157,7 +155,7 @@ def _paint(canvas: NDArray[np.float32], things: Sequence[Thing], numbers: Labels
             numbers[rows, columns][drawn.alpha[..., 0] >= _COVERED] = number
 
 
-def _ignored(canvas: NDArray[np.float32], numbers: Labels, stage: Stage, rng: np.random.Generator) -> None:
+def _ignored(canvas: NDArray[np.float32], numbers: LabelMap, stage: Stage, rng: np.random.Generator) -> None:
     """A bird, a puddle or a bag that blows about: something small, dark or light."""
     for k, (x, y, radius) in enumerate(stage.ignored):
         blot = np.zeros(numbers.shape, np.uint8)
@@ -170,7 +168,7 @@ def _ignored(canvas: NDArray[np.float32], numbers: Labels, stage: Stage, rng: np
         numbers[inside] = IGNORED - k
 
 
-def _way(scenery: Scenery, camera: Camera) -> Matrix:
+def _way(scenery: Scenery, camera: Viewpoint) -> Matrix:
     """From the canvas to the after frame, float64 ``(2, 3)``."""
     middle = scenery.margin + scenery.side / 2
     matrix = np.asarray(cv2.getRotationMatrix2D((middle, middle), camera.turn, camera.zoom), np.float64)
@@ -196,7 +194,7 @@ def _table(counts: Sequence[int]) -> NDArray[np.uint8]:
     return table
 
 
-def _boxes(numbers: Labels, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
+def _boxes(numbers: LabelMap, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
     side, first, found = len(numbers), 1, []
     for count in counts:
         found.append(tuple(_box(numbers == n, side) for n in range(first, first + count)))

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from pipeline.sources import Image
 
 SURFACES = ("", "road", "parking lot", "sidewalk", "grass")
 """What the ground is, by its number in `Scenery.ground`; 0 is no ground."""

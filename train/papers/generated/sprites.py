@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Point = tuple[float, float]
+CanvasPoint = tuple[float, float]
 
 COLOURS: dict[str, tuple[int, int, int]] = {
     "white": (236, 236, 232),
@@ -58,7 +58,7 @@ class Shape:
 
     height: float
     aspect: float
-    parts: tuple[tuple[str, tuple[Point, ...]], ...]
+    parts: tuple[tuple[str, tuple[CanvasPoint, ...]], ...]
     discs: tuple[tuple[str, tuple[float, float, float]], ...]
     colours: tuple[str, ...]
 
@@ -74,12 +74,12 @@ def _wheels(*across: float) -> tuple[tuple[str, tuple[float, float, float]], ...
     )
 
 
-def _alone(points: tuple[Point, ...]) -> tuple[Point, ...]:
+def _alone(points: tuple[CanvasPoint, ...]) -> tuple[CanvasPoint, ...]:
     """A part of the cyclist's bicycle, as high as its box where nobody rides it."""
     return tuple((x, (y - 0.4) / 0.6) for x, y in points)
 
 
-def _box(left: float, top: float, right: float, bottom: float) -> tuple[Point, ...]:
+def _box(left: float, top: float, right: float, bottom: float) -> tuple[CanvasPoint, ...]:
     return ((left, top), (right, top), (right, bottom), (left, bottom))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from train.papers.generated.scenery import GRASS, LOT, ROAD, SIDEWALK, SURFACES, Scenery
 from train.papers.generated.sprites import SHAPES, VARIANTS, sprite_size
 
-Box = tuple[float, float, float, float]
+Edges = tuple[float, float, float, float]
 """``(left, top, right, bottom)`` in pixels of the canvas."""
 
 TYPES = ("appeared", "disappeared", "moved", "number", "replaced")
@@ -73,7 +73,7 @@ class StageOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class Prop:
     """One thing on the canvas.
 
     Attributes:
@@ -96,7 +96,7 @@ class Thing:
     surface: int
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Edges:
         """Its box on the canvas."""
         return (self.left, self.top, self.left + self.width, self.top + self.height)
 
@@ -111,16 +111,16 @@ class StagedChange:
     """
 
     type: str
-    before: tuple[Thing, ...]
-    after: tuple[Thing, ...]
+    before: tuple[Prop, ...]
+    after: tuple[Prop, ...]
 
     @property
-    def told(self) -> Thing:
+    def named(self) -> Prop:
         """The thing that a sentence names first."""
         return self.after[0] if self.type in ("appeared", "more") else self.before[0]
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Edges:
         """Around all of it."""
         return _around([t.box for t in (*self.before, *self.after)])
 
@@ -137,7 +137,7 @@ class Stage:
     """
 
     scenery: Scenery
-    still: tuple[Thing, ...]
+    still: tuple[Prop, ...]
     changes: tuple[StagedChange, ...]
     ignored: tuple[tuple[float, float, float], ...] = ()
 
@@ -155,7 +155,7 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
         NoRoomError: no change finds room in this scene.
     """
     changes: list[StagedChange] = []
-    still: list[Thing] = []
+    still: list[Prop] = []
     if changed:
         wanted = 1 if options.balanced else 1 + int(rng.choice(4, p=NUMBER_SHARES))
         shares = None if options.balanced else TYPE_SHARES
@@ -180,14 +180,14 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
 
 
 def _change(
-    kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Box], still: Sequence[Box]
-) -> tuple[StagedChange, tuple[Thing, ...]] | None:
+    kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Edges], still: Sequence[Edges]
+) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
     label = str(rng.choice(_GROUPED)) if kind == "number" else _drawn_label(rng)
     first = _placed(scenery, rng, label)
     if first is None:
         return None
-    stays: tuple[Thing, ...] = ()
+    stays: tuple[Prop, ...] = ()
     if kind in ("appeared", "disappeared"):
         number = int(rng.choice((1, 2, 3), p=(0.85, 0.11, 0.04))) if label in _GROUPED else 1
         group = _row(first, number, scenery, rng)
@@ -221,7 +221,7 @@ def _drawn_label(rng: np.random.Generator) -> str:
     return str(rng.choice(list(_CLASS_SHARES), p=list(_CLASS_SHARES.values())))
 
 
-def _placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Thing | None:
+def _placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
     """A thing somewhere on ground that suits it and inside the frame."""
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
@@ -232,12 +232,12 @@ def _placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Thing | N
     return None
 
 
-def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Thing | None:
+def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Prop | None:
     """A thing whose foot is at ``(x, y)``; None where it would not stand on its ground or be cut off."""
     width, height = sprite_size(label, scenery.person_height(y))
     left, top = round(x - width / 2), round(y - height)
     colours = SHAPES[label].colours
-    thing = Thing(
+    thing = Prop(
         label,
         str(colours[int(rng.integers(len(colours)))]),
         left,
@@ -251,7 +251,7 @@ def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.G
     return _grounded(thing, scenery)
 
 
-def _grounded(thing: Thing, scenery: Scenery) -> Thing | None:
+def _grounded(thing: Prop, scenery: Scenery) -> Prop | None:
     low, high = 2 * scenery.margin, scenery.side
     left, top, right, bottom = thing.left, thing.top, thing.left + thing.width, thing.top + thing.height
     if not (low <= left and right <= high and low <= top and bottom <= high):
@@ -263,7 +263,7 @@ def _grounded(thing: Thing, scenery: Scenery) -> Thing | None:
     return replace(thing, surface=under.pop())
 
 
-def _row(first: Thing, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Thing, ...] | None:
+def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Prop, ...] | None:
     """Things of one class side by side, near enough to be one cluster."""
     row = [first]
     for _ in range(number - 1):
@@ -284,14 +284,14 @@ def _row(first: Thing, number: int, scenery: Scenery, rng: np.random.Generator) 
     return tuple(row)
 
 
-def _moved(first: Thing, scenery: Scenery, rng: np.random.Generator) -> Thing | None:
+def _moved(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     """The same thing a little further, so near that both places are one cluster."""
     way = round(rng.uniform(0.6, 1.0) * first.width + rng.uniform(0.0, 0.06) * scenery.side)
     way = way if rng.random() < 0.5 else -way  # noqa: PLR2004
     return _grounded(replace(first, left=first.left + way), scenery)
 
 
-def _other(first: Thing, scenery: Scenery, rng: np.random.Generator) -> Thing | None:
+def _other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     """Something else in the same place: another class, or the same in another colour."""
     vehicles = ("car", "van", "truck") if first.label in ("car", "van", "truck", "bus") else ()
     labels = [n for n in vehicles or ("person", "bicycle", "cyclist") if n != first.label]
@@ -302,7 +302,7 @@ def _other(first: Thing, scenery: Scenery, rng: np.random.Generator) -> Thing | 
 
 
 def _ignored(
-    scenery: Scenery, rng: np.random.Generator, changes: Sequence[StagedChange], still: Sequence[Thing]
+    scenery: Scenery, rng: np.random.Generator, changes: Sequence[StagedChange], still: Sequence[Prop]
 ) -> tuple[tuple[float, float, float], ...]:
     found: list[tuple[float, float, float]] = []
     taken = [c.box for c in changes]
@@ -318,12 +318,12 @@ def _ignored(
     return tuple(found)
 
 
-def surface_name(thing: Thing) -> str:
+def surface_name(thing: Prop) -> str:
     """What a thing stands on, as it is said: road, parking lot, sidewalk or grass."""
     return SURFACES[thing.surface]
 
 
-def _around(boxes: Sequence[Box]) -> Box:
+def _around(boxes: Sequence[Edges]) -> Edges:
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
@@ -333,7 +333,7 @@ def _area(change: StagedChange) -> float:
     return (right - left) * (bottom - top)
 
 
-def _free(box: Box, taken: Sequence[Box], gap: float) -> bool:
+def _free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
     """Whether a box stays `gap` pixels away from all the others."""
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap

@@ -18,7 +18,7 @@ FolderName = Literal["single_images", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class System:
     """One system.
 
     Attributes:
@@ -110,7 +110,7 @@ class Suite:
     name: str
     paper: str
     data: str
-    rows: tuple[Row, ...]
+    rows: tuple[System, ...]
     tables: tuple[PaperTable, ...]
     claims: tuple[Claim, ...]
     pairs: int | None = None

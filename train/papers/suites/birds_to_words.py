@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, FolderName, PaperTable, Row, Suite, merged
+from train.papers.suites import Claim, Column, FolderName, PaperTable, Suite, System, merged
 from train.papers.suites.idc_pcl import ABLATED, row
 
 _TASK_OF: dict[FolderName, str] = {"single_images": "single", "classes": "classes"}
 _LONG: dict[str, Any] = {"training": {"max_words": 80}, "pretraining": {"training": {"max_words": 80}}}
 
 
-def _row(key: str, label: str, *needs: FolderName) -> Row:
+def _row(key: str, label: str, *needs: FolderName) -> System:
     plain = row(key, label, *ABLATED, *(_TASK_OF[need] for need in needs), layers=2)
-    return Row(key, label, merged(plain.full, _LONG), plain.small, needs=needs)
+    return System(key, label, merged(plain.full, _LONG), plain.small, needs=needs)
 
 
 SUITE = Suite(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Row, Suite, merged
+from train.papers.suites import Claim, Column, PaperTable, Suite, System, merged
 
 _PLAIN: dict[str, Any] = {
     "min_count": 1,
@@ -31,7 +31,7 @@ ATTENDED: dict[str, Any] = {
 _TIRG: dict[str, Any] = {"size": 64, "words": 48, "grid": 7, "cells": 16}
 
 
-def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> Row:
+def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> System:
     """A captioner of the two papers, trained jointly where arguments of the objective are given."""
     captioner = key if not objective else "duda"
     full: dict[str, Any] = {**_PLAIN, "captioner": captioner}
@@ -40,7 +40,7 @@ def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> Row:
         full = merged(full, {"training": _LONG, "objective": {"name": "joint", "arguments": objective}})
         hard = objective["hard_from"] and _EPOCHS // 2 + 1  # as 30 of 60
         less["objective"] = {"arguments": {"network": _TIRG, "hard_from": hard}}
-    return Row(key, label, full, less)
+    return System(key, label, full, less)
 
 
 def _columns(setting: str = "single") -> tuple[Column, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Row, Suite, merged
+from train.papers.suites import Claim, Column, PaperTable, Suite, System, merged
 
 TASKS: dict[str, float] = {"mlm": 8, "mvcl": 1, "fda": 2, "single": 2, "classes": 2}
 ABLATED = ("mlm", "mvcl", "fda")
@@ -40,19 +40,19 @@ _SMALL: dict[str, Any] = {
 }
 
 
-def row(key: str, label: str, *tasks: str, **arguments: Any) -> Row:
+def row(key: str, label: str, *tasks: str, **arguments: Any) -> System:
     """The captioner, pre-trained with tasks, where there are any."""
     full: dict[str, Any] = {**_FULL, "arguments": arguments}
     small = merged(_SMALL, {"arguments": {"judge_weight": 0.1}}) if arguments.get("judge", True) else _SMALL
     if not tasks:
-        return Row(key, label, full, small)
+        return System(key, label, full, small)
     objective = {"name": "pretraining", "arguments": {"tasks": {task: TASKS[task] for task in tasks}}}
     less = {
         "objective": {"arguments": {"masked": 0.4, "temperature": 0.1}},
         "training": {**_SMALL_TRAINING, "learning_rate": 1e-3},
     }
     full["pretraining"] = {"objective": objective, "training": _PRE_TRAINING}
-    return Row(key, label, full, merged(small, {"pretraining": less}))
+    return System(key, label, full, merged(small, {"pretraining": less}))
 
 
 def _columns() -> tuple[Column, ...]:

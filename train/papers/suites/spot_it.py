@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Row, Suite, merged
+from train.papers.suites import Claim, Column, PaperTable, Suite, System, merged
 
 _PAPER: dict[str, Any] = {"rotation": 0.0, "zoom": 0.0, "halves": False}
 _FULL: dict[str, Any] = {
@@ -25,9 +25,9 @@ _SMALL: dict[str, Any] = {
 }
 
 
-def _row(key: str, label: str, **arguments: Any) -> Row:
+def _row(key: str, label: str, **arguments: Any) -> System:
     small = merged(_SMALL, {"arguments": {"attention": 24}}) if arguments.get("attention") else _SMALL
-    return Row(key, label, {**_FULL, "arguments": arguments}, small)
+    return System(key, label, {**_FULL, "arguments": arguments}, small)
 
 
 _COLUMNS = (

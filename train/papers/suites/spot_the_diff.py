@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Row, Suite
+from train.papers.suites import Claim, Column, PaperTable, Suite, System
 
 _DECODER: dict[str, Any] = {
     "arguments": {"dropout": 0.5, "coordinates": True},
@@ -17,14 +17,14 @@ _SMALL: dict[str, Any] = {
 }
 
 
-def row(key: str, label: str, captioner: str, **arguments: Any) -> Row:
+def row(key: str, label: str, captioner: str, **arguments: Any) -> System:
     """A captioner that learns, as the paper trains it."""
     full = {**_DECODER, "captioner": captioner, "arguments": {**_DECODER["arguments"], **arguments}}
-    return Row(key, label, full, _SMALL)
+    return System(key, label, full, _SMALL)
 
 
-def _nearest(key: str, label: str, *seeded: str) -> Row:
-    return Row(key, label, {"captioner": key, "arguments": {"pool": 1}, "min_count": 1}, seeded=seeded)
+def _nearest(key: str, label: str, *seeded: str) -> System:
+    return System(key, label, {"captioner": key, "min_count": 1}, seeded=seeded)
 
 
 def _text(setting: str) -> tuple[Column, ...]:

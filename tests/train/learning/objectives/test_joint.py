@@ -16,7 +16,7 @@ from models.papers.tirg import load_tirg
 from train.learning.batches import Split
 from train.learning.loop import TrainError, TrainOptions, train
 from train.learning.objectives import Step
-from train.learning.objectives.joint import JointTraining, Seen, candidate_sets
+from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets
 from train.learning.objectives.soft_words import forced_words, greedy_words, in_one_row
 from train.learning.retrieval import same_pictures, split_recall
 
@@ -134,11 +134,11 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
     assert pairs.maps is not None
     before, after = pairs.maps
-    seen = Seen(objective.network, pairs.maps, objective.n, hard=True)
+    seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     undecided = seen.chosen(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
     objective.network.scale.fill_(1e3)
-    seen = Seen(objective.network, pairs.maps, objective.n, hard=True)
+    seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     sure = seen.chosen(objective.network.candidates(objective.network.pictures(after)))
     torch.testing.assert_close(sure, after)
 

@@ -1,0 +1,79 @@
+"""The verb `probe`."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from daemon.commands.camera import address_and_settings
+from daemon.commands.options import Json, OptionalFile
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Camera
+
+if TYPE_CHECKING:
+    from daemon.tools.probe import Probed
+
+
+def probe(
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="rtsp:// URL, or a camera of the configuration. Other users see a URL that stands on the "
+            "command line: write its password as ${env:NAME} or ${file:PATH}, in single quotes."
+        ),
+    ],
+    config: OptionalFile = None,
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to look.")] = 5.0,
+    json: Json = False,
+) -> None:
+    """Open a camera once, and its sub-stream where it has one, and tell what they send."""
+    address, settings = address_and_settings(url, load_configuration(config) if config else None)
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.tools.probe import probe as probed  # noqa: PLC0415
+    from pipeline.sources import SourceError  # noqa: PLC0415
+
+    secrets = Secrets()
+    plan = camera_plan("probe", secrets.reveal(address), settings)
+    if not plan.url.startswith(("rtsp://", "rtsps://")):
+        raise typer.BadParameter(
+            "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
+        )
+    found, small, failed = probed(plan.url, plan.source, seconds), None, None
+    if isinstance(settings, Camera) and settings.screening:
+        try:
+            small = probed(secrets.reveal(settings.screening), plan.source, seconds)
+        except SourceError as error:
+            failed = str(error)
+    if json:
+        screening = asdict(small) if small else {"error": failed} if failed else None
+        typer.echo(json_format.dumps({**asdict(found), "screening": screening}))
+    else:
+        _show(found)
+    if small and not json:
+        typer.echo("\nsub-stream, which is screened:")
+        _show(small)
+    if failed:
+        typer.echo(f"narrated: sub-stream: {failed}", err=True)
+        raise typer.Exit(3)
+
+
+def _show(found: Probed) -> None:
+    rows = {
+        "address": found.address,
+        "opened": f"in {found.opened_s:.2f} s, first picture after {found.first_frame_s:.2f} s",
+        "picture": f"{found.width} x {found.height}, {found.codec}",
+        "rate": f"{found.hz:.1f} frames/s"
+        + (f" (declared {found.declared_hz:.1f})" if found.declared_hz else "")
+        + f", {found.kbit_s:.0f} kbit/s",
+        "keyframes": f"every {found.keyframe_s:.1f} s" if found.keyframe_s else "fewer than two were seen",
+        "damaged": f"{found.corrupt} of {found.packets} packets in {found.watched_s:.1f} s",
+        "clock": "none is sent (RTCP); times of receipt are used"
+        if found.skew_s is None
+        else f"{abs(found.skew_s):.2f} s {'ahead of' if found.skew_s > 0 else 'behind'} ours",
+    }
+    for name, text in rows.items():
+        typer.echo(f"{name:<10} {text}")

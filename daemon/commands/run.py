@@ -1,0 +1,25 @@
+"""The verb `run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from daemon.commands.options import ConfigurationFile
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
+
+
+def run(
+    config: ConfigurationFile,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+) -> None:
+    """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
+    configuration = load_configuration(config)
+    secrets = Secrets()
+    from daemon.health.log import start_logging  # noqa: PLC0415
+    from daemon.service import daemon as live  # noqa: PLC0415
+
+    start_logging(secrets, verbose=verbose)
+    raise typer.Exit(live.run(config, configuration, secrets))

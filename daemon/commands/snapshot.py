@@ -1,0 +1,42 @@
+"""The verb `snapshot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon.commands.camera import address_and_settings
+from daemon.commands.options import ConfigurationFile
+from daemon.commands.picture import write_picture
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Camera
+from pipeline.redaction import redacted
+
+
+def snapshot(
+    camera: Annotated[str, typer.Argument(help="A camera of the configuration.")],
+    config: ConfigurationFile,
+    out: Annotated[Path | None, typer.Option(help="PNG, JPEG or WebP; CAMERA.png without it.")] = None,
+    overlay: Annotated[
+        bool,
+        typer.Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names."),
+    ] = False,
+) -> None:
+    """Store one picture of a camera; privacy areas are black in it."""
+    address, settings = address_and_settings(camera, load_configuration(config))
+    if not isinstance(settings, Camera):
+        raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.tools.snapshot import overlaid  # noqa: PLC0415
+    from daemon.tools.snapshot import snapshot as taken  # noqa: PLC0415
+
+    plan = camera_plan(camera, Secrets().reveal(address), settings)
+    image = taken(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
+    if overlay:
+        image = overlaid(image, settings)
+    path = out or Path(f"{camera}.png")
+    write_picture(image, path)
+    typer.echo(f"wrote {path}, {image.shape[1]} x {image.shape[0]} pixels", err=True)

@@ -1,0 +1,53 @@
+"""The verb `tail`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon.commands.options import Json
+
+DEFAULT_SERVER = "redis://localhost:6379"
+
+
+def tail(
+    *,
+    redis: Annotated[
+        str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="Take redis from this file.")] = None,
+    camera: Annotated[
+        list[str] | None, typer.Option(help="Only this camera; may be given several times.")
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Begin with what the stream still holds.")
+    ] = False,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
+    json: Json = False,
+) -> None:
+    """Print narrations as they arrive on the stream, until Ctrl-C."""
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415
+    from daemon.config.secrets import Secrets  # noqa: PLC0415
+
+    url = redis or (load_configuration(config).redis.url if config else None) or DEFAULT_SERVER
+    from daemon.service.lines import json_line, time_line  # noqa: PLC0415
+    from pipeline.publisher import subscribe  # noqa: PLC0415
+
+    stop = threading.Event()
+    kept = {
+        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        records = subscribe(Secrets().reveal(url), camera or None, "0" if from_start else "$", stop)
+        for record in islice(records, count):
+            sys.stdout.write((json_line(record) if json else time_line(record)) + "\n")
+            sys.stdout.flush()
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)

@@ -1,0 +1,143 @@
+"""The verb `verify`."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from daemon.commands.options import Json
+
+if TYPE_CHECKING:
+    from pipeline.journal import Comparison, Verification, VerifyOptions
+
+_SHOWN = 20
+
+
+def verify(
+    paths: Annotated[list[Path], typer.Argument(help="Journals, narrations.jsonl, or folders of journals.")],
+    *,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
+        ),
+    ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
+    ] = None,
+    no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
+    public_key: Annotated[
+        list[str] | None,
+        typer.Option(help="Who may have signed: what `narrated keys` printed, or a file that holds it."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check that no byte of the journals, of their pictures and signatures was changed."""
+    from pipeline.journal import VerifyOptions  # noqa: PLC0415
+
+    if against and len(paths) != 1:
+        raise typer.BadParameter("give one journal or folder to compare with --against")
+    keys = tuple(_key(text) for text in public_key or ())
+    found = _checked(paths, VerifyOptions(not no_evidence, evidence, keys))
+    other = _checked([against], VerifyOptions(not no_evidence)) if against else None
+    comparison = _comparison(paths[0], against) if against else None
+    if json:
+        values = _members(found) | ({"against": _members(other)} if other else {})
+        typer.echo(json_format.dumps(values | (_compared(comparison) if comparison else {})))
+    else:
+        _tell(found, known=bool(keys))
+        if other:
+            _tell(other, known=False)
+        if comparison:
+            _tell_comparison(comparison)
+    compared = not against or (comparison and not comparison.differences)
+    if not (found.ok and (other is None or other.ok) and compared):
+        raise typer.Exit(1)
+
+
+def _checked(paths: list[Path], options: VerifyOptions) -> Verification:
+    from rich.console import Console  # noqa: PLC0415
+
+    from daemon.tools.check_progress import CheckProgress  # noqa: PLC0415
+    from pipeline.journal import verify as verified  # noqa: PLC0415
+
+    with CheckProgress(Console(stderr=True)) as progress:
+        return verified(paths, replace(options, progress=progress.update))
+
+
+def _comparison(journal: Path, other: Path) -> Comparison | None:
+    """None where the two cannot be compared, which is said."""
+    from pipeline.journal import JournalError, compare  # noqa: PLC0415
+
+    try:
+        return compare(journal, other)
+    except JournalError as error:
+        typer.echo(f"narrated: {error}", err=True)
+        return None
+
+
+def _key(text: str) -> str:
+    from pipeline.journal.signatures import SigningError, public_key  # noqa: PLC0415
+
+    try:
+        path = Path(text)
+        return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
+    except (OSError, UnicodeDecodeError, SigningError) as error:
+        raise typer.BadParameter(str(error), param_hint="--public-key") from None
+
+
+def _members(found: Verification) -> dict[str, Any]:
+    ends = [
+        {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
+        | ({"signed": signed.seq, "keys": list(signed.keys)} if signed else {})
+        for (path, camera), end in found.ends.items()
+        for signed in [found.signed.get((path, camera))]
+    ]
+    return {
+        "ok": found.ok,
+        "files": found.files,
+        "lines": found.lines,
+        "pictures": found.pictures,
+        "ends": ends,
+        "problems": [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in found.problems],
+    }
+
+
+def _compared(comparison: Comparison) -> dict[str, Any]:
+    differences = [{"camera": d.camera, "id": d.id, "reason": d.reason} for d in comparison.differences]
+    return {
+        "same": comparison.same,
+        "total": comparison.total,
+        "differences": differences,
+        "skipped": list(comparison.skipped),
+    }
+
+
+def _tell(found: Verification, *, known: bool) -> None:
+    for problem in found.problems:
+        typer.echo(f"narrated: {problem}", err=True)
+    for (path, camera), end in found.ends.items():
+        line = f"{path}: {camera}: {end.seq} records, last hash {end.hash}"
+        if signed := found.signed.get((path, camera)):
+            whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
+            line += f", signed up to {signed.seq}{whose}"
+        typer.echo(line)
+    if found.pictures:
+        typer.echo(f"{found.pictures} pictures are as they were stored")
+    typer.echo(f"in all: {found.lines} lines hold, files read: {found.files}")
+
+
+def _tell_comparison(comparison: Comparison) -> None:
+    for difference in comparison.differences[:_SHOWN]:
+        typer.echo(f"narrated: {difference}", err=True)
+    if (more := len(comparison.differences) - _SHOWN) > 0:
+        typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
+    for camera, same in comparison.same.items():
+        typer.echo(f"{camera}: {same} records tell the same")
+    for camera in comparison.skipped:
+        typer.echo(f"{camera}: not compared, only one of the two knows it")
+    typer.echo(f"in all: {comparison.total} records tell the same, {len(comparison.differences)} differences")

@@ -1,0 +1,263 @@
+"""The section `forward` of the configuration file: targets, what each is sent, and in which words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from daemon.config.section import Section
+from daemon.config.values import Seconds, SecondsOrNone
+from pipeline.record import Share
+
+KINDS = ("mqtt", "webhook", "command", "apprise")
+"""Kinds of targets, which are keys of the section."""
+
+Kind = Literal[
+    "appeared",
+    "disappeared",
+    "moved",
+    "more",
+    "fewer",
+    "replaced",
+    "unknown",
+    "light_changed",
+    "view_changed",
+    "obstructed",
+    "cap_reached",
+    "cap_ended",
+]
+EVENT_TYPES: tuple[str, ...] = get_args(Kind)
+"""Kinds of change: types of sentences, then events of the whole scene or of the hourly cap."""
+
+PictureChoice = Literal["overlay", "after", "before", "none"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_TOPIC = re.compile(r"[^+#\x00$/][^+#\x00]*")
+
+
+def _hours(value: Any) -> Any:
+    match = _HOURS.fullmatch(str(value))
+    if match is None:
+        raise ValueError('write from and to of the day as "22:00-06:00", in quotes')
+    return str(value)
+
+
+def _zone_info(name: str) -> str:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only where a file names one
+
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(
+            f"{name!r} is not a time zone that this machine knows; write one such as Europe/Berlin"
+        ) from None
+    return name
+
+
+def _template(text: str) -> str:
+    from daemon.config.template import check_template  # noqa: PLC0415 - jinja2, only where a file has one
+
+    check_template(text)
+    return text
+
+
+def _topic(text: str) -> str:
+    if _TOPIC.fullmatch(text) is None or text.endswith("/"):
+        raise ValueError("write an MQTT topic without +, # and $, and without / at its ends")
+    return text
+
+
+def _without_secret(words: tuple[str, ...]) -> tuple[str, ...]:
+    if any(_PLACEHOLDER.search(word) for word in words):
+        raise ValueError("everybody sees a command's arguments in `ps`: put secrets under environment")
+    return words
+
+
+def _words(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words), Field(strict=False)]
+Template = Annotated[str, AfterValidator(_template)]
+Topic = Annotated[str, AfterValidator(_topic)]
+
+
+class FilterSettings(Section):
+    """Which narrations a target is sent; what is empty asks for nothing."""
+
+    camera: Words = Field((), description="names, or patterns such as yard-*")
+    zone: Words = Field((), description='names of zones as sentences say them: "at the entrance"')
+    object: Words = Field((), description="kinds of objects: person, car")
+    kind: Annotated[tuple[Kind, ...], BeforeValidator(_words), Field(strict=False)] = Field(
+        (), description="appeared, moved, ..., or an event of the scene: view_changed, obstructed, ..."
+    )
+    confidence: Share = Field(0.0, description="least confidence of a sentence")
+    hours: Annotated[str, BeforeValidator(_hours)] | None = Field(
+        None, description='times of day, by forward.timezone: "22:00-06:00"; null: always'
+    )
+
+
+class TargetSettings(Section):
+    """What all kinds of targets have."""
+
+    filter: FilterSettings = FilterSettings()
+    template: Template = Field(
+        "{{ text }}", description="the message in Jinja; what it may name: docs/forward.md"
+    )
+    picture: PictureChoice = Field("overlay", description="which picture goes with it; none sends no picture")
+    timeout: Seconds = Field(10.0, description="longest wait for the target")
+    queue: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        10_000, description="narrations that wait for it at most; then the oldest become dead letters"
+    )
+    attempts: Annotated[int, Field(ge=1, le=1000)] = Field(
+        5, description="times one that the target refuses is tried; then it is a dead letter"
+    )
+    expire: SecondsOrNone = Field(
+        86400.0, description="a narration that waits longer for a target that is away is a dead letter"
+    )
+    longest_wait: Seconds = Field(60.0, description="longest pause between two attempts")
+
+
+class MqttSettings(TargetSettings):
+    """A broker, with discovery for Home Assistant."""
+
+    url: str = Field(description="mqtt:// or mqtts://, secrets as in a camera's url")
+    topic: Topic = Field("narrated", description="what all topics begin with")
+    discovery: Topic | None = Field(
+        "homeassistant", description="prefix under which Home Assistant looks for devices; null: none"
+    )
+    off_delay: Seconds = Field(60.0, description="how long a binary sensor stays on")
+    ca: Annotated[Path | None, Field(strict=False)] = Field(
+        None, description="file of the authority that signed the broker's certificate; null: the system's"
+    )
+
+
+class WebhookSettings(TargetSettings):
+    """An address that takes a POST."""
+
+    url: str = Field(description="https:// or http://; ${cred:NAME} where the address itself is a secret")
+    secret: str | None = Field(
+        None, description="${cred:NAME} of the key of the signature (HMAC-SHA256); null: not signed"
+    )
+    body: Template | None = Field(
+        None, description="the whole body in Jinja; null: JSON with everything, and the picture"
+    )
+    content_type: str = Field("application/json", description="of that body")
+    headers: dict[str, str] = Field(default_factory=dict, description="more headers; secrets as in url")
+    ca: Annotated[Path | None, Field(strict=False)] = Field(
+        None, description="file of the authority that signed the server's certificate; null: the usual ones"
+    )
+
+    @model_validator(mode="after")
+    def _key_elsewhere(self) -> Self:
+        if self.secret is not None and _PLACEHOLDER.fullmatch(self.secret) is None:
+            raise ValueError("secret: write ${cred:NAME}, ${file:PATH} or ${env:NAME}: no key in this file")
+        return self
+
+
+class CommandSettings(TargetSettings):
+    """A program that is started for each narration."""
+
+    run: Annotated[tuple[str, ...], AfterValidator(_without_secret), Field(min_length=1, strict=False)] = (
+        Field(description="program and arguments, no shell; its input is the record, see docs/forward.md")
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="more variables; secrets as in a camera's url"
+    )
+
+
+class AppriseSettings(TargetSettings):
+    """Any of the services that Apprise knows."""
+
+    url: str = Field(description="Apprise's address of the service, best as ${cred:NAME}")
+    title: Template = Field("{{ camera }}", description="the title in Jinja")
+
+
+class ForwardSettings(Section):
+    """What `narrated forward` sends where."""
+
+    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = Field(
+        "narrated-forward", description="consumer group on the streams; a second forwarder needs its own"
+    )
+    timezone: Annotated[str, AfterValidator(_zone_info)] | None = Field(
+        None, description="for hours and local times, such as Europe/Berlin; null: the machine's"
+    )
+    mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")
+    webhook: dict[str, WebhookSettings] = Field(default_factory=dict, description="web hooks, by name")
+    command: dict[str, CommandSettings] = Field(default_factory=dict, description="programs, by name")
+    apprise: dict[str, AppriseSettings] = Field(default_factory=dict, description="Apprise, by name")
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Self:
+        seen: set[str] = set()
+        for name, _ in self.targets():
+            if _NAME.fullmatch(name) is None:
+                raise ValueError(f"the target name {name!r}: write letters, digits, - and _, at most 32")
+            if name in seen:
+                raise ValueError(f"two targets are called {name!r}: their queues need names of their own")
+            seen.add(name)
+        return self
+
+    def targets(self) -> Iterator[tuple[str, TargetSettings]]:
+        """All targets with their names."""
+        for kind in KINDS:
+            yield from getattr(self, kind).items()
+
+
+def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
+    """Everything that may name a secret, with its key in the file."""
+    for kind in KINDS:
+        for name, target in getattr(settings, kind).items():
+            where = f"forward.{kind}.{name}"
+            for key in ("url", "secret"):
+                if text := getattr(target, key, None):
+                    yield f"{where}.{key}", text
+            for key in ("headers", "environment"):
+                for inner, text in (getattr(target, key, None) or {}).items():
+                    yield f"{where}.{key}.{inner}", text
+
+
+def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The section as plain values, to be shown: placeholders stay, all else that may be a secret goes.
+
+    A web hook's or a service's address may be a secret from its first slash on.
+    """
+    shown = dict(values)
+    for kind in KINDS:
+        shown[kind] = {name: _shown(target) for name, target in values[kind].items()}
+    return shown
+
+
+def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+    shown = dict(target)
+    if "url" in shown:
+        shown["url"] = _hidden_url(shown["url"])
+    for key in ("headers", "environment"):
+        if key in shown:
+            shown[key] = {
+                name: text if _PLACEHOLDER.search(text) else "***" for name, text in shown[key].items()
+            }
+    return shown
+
+
+def _hidden_url(url: str) -> str:
+    if _PLACEHOLDER.fullmatch(url):
+        return url
+    scheme, found, rest = url.partition("://")
+    if not found:
+        return "***"
+    if scheme in {"mqtt", "mqtts", "http", "https"}:
+        authority = re.split(
+            r"[/?#]", _PLACEHOLDER.sub(lambda m: m.group().replace("/", "\0"), rest), maxsplit=1
+        )[0]
+        credentials, at, host = authority.replace("\0", "/").rpartition("@")
+        shown = credentials if at and _PLACEHOLDER.fullmatch(credentials) else "***"
+        tail = "" if len(authority) == len(rest) else "/***"
+        return f"{scheme}://{shown + at if at else ''}{host}{tail}"
+    return f"{scheme}://***"

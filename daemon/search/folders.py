@@ -1,0 +1,80 @@
+"""Where the journals lie that are asked, and the pictures beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.search.errors import NoJournalsError
+
+INSTALLED = Path("/var/lib/narrated")
+"""Where the service's unit keeps its state."""
+
+_CLOSED = re.compile(r"(?P<chain>.+)\.(?P<first>\d{12})\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """One file of a journal.
+
+    Attributes:
+        name: of the file.
+        chain: the name that the files of one chain share; a camera, but for merged files.
+        first: number of the first record of a closed segment, None for the file that is being written.
+    """
+
+    name: str
+    chain: str
+    first: int | None
+
+    @classmethod
+    def of(cls, name: str) -> JournalFile:
+        """Read a file's name."""
+        closed = _CLOSED.fullmatch(name)
+        if closed:
+            return cls(name, closed["chain"], int(closed["first"]))
+        return cls(name, name.removesuffix(".jsonl"), None)
+
+
+def journal_folder(path: Path) -> Path:
+    """The folder of journals that a path means: itself, or the ``journal`` in a state or replay folder.
+
+    Raises:
+        NoJournalsError: there is none.
+    """
+    if (path / "journal").is_dir():
+        return path / "journal"
+    if not path.is_dir():
+        raise NoJournalsError(f"there is no folder {path}: give a folder of journals, or a replay's --out")
+    return path
+
+
+def default_state(configured: Path) -> Path:
+    """The state folder that is asked where none is named: the user's, else that of the installed service.
+
+    Args:
+        configured: what a configuration without `state` means here.
+    """
+    places = [configured] if os.environ.get("STATE_DIRECTORY") else [configured, INSTALLED]
+    return next((place for place in places if (place / "journal").is_dir()), configured)
+
+
+def journal_files(folder: Path) -> list[JournalFile]:
+    """The files of journals in a folder, by name.
+
+    Raises:
+        NoJournalsError: the folder cannot be read.
+    """
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
+    except OSError as error:
+        raise NoJournalsError(f"cannot read {folder}: {error.strerror or error}") from None
+    return [JournalFile.of(name) for name in names if not name.startswith(".")]
+
+
+def evidence_folder(folder: Path) -> Path | None:
+    """The folder of pictures in or beside a folder of journals; None where there is none."""
+    beside = (folder / "evidence", folder.parent / "evidence")
+    return next((each for each in beside if each.is_dir()), None)

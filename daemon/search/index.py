@@ -1,0 +1,359 @@
+"""The index of a folder of journals: kept up from their ends, never the truth itself.
+
+A file is known by its first line, so that a segment that is renamed when it is full stays the same one. Of
+each file the index remembers how far it was read and what the last line was: a file whose last line is
+another now, that is shorter, or that was written anew at the same length, is read again from its start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from daemon.search.columns import Places, Sentences
+from daemon.search.folders import JournalFile, journal_files
+from daemon.search.intake import Batch, ChainMark, Phrase
+from daemon.search.store import has_room, memory_store, open_store
+from daemon.search.words import colour_in
+
+BLOCK = 8192
+"""Records that are read, and written into the index, in one go."""
+
+_LOOKS = 20
+"""How often files are listed again while segments are closed faster than they are read."""
+_LONGEST_LINE = 16 * 2**20
+
+
+@dataclass(slots=True)
+class Look:
+    """What a look at the journals found.
+
+    Attributes:
+        records: read now.
+        fresh: by file the byte from which its records are new.
+        left_out: files that were not read, with the reason.
+    """
+
+    records: int = 0
+    fresh: dict[int, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A file as the index knows it; see the table ``files``."""
+
+    id: int
+    name: str
+    offset: int
+    lines: int
+    tail: int
+    tail_hash: bytes
+    inode: int
+    size: int
+    mtime: int
+
+
+class Index:
+    """Finds what the journals of a folder hold; for one thread.
+
+    Args:
+        folder: of the journals.
+        told: called with the number of records read so far, again and again while there are many.
+
+    Attributes:
+        store: the file.
+    """
+
+    def __init__(self, folder: Path, told: Callable[[int], None] | None = None) -> None:
+        self.folder = folder
+        self.store = open_store(folder)
+        self._told = told
+        self._phrases: dict[Phrase, int] = {}
+        self._cameras: dict[str, int] = {}
+        self._version = -1
+
+    def close(self) -> None:
+        """Let the file go."""
+        self.store.connection.close()
+
+    def rebuild(self) -> None:
+        """Forget everything, so that the next look reads the journals from their start."""
+        for (file,) in self.store.connection.execute("SELECT id FROM files").fetchall():
+            self.forget(file)
+
+    def look(self) -> Look:
+        """Catch up with the journals: what was appended is read, what was deleted goes.
+
+        A segment that is closed meanwhile changes the list of files; it is looked through again until it is
+        the same before and after, so that nothing is passed over.
+
+        Raises:
+            SearchError: the folder cannot be read.
+        """
+        try:
+            return self._look()
+        except sqlite3.OperationalError as error:
+            if self.store.path is None:
+                raise
+            self.close()
+            self.store = memory_store(f"the index cannot be written ({error})")
+            self._phrases, self._cameras = {}, {}
+            return self._look()
+
+    def _look(self) -> Look:
+        look = Look()
+        for _ in range(_LOOKS):
+            files = journal_files(self.folder)
+            look.left_out.clear()
+            seen: dict[int, str] = {}
+            for file in files:
+                self._take(file, {f.name for f in files}, seen, look)
+            if journal_files(self.folder) == files:
+                known = self.store.connection.execute("SELECT id FROM files").fetchall()
+                for (gone,) in known:
+                    if gone not in seen:
+                        self.forget(gone)
+                break
+        return look
+
+    def _take(self, file: JournalFile, names: set[str], seen: dict[int, str], look: Look) -> None:
+        """Read on in a file."""
+        path = self.folder / file.name
+        known = self._by_name(file.name)
+        try:
+            state = path.stat()
+            if known and (known.inode, known.size, known.mtime) == _stamp(state) and known.id not in seen:
+                seen[known.id] = file.name
+                return
+            with path.open("rb") as lines:
+                self._read(file, lines, names, seen, look)
+        except FileNotFoundError:
+            return  # renamed or deleted since it was listed: the list has changed
+        except OSError as error:
+            look.left_out[file.name] = f"it cannot be read: {error.strerror or error}"
+
+    def _read(
+        self, file: JournalFile, lines: BinaryIO, names: set[str], seen: dict[int, str], look: Look
+    ) -> None:
+        state = os.fstat(lines.fileno())  # what is appended from now on is for the next look
+        first = lines.readline(_LONGEST_LINE)
+        if not first.endswith(b"\n") or lines.tell() > state.st_size:
+            return  # no whole line yet
+        identity = hashlib.sha256(first).digest()
+        known = self._by_identity(identity)
+        if known and known.id in seen:
+            look.left_out[file.name] = f"it is a copy of {seen[known.id]}"
+            return
+        batch = _batch_of_nothing()
+        batch.add(first, 0)
+        camera = next(iter(batch.ends), file.chain)
+        if camera != file.chain and f"{camera}.jsonl" in names:
+            look.left_out[file.name] = "it is merged of journals that are here, too"
+            return
+        if known and not self._continues(known, lines, state):
+            self.forget(known.id)
+            known = None
+        if known is None:
+            seq = batch.ends[camera].seq if camera in batch.ends else (file.first or 0)
+            known = self._added(identity, file, seq)
+        seen[known.id] = file.name
+        begun = known.offset
+        while self._read_block(known, file, lines, state, look):
+            pass
+        if known.offset > begun:
+            look.fresh[known.id] = min(begun, look.fresh.get(known.id, begun))
+
+    def _continues(self, known: _Known, lines: BinaryIO, state: os.stat_result) -> bool:
+        """Whether what was read of a file still stands there, as far as its end tells."""
+        if state.st_size < known.offset:
+            return False
+        if known.offset and state.st_size == known.size and state.st_mtime_ns != known.mtime:
+            return False
+        lines.seek(known.tail)
+        tail = lines.read(known.offset - known.tail)
+        return not known.offset or hashlib.sha256(tail).digest() == known.tail_hash
+
+    def _read_block(
+        self, known: _Known, file: JournalFile, lines: BinaryIO, state: os.stat_result, look: Look
+    ) -> bool:
+        """Read on, by so many lines at most; False at the end of what there was."""
+        with self.store.transaction(self._mistrust) as db:
+            self._refresh(db)
+            offset = db.execute("SELECT offset FROM files WHERE id = ?", (known.id,)).fetchone()
+            if offset is None or offset[0] != known.offset:
+                known.offset = state.st_size  # another process reads it: it goes on there
+                return False
+            batch = Batch(known.lines, self._ends(known.id), self._earlier(file), self._camera, self._phrase)
+            tail, raw = known.tail, b""
+            lines.seek(known.offset)
+            place = known.offset
+            while len(batch.places) + batch.unread < BLOCK and place < state.st_size:
+                line = lines.readline()
+                if not line.endswith(b"\n") or place + len(line) > state.st_size:
+                    break  # still being written
+                batch.add(line, place)
+                tail, raw = place, line
+                place += len(line)
+            self._put(known.id, batch, known.offset, place)
+            known.offset, known.lines, known.tail = place, batch.lines, tail
+            known.tail_hash = hashlib.sha256(raw).digest() if raw else known.tail_hash
+            values = (file.name, *_stamp(state), place, batch.lines, tail, known.tail_hash, batch.unread)
+            db.execute(
+                "UPDATE files SET name=?, inode=?, size=?, mtime=?, offset=?, lines=?, tail=?, tail_hash=?, "
+                "unread = unread + ?, fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
+                (*values, batch.fault, known.id),
+            )
+        look.records += len(batch.places)
+        if self._told:
+            self._told(look.records)
+        return bool(raw) and place < state.st_size
+
+    def _put(self, file: int, batch: Batch, begin: int, until: int) -> None:
+        """Write what was read; a last block that is not full is filled up first."""
+        db = self.store.connection
+        if not batch.places:
+            return
+        if not has_room(self.store.path):
+            raise sqlite3.OperationalError("the disk is nearly full")
+        sentences, places = batch.columns()
+        last = db.execute(
+            "SELECT id, records, sentences, begin, columns, places FROM blocks WHERE file = ? "
+            "ORDER BY id DESC LIMIT 1",
+            (file,),
+        ).fetchone()
+        if last and last[1] + len(places) <= BLOCK:
+            sentences = Sentences.joined([Sentences.unpack(last[4], last[2]), sentences])
+            places = Places.joined([Places.unpack(last[5], last[1]), places])
+            begin = last[3]
+            db.execute("DELETE FROM blocks WHERE id = ?", (last[0],))
+        span = int(sentences.time.min()), int(sentences.time.max())
+        db.execute(
+            "INSERT INTO blocks (file, records, sentences, begin, until, time_from, time_to, columns, places)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (file, len(places), len(sentences), begin, until, *span, sentences.pack(), places.pack()),
+        )
+        db.executemany(
+            "UPDATE phrases SET uses = uses + ? WHERE id = ?",
+            [(n, phrase) for phrase, n in batch.uses.items()],
+        )
+        ends = [
+            (file, self._camera(name), e.first_seq, e.first_prev, e.seq, e.hash, e.time)
+            for name, e in batch.ends.items()
+        ]
+        db.executemany("INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)", ends)
+
+    def forget(self, file: int) -> None:
+        """Remove all that was read of a file, and what nothing else says."""
+        with self.store.transaction(self._mistrust) as db:
+            used = np.zeros(0, np.int64)
+            sql = "SELECT columns, sentences FROM blocks WHERE file = ?"
+            for packed, count in db.execute(sql, (file,)):
+                counted = np.bincount(Sentences.unpack(packed, count).phrase, minlength=len(used))
+                counted[: len(used)] += used
+                used = counted
+            db.execute("DELETE FROM blocks WHERE file = ?", (file,))
+            db.execute("DELETE FROM ends WHERE file = ?", (file,))
+            db.execute("DELETE FROM files WHERE id = ?", (file,))
+            gone = [(int(used[phrase]), int(phrase)) for phrase in np.flatnonzero(used)]
+            db.executemany("UPDATE phrases SET uses = uses - ? WHERE id = ?", gone)
+            unsaid = db.execute("SELECT id, text FROM phrases WHERE uses <= 0").fetchall()
+            if unsaid:
+                sql = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
+                db.executemany(sql, unsaid)
+                db.execute("DELETE FROM phrases WHERE uses <= 0")
+                db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else their words stay in it
+            db.execute("DELETE FROM cameras WHERE id NOT IN (SELECT camera FROM ends)")
+        self._mistrust()
+
+    def _added(self, identity: bytes, file: JournalFile, first: int) -> _Known:
+        sql = (
+            "INSERT INTO files (identity, name, chain, first, inode, size, mtime, offset, lines, tail, "
+            "tail_hash, unread, fault) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, 0, x'', 0, '') "
+            "ON CONFLICT (identity) DO NOTHING"
+        )
+        with self.store.transaction(self._mistrust) as db:
+            db.execute(sql, (identity, file.name, file.chain, first))
+        known = self._by_identity(identity)
+        if known is None:
+            raise sqlite3.OperationalError("another process throws the index away")
+        return known
+
+    def _by_name(self, name: str) -> _Known | None:
+        return self._one("name = ?", name)
+
+    def _by_identity(self, identity: bytes) -> _Known | None:
+        return self._one("identity = ?", identity)
+
+    def _one(self, where: str, value: object) -> _Known | None:
+        sql = f"SELECT id, name, offset, lines, tail, tail_hash, inode, size, mtime FROM files WHERE {where}"  # noqa: S608
+        row = self.store.connection.execute(sql, (value,)).fetchone()
+        return _Known(*row) if row else None
+
+    def _ends(self, file: int) -> dict[str, ChainMark]:
+        sql = (
+            "SELECT name, first_seq, first_prev, last_seq, last_hash, last_time FROM ends "
+            "JOIN cameras ON cameras.id = camera WHERE file = ?"
+        )
+        return {name: ChainMark(*rest) for name, *rest in self.store.connection.execute(sql, (file,))}
+
+    def _earlier(self, file: JournalFile) -> Callable[[str], int | None]:
+        def earlier(camera: str) -> int | None:
+            sql = (
+                "SELECT last_time FROM ends JOIN files ON files.id = file JOIN cameras ON cameras.id = camera"
+                " WHERE chain = ? AND cameras.name = ? ORDER BY last_seq DESC LIMIT 1"
+            )
+            row = self.store.connection.execute(sql, (file.chain, camera)).fetchone()
+            return None if row is None else int(row[0])
+
+        return earlier
+
+    def _mistrust(self) -> None:
+        """What was remembered may not be in the index."""
+        self._version = -1
+
+    def _refresh(self, db: sqlite3.Connection) -> None:
+        """Forget remembered numbers when another process has written."""
+        version = db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self._phrases, self._cameras, self._version = {}, {}, version
+
+    def _camera(self, name: str) -> int:
+        if name not in self._cameras:
+            db = self.store.connection
+            db.execute("INSERT OR IGNORE INTO cameras (name) VALUES (?)", (name,))
+            self._cameras[name] = db.execute("SELECT id FROM cameras WHERE name = ?", (name,)).fetchone()[0]
+        return self._cameras[name]
+
+    def _phrase(self, phrase: Phrase) -> int:
+        number = self._phrases.get(phrase)
+        if number is not None:
+            return number
+        db = self.store.connection
+        sql = "SELECT id FROM phrases WHERE text = ? AND kind = ? AND object = ?"
+        row = db.execute(sql, phrase).fetchone()
+        if row is None:
+            text = phrase[0]
+            row = db.execute(
+                "INSERT INTO phrases (text, kind, object, colour, uses) VALUES (?, ?, ?, ?, 0) RETURNING id",
+                (*phrase, colour_in(text)),
+            ).fetchone()
+            db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row[0], text))
+        self._phrases[phrase] = int(row[0])
+        return self._phrases[phrase]
+
+
+def _stamp(state: os.stat_result) -> tuple[int, int, int]:
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def _batch_of_nothing() -> Batch:
+    """To look at one line."""
+    return Batch(0, {}, lambda _: None, lambda _: 0, lambda _: 0)

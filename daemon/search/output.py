@@ -1,0 +1,159 @@
+"""The shapes of an answer: lines for people, JSON, CSV, subtitles."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from daemon.config.durations import format_offset
+from daemon.search.counts import Group
+from daemon.search.errors import SearchError
+from daemon.search.found import FoundRecord
+from daemon.search.local_time import LocalTime
+
+_NO_CLOCK = 1970
+"""Footage whose date nobody knows begins in this year: only the time since its start is told."""
+
+CSV_COLUMNS = (
+    *("time", "local_time", "camera", "seq", "event", "kinds", "objects", "confidence", "text", "marks"),
+    *("before", "after", "overlay", "id"),
+)
+
+
+def local_words(moment: datetime, local: LocalTime) -> str:
+    """A time as people here read it; of footage without a date how far into it."""
+    if moment.year <= _NO_CLOCK:
+        return format_offset(moment.timestamp())
+    return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
+
+
+def table(found: Iterable[FoundRecord], local: LocalTime, *, pictures: bool = False) -> Iterator[str]:
+    """Lines for people: local time, camera, how sure, what is told, and what should be known of it."""
+    for each in found:
+        record = each.record
+        sure = f"{max((s.confidence for s in record.sentences), default=0.0):4.0%}"
+        text = " ".join(record.text.split())
+        marks = "".join(f"  ! {mark}" for mark in each.marks)
+        yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
+        if pictures:
+            for side, path in each.pictures.items():
+                yield f"{'':23}  {side}: {path}"
+
+
+def json_lines(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
+    """One JSON object a line: the record's members, and what is known of it.
+
+    `evidence` names only pictures that are there, `pictures` their files; `marks` and `local_time` are ours.
+    """
+    for each in found:
+        members = json.loads(each.record.line())
+        members.pop("evidence", None)
+        evidence = each.record.evidence.model_dump(exclude_none=True) if each.record.evidence else {}
+        members |= (
+            {"evidence": kept} if (kept := {s: d for s, d in evidence.items() if s in each.pictures}) else {}
+        )
+        members |= {
+            "local_time": local.of(each.record.after.moment).isoformat(),
+            "marks": list(each.marks),
+            "pictures": {side: str(path) for side, path in each.pictures.items()},
+        }
+        yield json.dumps(members, ensure_ascii=False)
+
+
+def comma_separated(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
+    """CSV (RFC 4180) with a head; a text that a spreadsheet takes for a formula gets a quote in front."""
+    yield _row(CSV_COLUMNS)
+    for each in found:
+        record = each.record
+        yield _row(
+            (
+                record.after.time,
+                local.of(record.after.moment).isoformat(),
+                record.camera,
+                record.seq,
+                record.event,
+                " ".join(dict.fromkeys(s.type for s in record.sentences)),
+                " ".join(record.objects),
+                max((s.confidence for s in record.sentences), default=0.0),
+                _safe(record.text),
+                "; ".join(each.marks),
+                *(str(each.pictures.get(side, "")) for side in ("before", "after", "overlay")),
+                record.id,
+            )
+        )
+
+
+def web_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
+    """WebVTT beside a recording of one camera.
+
+    Args:
+        found: in the order of their times.
+        start: when the recording begins; None is the before frame of the first narration.
+
+    Raises:
+        SearchError: they are of several cameras.
+    """
+    from pipeline.report.subtitles import subtitles  # noqa: PLC0415 - loads webvtt
+
+    records = [each.record for each in found]
+    cameras = sorted({record.camera for record in records})
+    if len(cameras) > 1:
+        raise SearchError(f"subtitles are of one camera: add --camera with one of {', '.join(cameras)}")
+    if not records:
+        return "WEBVTT\n"
+    return subtitles(records, start or records[0].before.moment)
+
+
+def plain_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
+    """SRT beside a recording of one camera; arguments and errors as of `web_subtitles`."""
+    from webvtt import WebVTT  # noqa: PLC0415
+
+    if not found:
+        return ""
+    written = io.StringIO()
+    WebVTT.from_string(web_subtitles(found, start)).write(written, format="srt")
+    return html.unescape(written.getvalue()).rstrip("\n") + "\n"
+
+
+def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
+    """Lines for people, with the sum where there are several groups."""
+    heads = (*(name.replace("-", " ") for name in by), "narrations", "objects")
+    rows = [(*g.labels, f"{g.narrations:,}", f"{g.objects:,}") for g in groups]
+    widths = [max([len(heads[n]), *(len(row[n]) for row in rows)]) for n in range(len(heads))]
+    for row in (heads, *rows):
+        cells = [
+            cell.ljust(w) if n < len(by) else cell.rjust(w)
+            for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def count_json(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
+    """One JSON object a group."""
+    for group in groups:
+        labels: dict[str, Any] = dict(zip(by, group.labels, strict=True))
+        yield json.dumps(
+            labels | {"narrations": group.narrations, "objects": group.objects}, ensure_ascii=False
+        )
+
+
+def count_comma_separated(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
+    """CSV with a head."""
+    yield _row((*by, "narrations", "objects"))
+    for group in groups:
+        yield _row((*group.labels, group.narrations, group.objects))
+
+
+def _safe(text: str) -> str:
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _row(values: Iterable[object]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(values)
+    return written.getvalue()

@@ -1,0 +1,189 @@
+"""The index's file: SQLite, beside the journals, thrown away and built anew whenever it does not fit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+VERSION = 1
+"""Of the tables below and of what stands in them: another one is built anew."""
+
+FILE = "index.sqlite3"
+_APPLICATION = 0x6E617272  # "narr"
+_LEAST_FREE = 64 * 2**20
+"""Bytes that an index leaves free on the disk of the journals."""
+_WAIT_S = 60.0
+_MODE = 0o640
+
+_TABLES = """
+CREATE TABLE files (
+  id INTEGER PRIMARY KEY, identity BLOB UNIQUE, name TEXT, chain TEXT, first INTEGER,
+  inode INTEGER, size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, tail INTEGER, tail_hash BLOB,
+  unread INTEGER, fault TEXT);
+CREATE TABLE ends (
+  file INTEGER, camera INTEGER, first_seq INTEGER, first_prev TEXT, last_seq INTEGER, last_hash TEXT,
+  last_time INTEGER, PRIMARY KEY (file, camera)) WITHOUT ROWID;
+CREATE TABLE cameras (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE phrases (
+  id INTEGER PRIMARY KEY, text TEXT, kind TEXT, object TEXT, colour TEXT, uses INTEGER,
+  UNIQUE (text, kind, object));
+CREATE VIRTUAL TABLE words USING fts5(
+  text, content='phrases', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+CREATE TABLE blocks (
+  id INTEGER PRIMARY KEY, file INTEGER, records INTEGER, sentences INTEGER, begin INTEGER, until INTEGER,
+  time_from INTEGER, time_to INTEGER, columns BLOB, places BLOB);
+CREATE INDEX blocks_of_file ON blocks (file, id);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open index.
+
+    Attributes:
+        connection: in autocommit mode.
+        path: of its file; None in memory.
+        said: why it is not where, or what, it should be, for people; empty where all is well.
+    """
+
+    connection: sqlite3.Connection
+    path: Path | None
+    said: str = ""
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything that is read within is of one moment, whatever other processes write."""
+        self.connection.execute("BEGIN")
+        try:
+            self.connection.execute("SELECT 1 FROM files LIMIT 1").fetchone()
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
+
+    @contextmanager
+    def transaction(self, undone: Callable[[], None]) -> Iterator[sqlite3.Connection]:
+        """Write as a whole or not at all (then `undone` is called); other writers wait."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.connection
+        except BaseException:
+            with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
+                self.connection.execute("ROLLBACK")
+            undone()
+            raise
+        self.connection.execute("COMMIT")
+
+
+def open_store(folder: Path) -> Store:
+    """Open the index of a folder of journals: beside them, else in the user's cache, else in memory.
+
+    Args:
+        folder: of the journals; only ``index.sqlite3`` and what SQLite puts beside it is written there.
+    """
+    reason = ""
+    for path in (folder / FILE, _cached(folder)):
+        try:
+            store = _opened(path)
+        except (OSError, sqlite3.OperationalError) as error:
+            reason = reason or str(getattr(error, "strerror", None) or error)
+            continue
+        if path.parent == folder:
+            return store
+        said = f"no index can be written beside the journals ({reason}); it is in {path}"
+        return Store(store.connection, path, " ".join(filter(None, (said, store.said))))
+    return memory_store(f"no index can be written ({reason})")
+
+
+def memory_store(reason: str) -> Store:
+    """An index that lasts as long as this process."""
+    connection = _connected(":memory:")
+    _build(connection)
+    return Store(connection, None, f"{reason}; it is built in memory, and anew at every question")
+
+
+def _cached(folder: Path) -> Path:
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return user_cache_path("narrated", appauthor=False) / f"index-{name}.sqlite3"
+
+
+def _opened(path: Path) -> Store:
+    """Open or make the index at a path.
+
+    Raises:
+        OSError, sqlite3.OperationalError: it cannot be written there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = not path.exists()
+    if fresh and shutil.disk_usage(path.parent).free < _LEAST_FREE:
+        raise OSError(f"less than {_LEAST_FREE >> 20} MB are free on that disk")
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))  # as private as the journals
+    try:
+        return Store(*_checked(path, fresh=fresh))
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:  # no index, or a damaged one
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).unlink()
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
+        connection, place, _ = _checked(path, fresh=True)
+        return Store(connection, place, f"the index {path} was damaged ({error}) and is built anew")
+
+
+def _checked(path: Path, *, fresh: bool) -> tuple[sqlite3.Connection, Path, str]:
+    connection = _connected(path)
+    said = ""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")  # two may come at the same time; this one waits
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != VERSION:
+            if not fresh and version:
+                said = f"the index {path} is of version {version}, not {VERSION}, and is built anew"
+            _clear(connection)
+            _build(connection)
+        connection.execute("COMMIT")
+        connection.execute("SELECT count(*) FROM files, cameras").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection, path, said
+
+
+def _connected(path: Path | str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA secure_delete = ON")  # what was deleted is not left in free pages
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -65536")
+    return connection
+
+
+def _clear(connection: sqlite3.Connection) -> None:
+    """Drop whatever another version left."""
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    names = [name for (name,) in connection.execute(sql)]
+    shadows = {f"words_{part}" for part in ("data", "idx", "content", "docsize", "config")}
+    for name in names:
+        if name not in shadows:
+            connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+
+
+def _build(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def has_room(path: Path | None) -> bool:
+    """Whether the index may grow: the journals need what is left of their disk more."""
+    return path is None or shutil.disk_usage(path.parent).free >= _LEAST_FREE

@@ -1,0 +1,87 @@
+"""The running daemon: everything that `daemon.service.daemon` starts, looks after and ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Configuration
+from daemon.health.health import Health
+from daemon.health.pages import Pages
+from daemon.service.signals import Signals
+from daemon.service.systemd import ServiceWatch
+from daemon.threads.cameras import Cameras
+from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.lateness import Lateness
+from daemon.threads.loop import Loop
+from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.pair_queue import PairQueue
+from daemon.threads.publication import Publishing
+from daemon.threads.retention import Retention
+from daemon.threads.signatures import JournalSigning
+from models.captioner import Captioner
+from pipeline.journal import Journal
+from pipeline.record import Record
+
+
+@dataclass(slots=True)
+class Daemon:
+    """Everything that runs; made by `startup`, ended by `shutdown`.
+
+    Attributes:
+        path: of the configuration file.
+        configuration: in force.
+        journals: by camera; also of removed cameras, until all is told and published.
+        narrations: journalled, by camera.
+        observed: told of every record that is journalled.
+        lateness: whether this machine keeps up.
+        reloads: times the configuration was read again, by what came of it.
+    """
+
+    path: Path
+    configuration: Configuration
+    secrets: Secrets
+    captioner: Captioner
+    journals: dict[str, Journal]
+    queue: PairQueue
+    narrating: NarratorThread
+    publishing: Publishing
+    evidence: EvidenceKeeper
+    retention: Retention
+    signing: JournalSigning
+    signals: Signals
+    watch: ServiceWatch
+    health: Health
+    observed: Callable[[Record], None]
+    pages: Pages | None
+    cameras: Cameras = field(init=False)
+    lateness: Lateness = field(default_factory=Lateness)
+    narrations: Counter[str] = field(default_factory=Counter)
+    reloads: Counter[str] = field(default_factory=lambda: Counter(taken=0, refused=0))
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Those whose errors end the daemon; a camera's only makes it start again."""
+        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        return [*loops, self.pages.loop] if self.pages else loops
+
+    @property
+    def status(self) -> str:
+        """One line for `systemctl status`."""
+        threads = self.cameras.threads.values()
+        running = sum(thread.alive for thread in threads)
+        parts = [f"{running} of {len(threads)} cameras running", f"{self.narrations.total()} narrations"]
+        if dropped := self.queue.dropped.total():
+            parts.append(f"{dropped} pairs dropped")
+        if self.lateness.overloaded:
+            parts.append(f"too slow: pairs wait {self.queue.waited_s:.0f} s")
+        if failing := self.publishing.failing:
+            parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
+        if unwritten := self.health.unwritten():
+            parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
+        if stuck := self.health.stuck():
+            parts.append("hanging: " + ", ".join(sorted(stuck)))
+        return ", ".join(parts)

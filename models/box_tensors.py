@@ -1,0 +1,48 @@
+"""Tensors of boxes: ``x, y, width, height`` in 0..1 of the frame, or their corners where that is said."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def corners(box: Tensor) -> Tensor:
+    """``(N, 4)`` as left, top, right, bottom."""
+    return torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], dim=1)
+
+
+def middles(box: Tensor) -> Tensor:
+    """The middles ``(..., 2)`` of boxes ``(..., 4)``."""
+    return box[..., :2] + box[..., 2:] / 2
+
+
+def distances(one: Tensor, two: Tensor) -> Tensor:
+    """How far the middles of ``(S, 4)`` and ``(T, 4)`` are from each other, in own sizes: ``(S, T)``."""
+    size = torch.sqrt(one[:, None, 2:] * two[None, :, 2:]).clamp(min=1e-6)
+    apart: Tensor = ((middles(one)[:, None] - middles(two)[None]) / size).norm(dim=-1)
+    return apart
+
+
+def shared_area(one: Tensor, two: Tensor) -> Tensor:
+    """Area ``(..., S, T)`` that ``(..., S, 4)`` and ``(..., T, 4)`` share."""
+    low = torch.maximum(one[..., :, None, :2], two[..., None, :, :2])
+    high = torch.minimum(
+        (one[..., :2] + one[..., 2:])[..., :, None, :], (two[..., :2] + two[..., 2:])[..., None, :, :]
+    )
+    return (high - low).clamp(min=0).prod(-1)
+
+
+def overlaps(one: Tensor, two: Tensor) -> Tensor:
+    """Intersection over union ``(..., S, T)`` of ``(..., S, 4)`` and ``(..., T, 4)``."""
+    shared = shared_area(one, two)
+    areas = one[..., 2:].prod(-1)[..., :, None] + two[..., 2:].prod(-1)[..., None, :]
+    return shared / (areas - shared).clamp(min=1e-9)
+
+
+def corner_overlaps(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union of boxes given by their corners, ``(N, 4)`` and ``(M, 4)``: ``(N, M)``."""
+    low = torch.maximum(a[:, None, :2], b[None, :, :2])
+    high = torch.minimum(a[:, None, 2:], b[None, :, 2:])
+    shared = (high - low).clamp(min=0).prod(-1)
+    area_a, area_b = ((x[:, 2:] - x[:, :2]).clamp(min=0).prod(-1) for x in (a, b))
+    return shared / (area_a[:, None] + area_b[None] - shared).clamp(min=1e-12)

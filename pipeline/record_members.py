@@ -1,0 +1,229 @@
+"""The members of a record: what each one means, and which values it may have.
+
+The descriptions are what `narrated schema` prints; `docs/record.md` has a line for each.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import rfc8785
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.json_schema import GenerateJsonSchema
+
+_LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
+_CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_SEGMENT = re.compile(r"\.[0-9]{12}$")
+
+
+class RecordError(ValueError):
+    """A narration or a line is not a record `narrated/1`; the message names the field."""
+
+
+def check_camera(name: str) -> str:
+    """The camera's name, if it is safe as a file name and as part of a Redis key.
+
+    Raises:
+        RecordError: it is not.
+    """
+    if _CAMERA.fullmatch(name) is None:
+        raise RecordError(
+            f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
+            "the first a letter, a digit or _ (it becomes a file name and a Redis key)"
+        )
+    if _SEGMENT.search(name):
+        raise RecordError(f"the camera name {name!r} cannot be used: files of full journal segments end so")
+    return name
+
+
+def _check_time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Time = Annotated[
+    str,
+    StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"),
+    AfterValidator(_check_time),
+]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+TaggedDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER)]
+Words = Annotated[str, StringConstraints(min_length=1)]
+Stage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,32}$")]
+RecordBox = tuple[Share, Share, Share, Share]
+RecordOutline = Annotated[tuple[tuple[Share, Share], ...], Field(min_length=3)]
+RecordPath = Annotated[tuple[tuple[Share, Share], ...], Field(min_length=1)]
+
+
+def means(description: str) -> Any:
+    """A member that every record has, and what it means."""
+    return Field(description=description)
+
+
+def may_mean(description: str) -> Any:
+    """A member that is absent where it says nothing, and what it means."""
+    return Field(None, description=description)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class RecordFrame(_Part):
+    """One of the two frames that were compared."""
+
+    time: Time = means("when it was captured: ISO 8601, UTC, microseconds")
+    pts: Annotated[int, Field(ge=-_LARGEST_INTEGER, le=_LARGEST_INTEGER)] = means(
+        "its presentation time stamp in the stream or file, in the stream's own time base"
+    )
+    sha256: Digest = means("SHA-256 (hex) of its decoded RGB bytes")
+
+    @property
+    def moment(self) -> datetime:
+        """`time` as an aware UTC datetime."""
+        return datetime.fromisoformat(self.time)
+
+
+class RecordSentence(_Part):
+    """One sentence about one change."""
+
+    text: Words = means("the sentence, in English")
+    type: Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "none", "unknown"] = means(
+        "the kind of change; none: of the whole scene"
+    )
+    object: Words = means(
+        "what changed: person, car, ...; object or unknown where it has no name; scene: the whole scene"
+    )
+    box: RecordBox | None = means(
+        "where: [x, y, width, height] in 0..1 of the frame; null: nowhere in particular"
+    )
+    salience: Share = means("how much it stands out among the changes of this pair")
+    confidence: Share = means("how sure the captioner is; 0 where there was none (fallback)")
+    count: Annotated[Count, Field(ge=2)] | None = may_mean("how many objects; absent: one")
+    box_before: RecordBox | None = may_mean("where it was in the before frame")
+    box_after: RecordBox | None = may_mean("where it is in the after frame")
+    outline_before: RecordOutline | None = may_mean(
+        "its outline in the before frame: a closed polygon of [x, y] in 0..1 of the frame"
+    )
+    outline_after: RecordOutline | None = may_mean("its outline in the after frame, likewise")
+    paths: tuple[RecordPath, ...] | None = may_mean(
+        "the way each object took: where it met the ground, [x, y] in 0..1 of the frame, in order of time"
+    )
+    time: Time | None = may_mean("when it happened, where that was seen in the frames between")
+
+    @property
+    def before(self) -> RecordBox | None:
+        """`box_before`, named as a captioner's sentence names it."""
+        return self.box_before
+
+    @property
+    def after(self) -> RecordBox | None:
+        """`box_after`, named as a captioner's sentence names it."""
+        return self.box_after
+
+
+class RecordModel(_Part):
+    """The captioner that wrote the sentences."""
+
+    name: Words = means("its name, such as grounded")
+    sha256: Digest = means("SHA-256 (hex) of its checkpoint file")
+
+
+class RecordCount(_Part):
+    """How many sentences of one kind were published, or held back."""
+
+    type: Words = means("as in a sentence")
+    object: Words = means("as in a sentence")
+    count: Annotated[Count, Field(ge=1)] = means("how many sentences")
+
+
+class Evidence(_Part):
+    """The stored pictures of a record, by their content; those that are not kept are absent."""
+
+    before: TaggedDigest | None = may_mean(
+        "the before frame: sha256: and the SHA-256 (hex) of the picture file"
+    )
+    after: TaggedDigest | None = may_mean("the after frame, likewise")
+    overlay: TaggedDigest | None = may_mean(
+        "both frames side by side, what changed outlined and the sentences below, likewise"
+    )
+
+
+class Record(_Part):
+    """One narration: a line of the journal, and the field json of a stream entry."""
+
+    schema_: Annotated[Literal["narrated/1"], Field(alias="schema")] = means("this format")
+    id: Annotated[str, StringConstraints(min_length=1, max_length=128)] = means(
+        "camera, time and a hash: the same footage, settings and model always give the same id"
+    )
+    camera: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"), AfterValidator(check_camera)
+    ] = means("its name in the configuration")
+    seq: Annotated[Count, Field(ge=1)] = means("the record's number: 1, 2, 3, ... for each camera")
+    before: RecordFrame = means("the earlier frame")
+    after: RecordFrame = means("the later frame")
+    clock: Literal["rtcp", "receive", "file"] = means(
+        "whose clock the times are by: the camera's (rtcp), this machine's on receipt (receive) or the file's"
+    )
+    event: Literal["change", "light_changed", "view_changed", "obstructed", "cap_reached", "cap_ended"] = (
+        means(
+            "what happened: objects changed (change); the whole scene did (light_changed, view_changed, "
+            "obstructed); the camera has used up its hourly limit (cap_reached) or is heard again (cap_ended)"
+        )
+    )
+    text: str = means("all sentences, in one line")
+    sentences: tuple[RecordSentence, ...] = means("one for each change, most salient first")
+    abstained: Words | None = may_mean("why less was said than was seen: unsure, or nothing of an object")
+    fallback: Words | None = may_mean(
+        "why no captioner wrote this (late, or captioner failed): the text only says where something changed"
+    )
+    counts: tuple[RecordCount, ...] | None = may_mean(
+        "by kind: at cap_reached the sentences of the past hour, at cap_ended those held back meanwhile"
+    )
+    until: Time | None = may_mean("at cap_reached: when the camera is heard again")
+    l2: Annotated[float, Field(ge=0, le=255)] = means(
+        "L2 distance of the two frames: root mean square over pixels and colours, in grey levels 0..255"
+    )
+    suppressed: Count = means("narrations of this camera that were held back since its last record")
+    model: RecordModel = means("the captioner")
+    config_sha256: Digest = means("SHA-256 (hex) of the settings that decide the text")
+    stream_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}-[0-9]{1,16}$")] = means(
+        "the id of its entry on the Redis stream: milliseconds of the after frame, a hyphen, a number"
+    )
+    latency_ms: dict[Stage, Annotated[float, Field(ge=0, le=_LARGEST_INTEGER)]] | None = may_mean(
+        "milliseconds, of live cameras only: batch, the whole batch in the captioner; capture_to_narration, "
+        "from the capture of the after frame to this record"
+    )
+    evidence: Evidence | None = may_mean("the stored pictures")
+    prev: Digest = means("hash of this camera's record before; 64 zeros in the first")
+    hash: Digest = means("SHA-256 (hex) of this record as canonical JSON (RFC 8785) without hash")
+
+    def line(self) -> bytes:
+        """The record as canonical JSON, UTF-8, without a line end."""
+        return rfc8785.dumps(self.members())
+
+    def members(self) -> dict[str, Any]:
+        """JSON members; the optional ones are left out where they say nothing, `box` stays as null."""
+        members = self.model_dump(mode="json", by_alias=True)
+        if members["evidence"]:
+            members["evidence"] = {k: v for k, v in members["evidence"].items() if v is not None}
+        told = [{k: v for k, v in s.items() if v is not None or k == "box"} for s in members["sentences"]]
+        return {k: v for k, v in members.items() if v is not None} | {"sentences": told}
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The objects of the sentences, each once, in the order of the sentences."""
+        return tuple(dict.fromkeys(s.object for s in self.sentences))
+
+
+class WrittenSchema(GenerateJsonSchema):
+    """The schema of what is written: a member that says nothing is absent there, never null."""
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        """The schema of an optional member, without its null."""
+        inner = schema["schema"]
+        return self.generate_inner(inner["schema"] if inner["type"] == "nullable" else inner)

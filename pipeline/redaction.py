@@ -1,0 +1,31 @@
+"""No secret leaves by a message: URLs and the texts of exceptions lose their credentials."""
+
+from __future__ import annotations
+
+import re
+
+_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/?#]*@", re.IGNORECASE)
+# A password may hold "/", "?" or "#" unescaped; the address libav was given then still shows it.
+_CARELESS = re.compile(r"(?P<scheme>rtsps?:/{1,2})[^\s@/]*:[^\s]*@", re.IGNORECASE)
+# A URL that was taken for a path has lost a slash.
+_COLLAPSED = re.compile(r"(?P<scheme>(?:rediss?|unix|https?|ftp):/)[^\s/?#]*@", re.IGNORECASE)
+_SECRET_QUERY = re.compile(
+    r"(?P<key>[?&](?:user(?:name)?|usr|login|pass(?:word|wd)?|pwd|token|auth|key|secret)=)[^&\s'\"]+",
+    re.IGNORECASE,
+)
+
+
+def redacted(text: object) -> str:
+    """The text with user names, passwords and tokens of every URL in it replaced by ``***``.
+
+    Args:
+        text: a URL, a message or an exception.
+
+    Returns:
+        The text on one line; ``rtsp://user:secret@host/path`` becomes ``rtsp://***@host/path``.
+    """
+    line = " ".join(str(text).split())
+    line = _CARELESS.sub(r"\g<scheme>***@", line)
+    line = _COLLAPSED.sub(r"\g<scheme>***@", line)
+    line = _CREDENTIALS.sub(r"\g<scheme>***@", line)
+    return _SECRET_QUERY.sub(r"\g<key>***", line)

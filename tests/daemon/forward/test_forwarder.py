@@ -1,0 +1,359 @@
+"""From the streams to targets: at least once, in order, over every restart."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from forwarding_here import Camera, Receiver, forwarding, until
+
+from daemon.forward.ledger import Ledger
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.publisher import stream_key
+from pipeline.record import read_record
+
+HOOK = "  webhook:\n    office: {{url: '{url}', longest_wait: 50ms{more}}}\n"
+
+Configure = Callable[..., Path]
+Cameras = Callable[..., Camera]
+
+
+def hook(receiver: Receiver, more: str = "") -> str:
+    return HOOK.format(url=receiver.url, more=more and f", {more}")
+
+
+def test_what_comes_is_forwarded_in_order_and_what_was_there_before_is_not(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    yard = camera()
+    yard.tell(3)
+    with forwarding(configure(hook(receiver))):
+        told = yard.tell(5)
+        until(lambda: len(receiver.taken) == 5)
+        lane = camera("lane").tell(2)  # a stream that appears later is read from its start
+        until(lambda: len(receiver.taken) == 7)
+    assert receiver.ids == told + lane
+    body = receiver.taken[0]
+    assert body["text"] == "A car has appeared."
+    assert body["camera"] == "yard"
+    assert body["objects"] == ["car"]
+    assert read_record(json.dumps(body["record"])).id == told[0]
+
+
+def test_from_start_takes_what_the_streams_hold_and_sends_nothing_twice(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    path = configure(hook(receiver))
+    told = camera().tell(4)
+    for _ in range(2):
+        with forwarding(path, from_start=True) as running:
+            until(lambda: len(receiver.taken) == 4)
+            until(lambda: running.ledger.positions()[stream_key("yard")].seq == 4)
+    assert receiver.ids == told
+
+
+def test_what_is_told_while_it_does_not_run_is_sent_at_the_next_start(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    path, yard = configure(hook(receiver)), camera()
+    with forwarding(path):
+        told = yard.tell()
+        until(lambda: receiver.taken)
+    told += yard.tell(3) + camera("new").tell()  # a camera that is new meanwhile, too
+    with forwarding(path):
+        until(lambda: len(receiver.taken) == 5)
+    assert sorted(receiver.ids) == sorted(told)
+
+
+def test_a_target_that_is_down_loses_nothing_and_holds_up_nobody(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    other = Receiver()
+    path = configure(hook(receiver) + f"    home: {{url: '{other.url}'}}\n")
+    receiver.stop()
+    try:
+        with forwarding(path) as running:
+            told = camera().tell(20)
+            until(lambda: len(other.taken) == 20)
+            assert receiver.taken == []
+            until(lambda: "cannot be reached" in running.couriers["office"].away)
+            receiver.start()
+            until(lambda: len(receiver.taken) == 20)
+            until(lambda: not running.couriers["office"].away)
+            until(lambda: running.ledger.counts() == {})
+        assert receiver.ids == other.ids == told
+    finally:
+        other.stop()
+
+
+def test_a_slow_target_holds_up_nobody(configure: Configure, camera: Cameras, receiver: Receiver) -> None:
+    other = Receiver()
+    receiver.delay_s = 0.5
+    try:
+        with forwarding(configure(hook(receiver) + f"    home: {{url: '{other.url}'}}\n")):
+            camera().tell(10)
+            until(lambda: len(other.taken) == 10)
+            assert len(receiver.taken) < 10
+            receiver.delay_s = 0.0
+    finally:
+        other.stop()
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["with its file", "that forgets"])
+def test_redis_is_killed_and_returns(
+    configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer, durable: bool
+) -> None:
+    path, yard = configure(hook(receiver)), camera()
+    with forwarding(path) as running:
+        told = yard.tell(3)
+        until(lambda: len(receiver.taken) == 3)
+        redis_server.stop(signal.SIGKILL)
+        if not durable:
+            for file in redis_server.folder.rglob("*.aof"):
+                file.unlink()
+            for file in redis_server.folder.glob("appendonly*/*"):
+                file.unlink()
+        until(lambda: running.away)
+        redis_server.start()
+        told += yard.tell(2)  # where the server has forgotten all, the first three are published again, too
+        until(lambda: len(receiver.taken) == 5)
+        until(lambda: running.ledger.positions()[stream_key("yard")].seq == 5)
+    assert receiver.ids == told
+
+
+def test_a_flushed_server_brings_nothing_twice(
+    configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer
+) -> None:
+    """Even while the daemon has published again only the first of what was lost."""
+    yard, key = camera(), stream_key("yard")
+    with forwarding(configure(hook(receiver))) as running, redis.Redis.from_url(redis_server.url) as client:
+        told = yard.tell(3)
+        until(lambda: len(receiver.taken) == 3)
+        until(lambda: running.ledger.counts() == {})
+        with running.ledger._transaction() as run:
+            run("DELETE FROM deliveries")  # more is published again than it remembers by its id
+        first, *others = client.xrange(key)
+        client.flushall()
+        client.xadd(key, first[1], id=first[0])
+        until(lambda: client.xinfo_groups(key) and client.xinfo_groups(key)[0]["entries-read"])
+        until(lambda: client.xinfo_groups(key)[0]["pending"] == 0)
+        for entry, fields in others:
+            client.xadd(key, fields, id=entry)
+        told += yard.tell(1)
+        until(lambda: len(receiver.taken) == 4)
+    assert receiver.ids == told
+
+
+def test_entries_are_acknowledged_and_strange_ones_pass(
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    redis_server: EmbeddedServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        forwarding(configure(hook(receiver))),
+        redis.Redis.from_url(redis_server.url, decode_responses=True) as client,
+    ):
+        told = camera().tell()
+        until(lambda: receiver.taken)
+        client.xadd(stream_key("strange"), {"json": "{}"})
+        client.xadd(stream_key("strange"), {"hello": "world"})
+        told += camera("lane").tell()
+        until(lambda: len(receiver.taken) == 2)
+        groups = lambda: [client.xinfo_groups(stream_key(name))[0] for name in ("yard", "lane", "strange")]  # noqa: E731
+        until(lambda: [(g["name"], g["pending"]) for g in groups()] == [("narrated-forward", 0)] * 3)
+    assert receiver.ids == told
+    assert sum("is not a narrated/1 record" in r.getMessage() for r in caplog.records) == 2
+
+
+def test_records_that_the_stream_lost_are_counted(
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    redis_server: EmbeddedServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path, yard = configure(hook(receiver)), camera()
+    with forwarding(path):
+        told = yard.tell()
+        until(lambda: receiver.taken)
+    missed = yard.tell(6)
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.xtrim(stream_key("yard"), maxlen=2, approximate=False)
+    with forwarding(path):
+        until(lambda: len(receiver.taken) == 3)
+    assert receiver.ids == told + missed[-2:]
+    assert "camera yard: the stream has lost 4 records" in caplog.text
+
+
+def test_sigkill_in_the_middle_loses_nothing(
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    start_forward: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+) -> None:
+    """Killed while it sends, again and again; every record arrives, and at most the one on its way twice."""
+    path, yard = configure(hook(receiver)), camera()
+    receiver.delay_s = 0.005
+    told = yard.tell(80)
+    kills = 2
+    for _ in range(kills):
+        before = len(receiver.taken)
+        process = start_forward(path, "--from-start") if not before else start_forward(path)
+        until(lambda: len(receiver.taken) >= before + 15)  # noqa: B023
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+        told += yard.tell(10)
+    assert len(set(receiver.ids)) < len(told)
+    with forwarding(path) as running:
+        until(lambda: set(receiver.ids) == set(told))
+        until(lambda: running.ledger.counts() == {})
+    twice = [count for count in Counter(receiver.ids).values() if count > 1]
+    assert len(twice) <= kills
+    assert list(dict.fromkeys(receiver.ids)) == told
+
+
+def test_a_crash_between_taking_and_acknowledging(
+    configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer
+) -> None:
+    """What was read and not acknowledged comes again to the next process; what the ledger has does not."""
+    path, yard = configure(hook(receiver)), camera()
+    with forwarding(path):
+        told = yard.tell()
+        until(lambda: receiver.taken)
+    told += yard.tell(3)
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.xreadgroup("narrated-forward", "forward", {stream_key("yard"): ">"}, count=2)
+    with forwarding(path):
+        until(lambda: len(receiver.taken) == 4)
+    assert receiver.ids == told
+
+
+def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
+    configure: Configure, camera: Cameras, receiver: Receiver, narrated: Callable[..., Any]
+) -> None:
+    path, yard = configure(hook(receiver, "attempts: 3")), camera()
+    receiver.status = 400
+    with forwarding(path) as running:
+        (bad,) = yard.tell()
+        until(lambda: running.ledger.counts() == {"office": {"waiting": 0, "dead": 1}})
+        assert len(receiver.requests) == 3
+        receiver.status = 204
+        (good,) = yard.tell()
+        until(lambda: receiver.ids == [good])
+        shown = narrated("forward", "-c", path, "--dead")
+        assert shown.code == 0, shown.err
+        assert bad in shown.out
+        assert "127.0.0.1 answers 400 Bad Request" in shown.out
+        assert shown.err == "1 dead letters\n"
+        as_json = narrated("forward", "-c", path, "--dead", "--json", "--target", "office")
+        assert json.loads(as_json.out)["id"] == bad
+        assert narrated("forward", "-c", path, "--dead", "--target", "home").out == ""
+        assert json.loads(narrated("forward", "-c", path, "--retry", "--record", "x", "--json").out) == {
+            "queued": 0
+        }
+        assert "1 dead letters wait again" in narrated("forward", "-c", path, "--retry").out
+        until(lambda: receiver.ids == [good, bad])
+        assert narrated("forward", "-c", path, "--dead").out == ""
+
+
+def test_what_waits_too_long_for_a_target_that_is_away_is_a_dead_letter(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    receiver.status = 503
+    with forwarding(configure(hook(receiver, "expire: 100ms"))) as running:
+        camera().tell(3)
+        until(lambda: running.ledger.counts() == {"office": {"waiting": 0, "dead": 3}})
+        assert {letter.reason for letter in running.ledger.dead()} == {
+            "127.0.0.1 answers 503 Service Unavailable"
+        }
+
+
+def test_a_queue_is_bounded_and_its_oldest_are_kept_as_dead_letters(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    receiver.status = 503
+    with forwarding(configure(hook(receiver, "queue: 5"))) as running:
+        told = camera().tell(12)
+        until(lambda: running.ledger.counts() == {"office": {"waiting": 5, "dead": 7}})
+        assert [letter.record.id for letter in running.ledger.dead()] == told[:7]
+        assert {letter.reason for letter in running.ledger.dead()} == {"its queue was full"}
+        receiver.status = 204
+        until(lambda: receiver.ids == told[7:])
+
+
+def test_a_target_that_is_named_no_more_leaves_dead_letters(
+    configure: Configure, camera: Cameras, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.status = 503
+    with forwarding(configure(hook(receiver))) as running:
+        camera().tell(2)
+        until(lambda: running.ledger.counts().get("office", {}).get("waiting") == 2)
+    with forwarding(configure(f"  webhook: {{home: {{url: '{receiver.url}'}}}}\n")) as running:
+        assert running.ledger.counts() == {"office": {"waiting": 0, "dead": 2}}
+    assert "2 records wait for office, which is no longer a target" in caplog.text
+
+
+def test_a_target_may_say_when_it_wants_to_be_asked_again(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    receiver.status, receiver.answers = 429, {"retry-after": "1"}
+    with forwarding(configure(hook(receiver))) as running:
+        camera().tell()
+        until(lambda: running.couriers["office"].away)
+        receiver.status = 204
+        began = time.monotonic()
+        until(lambda: receiver.taken)
+        assert time.monotonic() - began > 0.5  # 50 ms without the header
+    assert len(receiver.requests) == 2
+
+
+def test_two_forwarders_do_not_share_a_ledger(configure: Configure, receiver: Receiver) -> None:
+    path = configure(hook(receiver))
+    with (
+        forwarding(path),
+        pytest.raises(Exception, match="another narrated forward works in"),
+        forwarding(path),
+    ):
+        pass
+
+
+def test_a_full_disk_stops_taking_and_loses_nothing(
+    configure: Configure, camera: Cameras, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself is told that it may not grow: the same error as that of a full disk."""
+    yard = camera()
+    with forwarding(configure(hook(receiver))) as running:
+        told = yard.tell()
+        until(lambda: receiver.taken)
+        connection = running.ledger._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        told += yard.tell(40)
+        until(lambda: "is there space" in running.away)
+        connection.execute("PRAGMA max_page_count = 1000000")
+        until(lambda: len(receiver.taken) == 41)
+        until(lambda: not running.away)
+    assert receiver.ids == told
+
+
+def test_a_ledger_of_another_version_is_left_alone(tmp_path: Path) -> None:
+    with Ledger(tmp_path) as ledger:
+        ledger._connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(Exception, match="version 99, this narrated knows 1"):
+        Ledger(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "ledger.sqlite").write_bytes(b"no database at all" * 100)
+    with pytest.raises(Exception, match=r"is damaged .*move it away"):
+        Ledger(tmp_path / "broken")

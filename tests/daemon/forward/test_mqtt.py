@@ -1,0 +1,290 @@
+"""A real broker, and what Home Assistant hears from it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import narrations
+import pytest
+from forwarding_here import Broker, Camera, Listener, forwarding, until
+
+from daemon.config.forward import EVENT_TYPES, MqttSettings
+from daemon.config.secrets import Secrets
+from daemon.forward import mqtt
+from daemon.forward.discovery import LONGEST_STATE, MOST_OBJECTS, Topics, device, slug
+from daemon.forward.message import Message
+from daemon.forward.target import AwayError, open_target
+from models.captioner import Sentence
+from pipeline.evidence import EvidenceStore
+from pipeline.narration.narration import CapEvent, FrameStamp
+from pipeline.record import ChainEnd, Evidence, build_record
+
+Configure = Callable[..., Path]
+Listen = Callable[..., Listener]
+
+PERSON = Sentence(
+    "A person has come in at the entrance.", "appeared", "person", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8
+)
+GONE = Sentence("A car has left.", "disappeared", "car", None, 0.4, 0.6)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mqtt, "ANNOUNCED_S", 0.0)
+
+
+def home(broker: Broker, more: str = "") -> str:
+    url = f"mqtt://127.0.0.1:{broker.port}"
+    return f"  mqtt:\n    home: {{url: '{url}', longest_wait: 1s{more and ', ' + more}}}\n"
+
+
+def now(**changed: Any) -> dict[str, Any]:
+    """A narration of this moment."""
+    moment = datetime.now(UTC)
+    return {"before": FrameStamp(moment, 0, "a" * 64), "after": FrameStamp(moment, 1, "b" * 64), **changed}
+
+
+def opened(broker: Broker, **settings: Any) -> Any:
+    given = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", timeout="5s", **settings)
+    return open_target("home", given, Secrets({}), lambda: {"yard": ["dog"]})
+
+
+def message(**changed: Any) -> Message:
+    told = build_record(narrations.narration(**changed), ChainEnd())
+    return Message(told, told.sentences)
+
+
+# https://www.home-assistant.io/integrations/mqtt/#device-discovery-payload, and the pages of the integrations
+# event.mqtt, sensor.mqtt, binary_sensor.mqtt, image.mqtt: keys that are required, and those allowed besides.
+AVAILABILITY = ({"topic"}, {"payload_available", "payload_not_available", "value_template"})
+DEVICE = (
+    {"identifiers"},  # or connections
+    {
+        *("connections", "configuration_url", "hw_version", "manufacturer", "model", "model_id", "name"),
+        *("serial_number", "suggested_area", "sw_version", "via_device"),
+    },
+)
+ORIGIN = ({"name"}, {"sw_version", "support_url"})
+PAYLOAD = (
+    {"device", "origin", "components"},
+    {
+        "availability",
+        "availability_mode",
+        "availability_topic",
+        "qos",
+        "encoding",
+        "state_topic",
+        "command_topic",
+    },
+)
+ENTITY = {
+    *("availability", "availability_mode", "device", "enabled_by_default", "encoding", "entity_category"),
+    *("entity_picture", "icon", "json_attributes_template", "json_attributes_topic", "name", "object_id"),
+    *("default_entity_id", "qos", "value_template"),
+}
+COMPONENTS = {
+    "event": ({"platform", "unique_id", "state_topic", "event_types"}, {"device_class", *ENTITY}),
+    "sensor": (
+        {"platform", "unique_id", "state_topic"},
+        {
+            *("device_class", "expire_after", "force_update", "last_reset_value_template", "options"),
+            *("state_class", "suggested_display_precision", "unit_of_measurement", *ENTITY),
+        },
+    ),
+    "binary_sensor": (
+        {"platform", "unique_id", "state_topic"},
+        {"device_class", "expire_after", "force_update", "off_delay", "payload_off", "payload_on", *ENTITY},
+    ),
+    "image": (
+        {"platform", "unique_id", "image_topic"},  # or url_topic
+        {"content_type", "image_encoding", "url_template", *ENTITY},
+    ),
+}
+
+
+def check(values: dict[str, Any], keys: tuple[set[str], set[str]]) -> None:
+    required, allowed = keys
+    assert required <= values.keys()
+    assert values.keys() <= required | allowed
+
+
+def check_payload(payload: dict[str, Any]) -> None:
+    check(payload, PAYLOAD)
+    check(payload["device"], DEVICE)
+    check(payload["origin"], ORIGIN)
+    for each in payload["availability"]:
+        check(each, AVAILABILITY)
+    ids = [entity["unique_id"] for entity in payload["components"].values()]
+    assert len(ids) == len(set(ids))
+    for key, entity in payload["components"].items():
+        assert re.fullmatch(r"[a-zA-Z0-9_-]+", key)
+        check(entity, COMPONENTS[entity["platform"]])
+        for name in entity.keys() & {"state_topic", "image_topic", "json_attributes_topic"}:
+            assert not set(entity[name]) & set("+#")
+    assert payload["qos"] in {0, 1, 2}
+
+
+@pytest.mark.parametrize("camera", ["yard", "front.door-2_x", "7"])
+def test_discovery_has_the_keys_that_home_assistant_documents(camera: str) -> None:
+    payload = device("narrated", camera, ["person", "traffic light", "Ähre/+#"], 0.2, "image/webp")
+    check_payload(payload)
+    off = [e["off_delay"] for e in payload["components"].values() if e["platform"] == "binary_sensor"]
+    assert off == [1, 1, 1]  # a positive whole number
+    many = device("narrated", camera, [f"thing {n}" for n in range(1000)], 60, None)
+    assert sum(e["platform"] == "binary_sensor" for e in many["components"].values()) == MOST_OBJECTS
+    assert not any(e["platform"] == "image" for e in many["components"].values())
+
+
+def test_names_that_look_alike_stay_apart() -> None:
+    names = ["a.b", "a_b", "a b", "a-b", "A.b"]
+    assert len({slug(name) for name in names}) == len(names)
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", slug(name)) for name in [*names, "Ähre"])
+
+
+def test_home_assistant_hears_everything_of_a_narration(
+    broker: Broker, listen: Listen, configure: Configure, camera: Callable[..., Camera], tmp_path: Path
+) -> None:
+    picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"RIFF", "webp")
+    heard = listen(broker.port)
+    with forwarding(configure(home(broker))):
+        until(lambda: heard.on("narrated/status") == [b"online"])
+        (first,) = until(lambda: heard.on("homeassistant/device/narrated_yard/config"))
+        check_payload(json.loads(first))  # a configured camera is announced before it tells anything
+        (told,) = camera().tell(evidence=Evidence(overlay=picture), **now(sentences=(PERSON, GONE)))
+        until(lambda: heard.on("narrated/yard/object/person"))
+        until(lambda: heard.on("narrated/yard/picture"))
+        until(lambda: len(heard.on("narrated/yard/event")) == 2)
+    until(lambda: heard.on("narrated/status") == [b"online", b"offline"])
+    payload = json.loads(heard.on("homeassistant/device/narrated_yard/config")[-1])
+    check_payload(payload)
+    entities = payload["components"]
+    assert entities["object_person"]["state_topic"] == "narrated/yard/object/person"
+    assert entities["picture"]["content_type"] == "image/webp"
+    assert heard.on(entities["picture"]["image_topic"]) == [b"RIFF"]
+    assert heard.on(entities["object_person"]["state_topic"]) == [
+        entities["object_person"]["payload_on"].encode()
+    ]
+    assert heard.on(entities["object_car"]["state_topic"]) == []  # it has left
+    events = [json.loads(each) for each in heard.on(entities["event"]["state_topic"])]
+    assert [event["event_type"] for event in events] == ["appeared", "disappeared"]
+    assert {event["id"] for event in events} == {told}
+    assert set(entities["event"]["event_types"]) == set(EVENT_TYPES)
+    assert heard.on(entities["sentence"]["state_topic"]) == [f"{PERSON.text} {GONE.text}".encode()]
+    assert json.loads(heard.on(entities["sentence"]["json_attributes_topic"])[0])["id"] == told
+
+
+def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker, listen: Listen) -> None:
+    target = opened(broker)
+    target.send(message(**now(sentences=(PERSON,))))
+    late = listen(broker.port)
+    topics = Topics("narrated", "yard")
+    until(lambda: late.on(topics.sentence) and late.on("narrated/status"))
+    target.send(message(**now(sentences=(GONE,))))
+    until(lambda: len(late.on(topics.sentence)) == 2)
+    retained = {topic for topic, _, was in late.heard if was}
+    config = "homeassistant/device/narrated_yard/config"
+    assert retained == {topics.sentence, topics.attributes, "narrated/status", config}
+    assert [json.loads(each)["event_type"] for each in late.on(topics.event)] == ["disappeared"]
+    objects = json.loads(late.on(config)[0])["components"]
+    assert {"object_dog", "object_person"} <= objects.keys()  # told of before this process was, and by it
+    target.close()
+
+
+def test_an_old_record_moves_no_state(broker: Broker, listen: Listen) -> None:
+    """A dead letter that is tried again, and what waited while the broker was away."""
+    heard, target, topics = listen(broker.port), opened(broker), Topics("narrated", "yard")
+    told = build_record(narrations.narration(**now(sentences=(PERSON,))), ChainEnd())
+    target.send(Message(told, told.sentences, newest=False))
+    target.send(message(sentences=(PERSON,)))  # of 2024
+    until(lambda: len(heard.on(topics.event)) == 2)
+    assert len(until(lambda: heard.on(topics.sentence))) == 1
+    assert heard.on(topics.of("person")) == []
+    target.close()
+
+
+def test_a_state_is_never_too_long(broker: Broker, listen: Listen) -> None:
+    heard, target = listen(broker.port), opened(broker, template="{{ text * 40 }}")
+    target.send(message())
+    (state,) = until(lambda: heard.on("narrated/yard/sentence"))
+    assert len(state.decode()) == LONGEST_STATE
+    assert len(json.loads(heard.on("narrated/yard/attributes")[0])["text"]) > LONGEST_STATE
+    target.close()
+
+
+def test_a_camera_at_its_cap_is_an_event(broker: Broker, listen: Listen) -> None:
+    heard, target = listen(broker.port), opened(broker, discovery=None)
+    target.send(message(sentences=(), event=CapEvent.REACHED))
+    (event,) = until(lambda: heard.on("narrated/yard/event"))
+    assert json.loads(event)["event_type"] == "cap_reached"
+    assert not [topic for topic, _, _ in heard.heard if topic.startswith("homeassistant")]
+    target.close()
+
+
+def test_a_broker_that_is_killed_and_forgets_everything(
+    broker: Broker, listen: Listen, configure: Configure, camera: Callable[..., Camera]
+) -> None:
+    yard = camera()
+    with forwarding(configure(home(broker))) as running:
+        first = yard.tell(**now())
+        until(lambda: running.ledger.counts() == {} and running.ledger.seen("home"))
+        broker.stop()
+        second = yard.tell(3, **now())
+        until(lambda: running.couriers["home"].away)
+        assert running.ledger.counts() == {"home": {"waiting": 3, "dead": 0}}
+        broker.start()
+        heard = listen(broker.port)
+        until(lambda: running.ledger.counts() == {})
+        until(lambda: heard.on("narrated/status"))
+        (config, *_) = until(lambda: heard.on("homeassistant/device/narrated_yard/config"))
+        assert "object_car" in json.loads(config)["components"]
+    assert first[0] not in second
+
+
+def test_sigkill_is_seen_as_offline(
+    broker: Broker, listen: Listen, configure: Configure, start_forward: Callable[..., subprocess.Popen[str]]
+) -> None:
+    heard, process = listen(broker.port), start_forward(configure(home(broker)))
+    until(lambda: heard.on("narrated/status") == [b"online"])
+    process.kill()
+    until(lambda: heard.on("narrated/status") == [b"online", b"offline"])
+
+
+def test_a_password_that_is_put_right_is_found(
+    mosquitto: str, tmp_path: Path, listen: Listen, configure: Configure, camera: Callable[..., Camera]
+) -> None:
+    tool = shutil.which("mosquitto_passwd")
+    if tool is None:
+        pytest.skip("mosquitto_passwd is not installed (apt install mosquitto)")
+    file, secret = tmp_path / "passwords", tmp_path / "secret"
+    subprocess.run([tool, "-c", "-b", file, "me", "p/w:rd"], check=True, capture_output=True)
+    secret.write_text("me:wr0ng\n")
+    closed = Broker(mosquitto, tmp_path, file)
+    try:
+        url = f"mqtt://${{file:{secret}}}@127.0.0.1:{closed.port}"
+        path = configure(f"  mqtt:\n    home: {{url: '{url}', longest_wait: 100ms}}\n")
+        with forwarding(path) as running:
+            camera().tell()
+            until(lambda: "does not let us in: Not authorized" in running.couriers["home"].away)
+            assert "wr0ng" not in running.couriers["home"].away
+            secret.write_text("me:p/w:rd\n")
+            until(lambda: running.ledger.seen("home"))
+        heard = listen(closed.port, "me", "p/w:rd")
+        until(lambda: heard.on("narrated/yard/sentence"))
+    finally:
+        closed.stop()
+
+
+def test_nobody_there_is_said_at_once(broker: Broker) -> None:
+    broker.stop()
+    began = time.monotonic()
+    with pytest.raises(AwayError, match=rf"127\.0\.0\.1:{broker.port} cannot be reached"):
+        opened(broker)
+    assert time.monotonic() - began < 5

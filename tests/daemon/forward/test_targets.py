@@ -1,0 +1,332 @@
+"""Web hooks, commands and services: what they are sent, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import narrations
+import pytest
+import standardwebhooks
+from forwarding_here import Camera, Receiver, forwarding, until
+
+from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.forward import AppriseSettings, CommandSettings, MqttSettings, WebhookSettings
+from daemon.config.secrets import Secrets
+from daemon.forward import target as target_module
+from daemon.forward import webhook
+from daemon.forward.forwarder import checked
+from daemon.forward.message import Message
+from daemon.forward.target import AwayError, MissingExtraError, RefusedError, needed, open_target
+from pipeline.evidence import EvidenceStore
+from pipeline.record import ChainEnd, Evidence, Record, build_record
+
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
+
+
+def record(**changed: Any) -> Record:
+    return build_record(narrations.narration(**changed), ChainEnd())
+
+
+def message(picture: Path | None = None, **changed: Any) -> Message:
+    told = record(**changed)
+    return Message(told, told.sentences, picture)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(JPEG)
+    return path
+
+
+def opened(settings: Any, **environment: str) -> Any:
+    return open_target("it", settings, Secrets(environment), dict)
+
+
+def test_a_web_hook_gets_everything_and_a_signature_that_others_can_check(
+    receiver: Receiver, picture: Path
+) -> None:
+    settings = WebhookSettings(
+        url=receiver.url,
+        secret="${env:KEY}",
+        template="{{ camera }}: {{ text }}",
+        headers={"Authorization": "Bearer ${env:TOKEN}"},
+    )
+    opened(settings, KEY=SECRET, TOKEN="t0k3n").send(message(picture, id="yard-1.000Z"))
+    headers, body = receiver.requests[0]
+    told = standardwebhooks.Webhook(SECRET).verify(body, headers)
+    assert told["text"] == "yard: A car has appeared."
+    assert told["id"] == "yard-1.000Z"
+    assert headers["webhook-id"] == "yard-1_000Z"
+    assert headers["authorization"] == "Bearer t0k3n"
+    assert told["picture"] == {"type": "image/jpeg", "base64": base64.b64encode(JPEG).decode()}
+    assert told["record"]["hash"] == record(id="yard-1.000Z").hash
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        standardwebhooks.Webhook(SECRET).verify(body.replace(b"car", b"cat"), headers)
+
+
+def test_a_key_may_be_any_text() -> None:
+    assert webhook.signing_key("plain text") == b"plain text"
+    assert webhook.signing_key("whsec_no base64") == b"whsec_no base64"
+
+
+def test_a_body_of_ones_own(receiver: Receiver) -> None:
+    settings = WebhookSettings(
+        url=receiver.url, body='{"content": {{ text | tojson }}}', content_type="text/x"
+    )
+    told = message(
+        sentences=(narrations.narration().sentences[0].__class__('"Hi" \\', "moved", "car", None, 1, 1),)
+    )
+    opened(settings).send(told)
+    headers, body = receiver.requests[0]
+    assert json.loads(body) == {"content": '"Hi" \\'}
+    assert headers["content-type"] == "text/x"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (200, None),
+        (299, None),
+        (302, RefusedError),
+        (400, RefusedError),
+        (413, RefusedError),
+        (401, AwayError),
+        (404, AwayError),
+        (429, AwayError),
+        (500, AwayError),
+        (503, AwayError),
+    ],
+)
+def test_answers(receiver: Receiver, status: int, error: type[Exception] | None) -> None:
+    hook = opened(WebhookSettings(url=receiver.url))
+    receiver.status, receiver.answers = status, {"location": "http://127.0.0.1:1/elsewhere"}
+    if error is None:
+        hook.send(message())
+        return
+    with pytest.raises(error, match=f"^127.0.0.1 answers {status} ") as caught:
+        hook.send(message())
+    assert "s3cr3tpath" not in str(caught.value)
+    assert len(receiver.requests) == 1  # a redirection is not followed
+
+
+def test_the_hour_to_come_again() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100))
+    assert 90 < webhook._after_s(soon) <= 100
+    assert [webhook._after_s(text) for text in ("7", "", "soon")] == [7.0, 0.0, 0.0]
+
+
+def test_a_web_hook_that_says_nothing(receiver: Receiver) -> None:
+    receiver.delay_s = 5
+    with pytest.raises(AwayError, match="cannot be reached: timed out"):
+        opened(WebhookSettings(url=receiver.url, timeout="100ms")).send(message())
+    receiver.stop()
+    with pytest.raises(AwayError, match=r"127\.0\.0\.1 cannot be reached") as caught:
+        opened(WebhookSettings(url=receiver.url)).send(message())
+    assert "s3cr3tpath" not in str(caught.value)
+
+
+SHOW = (
+    "import json,os,sys; open(sys.argv[1],'a').write(json.dumps([sys.stdin.read(), dict(os.environ)])+'\\n')"
+)
+
+
+def test_a_command_gets_the_record_and_none_of_our_secrets(
+    tmp_path: Path, picture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials")
+    monkeypatch.setenv("OUR_OWN", "secret")
+    out = tmp_path / "out"
+    settings = CommandSettings(
+        run=(sys.executable, "-c", SHOW, str(out)), environment={"TOKEN": "${env:T}"}, template="{{ text }}"
+    )
+    opened(settings, T="t0k3n").send(message(picture))
+    line, environment = json.loads(out.read_text())
+    assert json.loads(line)["id"] == environment["NARRATED_ID"] == "yard-0"
+    assert environment["NARRATED_TEXT"] == "A car has appeared."
+    assert environment["NARRATED_PICTURE"] == str(picture)
+    assert environment["TOKEN"] == "t0k3n"
+    assert not {"CREDENTIALS_DIRECTORY", "OUR_OWN", "T"} & environment.keys()
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "words"),
+    [
+        ("exit 0", None, ""),
+        ("true; exec cat > /dev/null", None, ""),
+        ("exit 75", AwayError, "ended with 75"),
+        ("echo first >&2; echo no lamp >&2; exit 3", RefusedError, "ended with 3: no lamp"),
+        ("kill -9 $$", RefusedError, "ended with -9"),
+        ("sleep 100 & sleep 100", AwayError, "has not ended within 0.3 s and was killed"),
+    ],
+)
+def test_how_a_command_ends(script: str, error: type[Exception] | None, words: str) -> None:
+    command = opened(CommandSettings(run=("sh", "-c", script), timeout="300ms"))
+    if error is None:
+        command.send(message())
+        return
+    with pytest.raises(error, match=words):
+        command.send(message())
+
+
+def test_a_command_that_is_not_there() -> None:
+    with pytest.raises(AwayError, match="/no/such cannot be started: No such file"):
+        opened(CommandSettings(run=("/no/such",))).send(message())
+
+
+def test_apprise_sends_title_text_and_picture(receiver: Receiver, picture: Path) -> None:
+    """Its own web hook stands for the hundred services: what arrives has gone through Apprise."""
+    settings = AppriseSettings(
+        url="${env:PHONE}", title="{{ camera }} at {{ time.strftime('%H:%M') }}", template="{{ text }}"
+    )
+    phone = opened(settings, PHONE=f"json://127.0.0.1:{receiver.port}/s3cr3t")
+    told = record()
+    phone.send(Message(told, told.sentences, picture, UTC))
+    body = json.loads(receiver.requests[0][1])
+    assert (body["title"], body["message"]) == ("yard at 00:00", "A car has appeared.")
+    assert base64.b64decode(body["attachments"][0]["base64"]) == JPEG
+    receiver.status = 500
+    with pytest.raises(AwayError, match="JSON has not taken the notification"):
+        phone.send(message())
+
+
+def test_the_picture_is_the_one_of_the_record(
+    configure: Callable[..., Path], camera: Callable[..., Camera], receiver: Receiver, tmp_path: Path
+) -> None:
+    store = EvidenceStore(tmp_path / "state" / "evidence", fsync=False)
+    after, overlay = store.put(JPEG, "jpg"), store.put(b"RIFF webp", "webp")
+    path = configure(
+        f"  webhook:\n    a: {{url: '{receiver.url}', picture: overlay}}\n"
+        f"    b: {{url: '{receiver.url}', picture: after}}\n    c: {{url: '{receiver.url}', picture: none}}\n"
+        f"    d: {{url: '{receiver.url}', picture: before}}\n"
+    )
+    with forwarding(path):
+        yard = camera()
+        yard.tell(evidence=Evidence(after=after, overlay=overlay))
+        until(lambda: len(receiver.taken) == 4)
+        found = sorted(json.dumps(body.get("picture", {}).get("type")) for body in receiver.taken)
+        assert found == ['"image/jpeg"', '"image/webp"', '"image/webp"', "null"]
+        yard.tell(evidence=Evidence(after="sha256:" + hashlib.sha256(b"gone").hexdigest()))
+        until(lambda: len(receiver.taken) == 8)  # a picture that retention took holds nothing up
+    assert all("picture" not in body for body in receiver.taken[4:])
+
+
+def test_secrets_show_nowhere(
+    configure: Callable[..., Path],
+    camera: Callable[..., Camera],
+    receiver: Receiver,
+    start_forward: Callable[..., subprocess.Popen[str]],
+    narrated: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not in the log at its most talkative, in `ps`, among dead letters, or in the configuration shown."""
+    monkeypatch.setenv("HOOK", receiver.url)
+    monkeypatch.setenv("KEY", "hunter2hunter2")
+    monkeypatch.setenv("PHONE", f"json://me:passw0rd@127.0.0.1:{receiver.port}/t0k3n")
+    path = configure(
+        "  webhook:\n    office: {url: '${env:HOOK}', secret: '${env:KEY}', attempts: 1}\n"
+        f"    open: {{url: '{receiver.url}', headers: {{X: plainkey}}, attempts: 1}}\n"
+        "  apprise:\n    phone: {url: '${env:PHONE}', longest_wait: 50ms, expire: 1ms}\n"
+        "  command:\n    lamp: {run: [sh, -c, 'echo $TOKEN >&2; exit 1'], attempts: 1,"
+        " environment: {TOKEN: '${env:KEY}'}}\n"
+    )
+    receiver.status = 400
+    process = start_forward(path, "-v", "--from-start")
+    camera().tell()
+    until(lambda: len(receiver.requests) >= 3)
+    dead: list[dict[str, Any]] = []
+
+    def buried() -> bool:
+        dead[:] = [
+            json.loads(line) for line in narrated("forward", "-c", path, "--dead", "--json").out.splitlines()
+        ]
+        return len(dead) == 4
+
+    until(buried)
+    arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
+    process.terminate()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "dead letter" in err
+    shown = narrated("check-config", "-c", path, "--print-effective")
+    assert shown.code == 0, shown.err
+    assert "${env:HOOK}" in shown.out
+    for secret in ("s3cr3tpath", "hunter2", "passw0rd", "t0k3n", "plainkey"):
+        for where in (out, err, arguments, json.dumps(dead), shown.out):
+            assert secret not in where
+    assert {letter["reason"] for letter in dead if letter["target"] == "lamp"} == {"sh ended with 1: ***"}
+
+
+@pytest.mark.parametrize(
+    ("targets", "told"),
+    [
+        (
+            "  webhook: {a: {url: 'https://${env:ABSENT}@h/'}}\n",
+            "forward.webhook.a.url: the secret ${env:ABSENT}",
+        ),
+        ("  webhook: {a: {url: 'ftp://h/s3cr3t'}}\n", "forward target a: url: write https://host"),
+        ("  mqtt: {a: {url: 'mqtt:///s3cr3t'}}\n", "forward target a: url: write mqtt://host"),
+        ("  apprise: {a: {url: 'carrierpigeon://s3cr3t'}}\n", "forward target a: url: Apprise knows no such"),
+        ("  command: {a: {run: [/no/such/program]}}\n", "there is no program /no/such/program"),
+        ("  command: {}\n", "forward: names no target"),
+    ],
+)
+def test_what_cannot_work_ends_at_once(
+    configure: Callable[..., Path], narrated: Callable[..., Any], targets: str, told: str
+) -> None:
+    done = narrated("forward", "-c", configure(targets))
+    assert done.code == 78
+    assert told in done.err
+    assert "s3cr3t" not in done.err
+
+
+def test_an_embedded_server_cannot_be_read(configure: Callable[..., Path], receiver: Receiver) -> None:
+    path = configure(f"  webhook: {{a: {{url: '{receiver.url}'}}}}\n")
+    path.write_text(re.sub(r"url: 'unix.*?'", "url: embedded", path.read_text()))
+    with pytest.raises(ConfigurationError, match=r"redis\.url: forwarding reads the streams of a server"):
+        checked(load_configuration(path), Secrets())
+
+
+@pytest.mark.parametrize(
+    ("settings", "module"),
+    [
+        (MqttSettings(url="mqtt://h"), "paho"),
+        (WebhookSettings(url="http://h"), "httpx"),
+        (AppriseSettings(url="json://h"), "apprise"),
+    ],
+)
+def test_a_missing_extra_is_named(settings: Any, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        MissingExtraError, match=rf"forwarding needs {module}: pip install 'narrated\[forward\]'"
+    ):
+        target_module.fault(settings, Secrets())
+    with pytest.raises(MissingExtraError):
+        opened(settings)
+
+
+def test_a_broken_library_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_library.py").write_text("import a_part_of_it_that_is_not_there")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="a_part_of_it"):
+        needed("broken_library")
+
+
+def test_the_extra_holds_what_the_targets_need() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extra = {re.split("[>=]", each)[0] for each in project["optional-dependencies"]["forward"]}
+    assert extra == {"apprise", "httpx", "paho-mqtt", "tenacity"}

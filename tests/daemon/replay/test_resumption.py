@@ -1,0 +1,160 @@
+"""An interrupted replay goes on, and writes what one writes that nobody interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.replay import output
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import verify
+from pipeline.publisher.stream import stream_key
+
+Run = Callable[..., Any]
+WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")
+
+
+@pytest.fixture
+def footage(clip: Path, other_clip: Path, tmp_path: Path) -> Path:
+    """Three cameras."""
+    folder = tmp_path / "footage"
+    folder.mkdir()
+    for name, source in (("east", clip), ("north", other_clip), ("west", clip)):
+        (folder / f"{name}.mp4").symlink_to(source)
+    return folder
+
+
+@pytest.fixture
+def undisturbed(narrated: Run, footage: Path, checkpoint: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "undisturbed"
+    assert narrated("replay", footage, "--out", out, "--captioner-file", checkpoint).code == 0
+    return out
+
+
+def breaking_after(monkeypatch: pytest.MonkeyPatch, cameras: int, error: BaseException) -> None:
+    """The replay breaks just after so many cameras have been finished."""
+    real, finished = output.OutputFolder.finish_camera, []
+
+    def finish(self: output.OutputFolder, camera: str, outcome: object) -> None:
+        real(self, camera, outcome)  # type: ignore[arg-type]
+        finished.append(camera)
+        if len(finished) == cameras:
+            raise error
+
+    monkeypatch.setattr(output.OutputFolder, "finish_camera", finish)
+
+
+@pytest.mark.parametrize("cameras", [1, 2, 3])
+def test_a_resumed_replay_equals_one_that_nobody_interrupted(
+    narrated: Run,
+    footage: Path,
+    undisturbed: Path,
+    checkpoint: Path,
+    tmp_path: Path,
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    cameras: int,
+) -> None:
+    import redis
+
+    out = tmp_path / "out"
+    client = redis.Redis.from_url(server.url)
+    client.flushall()
+    arguments = ["replay", footage, "--out", out, "--redis", server.url, "--captioner-file", checkpoint]
+    with monkeypatch.context() as patch:
+        breaking_after(patch, cameras, KeyboardInterrupt())
+        broken = narrated(*arguments)
+    assert broken.code == 130
+    assert "--resume goes on" in broken.err
+    assert verify([out / "narrations.jsonl", out / "journal"]).ok
+    done = narrated(*arguments, "--resume")
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) <= 6 - 2 * cameras  # finished cameras are not told again
+    for name in WRITTEN:
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    assert not list(out.glob(".*"))
+    assert not (out / "unfinished.json").exists()
+    published = {
+        name: [fields[b"json"] for _, fields in client.xrange(stream_key(name))]
+        for name in ("east", "north", "west")
+    }
+    client.close()
+    lines = (out / "narrations.jsonl").read_bytes().splitlines()
+    assert sum(map(len, published.values())) == len(lines)
+    assert {line for each in published.values() for line in each} == set(lines)
+
+
+def test_a_killed_replay_goes_on(
+    narrated: Run, footage: Path, undisturbed: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    """SIGKILL lets nobody tidy up."""
+    out = tmp_path / "out"
+    arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "daemon.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    for _ in range(3):  # the first camera tells two things
+        assert process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=300)
+    refused = narrated(*arguments)
+    assert (refused.code, "--resume" in refused.err) == (1, True)
+    with (out / ".pictures").open("ab") as pictures:
+        pictures.write(b"half of an ent")
+    done = narrated(*arguments, "--resume")
+    assert done.code == 0, done.err
+    for name in WRITTEN:
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
+
+
+def test_what_cannot_go_on(
+    narrated: Run, footage: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
+    with monkeypatch.context() as patch:
+        breaking_after(patch, 1, KeyboardInterrupt())
+        narrated(*arguments)
+    kept = json.loads((out / "unfinished.json").read_text())
+    assert list(kept["finished"]) == ["east"]
+    for changed in (["--lower", 19], ["--to", "20s"], ["--sample", "3/s"]):
+        other = narrated(*arguments, "--resume", *changed)
+        assert (other.code, len(other.err.splitlines())) == (1, 1)
+        assert "same arguments" in other.err
+    assert json.loads((out / "unfinished.json").read_text()) == kept
+    (out / "unfinished.json").write_text("{")
+    assert "--force" in narrated(*arguments, "--resume").err
+    assert narrated(*arguments, "--force").code == 0
+    complete = narrated(*arguments, "--resume")
+    assert (complete.code, "nothing that was interrupted" in complete.err) == (1, True)
+    for wrong in (["--resume", "--force", "--out", out], ["--resume"]):
+        assert narrated("replay", footage, *wrong, "--captioner-file", checkpoint).code == 2
+
+
+def test_a_camera_whose_pictures_are_lost_is_narrated_anew(
+    narrated: Run,
+    footage: Path,
+    undisturbed: Path,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a power failure may leave it."""
+    out = tmp_path / "out"
+    arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
+    with monkeypatch.context() as patch:
+        breaking_after(patch, 2, KeyboardInterrupt())
+        narrated(*arguments)
+    pictures = (out / ".pictures").read_bytes()
+    (out / ".pictures").write_bytes(pictures[: len(pictures) // 3])
+    assert narrated(*arguments, "--resume").code == 0
+    for name in WRITTEN:
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name

@@ -1,0 +1,433 @@
+"""The index: what is in the journals is in it, once, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from narrations import narration
+from unpublished import unpublished
+
+from daemon.search import index as index_module
+from daemon.search import store as store_module
+from daemon.search.errors import NoJournalsError
+from daemon.search.faults import faults
+from daemon.search.filters import Filters, Question
+from daemon.search.folders import JournalFile, default_state, journal_folder
+from daemon.search.index import Index
+from daemon.search.local_time import LocalTime
+from daemon.search.search import Search
+from pipeline.journal import Journal
+
+from .conftest import SMALL, said
+
+UTC_ZONE = LocalTime.named("UTC")
+
+
+def seqs(folder: Path, camera: str | None = None) -> list[int]:
+    with Search.opened(folder, UTC_ZONE) as search:
+        search.look()
+        question = Question(Filters(cameras=(camera,) if camera else ()))
+        found = [each.record.seq for each in search.answer(question).found]
+        assert not search.reader.gone
+        assert not search.reader.changed
+        return found
+
+
+def test_it_catches_up_over_segments(house):
+    for second in range(7):
+        house.tell(second)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert search.look().records == 7
+        for second in range(7, 23):
+            house.tell(second)
+        assert search.look().records == 16  # the segment that was begun has another name now
+        assert search.look().records == 0
+        assert search.faults() == []
+    assert len(list(house.folder.glob("*.jsonl"))) > 3
+    assert seqs(house.folder) == list(range(1, 24))
+
+
+def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_doubles(tmp_path):
+    count, done = 600, threading.Event()
+
+    def write():
+        with Journal(tmp_path, "yard", fsync=False, limits=SMALL) as journal:
+            for second in range(count):
+                journal.append(narration(second))
+        done.set()
+
+    Journal(tmp_path, "yard", fsync=False).close()
+    writer = threading.Thread(target=write)
+    seen: list[int] = []
+    with Search.opened(tmp_path, UTC_ZONE) as search:
+        writer.start()
+        for found in search.follow(Question(), _StopWhen(lambda: done.is_set() and len(seen) >= count), 0):
+            seen.append(found.record.seq)  # noqa: PERF401 - while it grows
+        writer.join()
+        assert search.faults() == []
+    assert seen == list(range(1, count + 1))
+    assert seqs(tmp_path) == seen
+
+
+class _StopWhen(threading.Event):
+    def __init__(self, over):
+        super().__init__()
+        self._over = over
+
+    def is_set(self):
+        return self._over()
+
+
+def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house, monkeypatch):
+    """The file was listed as the one that is written; when it is opened another has its name."""
+    house.tell(0)
+    journal, looks = house.journals["yard"], []
+    listed = index_module.journal_files
+
+    def overtaken(folder):
+        found = listed(folder)
+        looks.append(found)
+        while len(looks) == 1 and len(journal.closed()) < 2:
+            house.tell(journal.end.seq)
+        return found
+
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        monkeypatch.setattr(index_module, "journal_files", overtaken)
+        search.look()
+        told = [each.record.seq for each in search.answer(Question()).found]
+    assert told == list(range(1, journal.end.seq + 1))
+    assert len(looks) > 2
+
+
+def test_a_line_that_is_being_written_is_not_read(house):
+    house.tell(0)
+    house.tell(1)
+    house.journals["yard"].close()
+    path = house.folder / "yard.jsonl"
+    whole = path.read_bytes()
+    for cut in (len(whole) - 1, len(whole) // 2 + 40, 10):
+        path.write_bytes(whole[:cut])
+        assert seqs(house.folder) == ([1] if cut > len(whole) // 2 else [])
+    path.write_bytes(whole)
+    assert seqs(house.folder) == [1, 2]
+
+
+def test_what_was_cut_off_and_written_anew_is_read_anew(house):
+    """A disk that was full took a line back, or a power cut did."""
+    for second in range(3):
+        house.tell(second)
+    house.journals.pop("yard").close()
+    assert seqs(house.folder) == [1, 2, 3]
+    path = house.folder / "yard.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    (house.folder / "yard.published").unlink(missing_ok=True)
+    house.tell(7, said("A person has appeared.", thing="person"))
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        texts = [each.record.text for each in search.answer(Question()).found]
+        assert texts == ["A car has appeared.", "A car has appeared.", "A person has appeared."]
+        assert search.faults() == []
+
+
+def test_what_is_deleted_goes_from_the_index_with_its_words(house):
+    house.tell(0, said("A zebra has appeared.", thing="zebra"))
+    while not house.journals["yard"].closed():
+        house.tell(house.journals["yard"].end.seq)
+    assert "A zebra has appeared." in texts(house.folder)
+    journal = house.journals["yard"]
+    *_, (_, place) = unpublished(journal)
+    journal.acknowledge(place)  # retention deletes what is published
+    assert journal.delete_oldest()
+    assert "A zebra has appeared." not in texts(house.folder)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert "zebra" not in search.selection.objects()
+        assert search.faults() == []  # the anchor of retention says why the first ones are missing
+        search.index.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"zebra" not in (house.folder / "index.sqlite3").read_bytes().lower()
+
+
+def texts(folder: Path) -> list[str]:
+    with Search.opened(folder, UTC_ZONE) as search:
+        search.look()
+        return [each.record.text for each in search.answer(Question()).found]
+
+
+def test_an_index_of_another_version_is_built_anew_with_a_word(house, monkeypatch):
+    house.tell(0)
+    assert seqs(house.folder) == [1]
+    monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert "version 1, not 2, and is built anew" in search.said
+        assert search.look().records == 1
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert search.said == ""
+        assert search.look().records == 0
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 400, b"SQLite format 3\x00" + bytes(5000)])
+def test_a_damaged_index_is_built_anew_with_a_word(house, content):
+    house.tell(0)
+    (house.folder / "index.sqlite3").write_bytes(content)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert "damaged" in search.said
+        assert search.look().records == 1
+
+
+def test_where_it_cannot_be_written_it_lies_in_the_users_cache(house, tmp_path, monkeypatch):
+    house.tell(0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (house.folder / "index.sqlite3").mkdir()  # root may write everywhere, but not into a folder's place
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert str(tmp_path / "cache") in search.said
+        assert search.look().records == 1
+    assert seqs(house.folder) == [1]
+
+
+def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
+    house.tell(0)
+    monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert "in memory" in search.said
+        assert search.look().records == 1
+    assert not (house.folder / "index.sqlite3").exists()
+
+
+def test_a_disk_that_gets_full_is_left_to_the_journals(house, monkeypatch):
+    house.tell(0)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        house.tell(1)
+        monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
+        assert search.look().records == 2  # built in memory
+        assert "nearly full" in search.said
+        assert [each.record.seq for each in search.answer(Question()).found] == [1, 2]
+
+
+def test_it_is_as_private_as_the_journals(house):
+    house.tell(0)
+    seqs(house.folder)
+    assert (house.folder / "index.sqlite3").stat().st_mode & 0o007 == 0
+
+
+def test_two_processes_that_build_it_at_the_same_time_put_nothing_in_twice(house, tmp_path):
+    for second in range(60):
+        house.tell(second, camera=f"camera{second % 3}")
+    script = (
+        "import sys; from pathlib import Path; from daemon.search import index\n"
+        "index.BLOCK = 2; one = index.Index(Path(sys.argv[1])); print('ready', flush=True)\n"
+        "sys.stdin.read(); one.look()"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(house.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    for each in running:
+        assert each.stdout is not None
+        each.stdout.readline()
+    for each in running:
+        assert each.stdin is not None
+        each.stdin.close()
+    for each in running:
+        assert each.wait(60) == 0
+        each.stdout.close()
+    assert sorted(seqs(house.folder)) == sorted(list(range(1, 21)) * 3)
+
+
+def test_a_changed_line_is_found_and_marked(house):
+    for second in range(3):
+        house.tell(second)
+    house.journals["yard"].close()
+    path = house.folder / "yard.jsonl"
+    changed = path.read_bytes().replace(b"A car has", b"A van has", 2)
+    path.write_bytes(changed)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        found = list(search.answer(Question()).found)
+        assert "A van has appeared." in found[0].record.sentences[0].text + found[0].record.text
+        assert ["does not verify" in " ".join(each.marks) for each in found] == [True, False, False]
+        (fault,) = search.faults()
+        assert "yard.jsonl:1: the hash does not match" in fault
+
+
+def test_a_line_that_is_no_record_is_named_and_the_rest_found(house):
+    for second in range(3):
+        house.tell(second)
+    house.journals["yard"].close()
+    path = house.folder / "yard.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b'{"half": \xff\n' + lines[2])
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        found = list(search.answer(Question()).found)
+        assert [each.record.seq for each in found] == [1, 3]
+        assert "records before it are missing" in found[1].marks[0]
+        assert "yard.jsonl:2: no record" in search.faults()[0]
+
+
+def test_a_missing_segment_is_named(house):
+    for second in range(16):
+        house.tell(second)
+    closed = house.journals["yard"].closed()
+    closed[1].path.unlink()
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        (fault,) = search.faults()
+        assert f"seq {closed[2].first} of yard does not continue seq {closed[1].first - 1}" in fault
+
+
+def test_a_closed_segment_that_is_changed_later_is_read_anew(house):
+    for second in range(16):
+        house.tell(second)
+    path = house.journals["yard"].closed()[1].path
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        assert search.faults() == []
+        path.write_bytes(path.read_bytes().replace(b"A car has", b"A van has"))
+        os.utime(path, ns=(0, 0))
+        search.look()
+        assert "the hash does not match" in search.faults()[0]
+
+
+def test_a_line_that_is_changed_behind_the_indexs_back_is_not_shown_as_what_it_was(house):
+    house.tell(0)
+    house.tell(1)
+    path = house.folder / "yard.jsonl"
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b'"hash":"', b'"hash":"0', 1)[: len(content)])
+        assert [each.record.seq for each in search.answer(Question()).found] == [2] or search.reader.changed
+        assert search.reread()
+        search.look()
+        assert "yard.jsonl:1" in search.faults()[0]
+
+
+@pytest.mark.parametrize(
+    "camera",
+    ["a", "_", "A-b_c.d", "index", "narrations", "journal", "x.jsonl", "index.sqlite3", "0" * 64, "yard.1"],
+)
+def test_every_camera_name_that_is_allowed(house, camera):
+    for second in range(8):
+        house.tell(second, camera=camera)
+    house.tell(0, camera="yard")
+    assert seqs(house.folder, camera) == list(range(1, 9))
+
+
+def test_names_that_differ_in_case_or_begin_alike_are_kept_apart(house):
+    for second, camera in enumerate(("yard", "Yard", "yard.1", "yard_1", "yar")):
+        for again in range(6):
+            house.tell(10 * second + again, camera=camera)
+    for camera in ("yard", "Yard", "yard.1", "yard_1", "yar"):
+        assert seqs(house.folder, camera) == list(range(1, 7))
+
+
+def test_copies_and_merged_files_are_left_out(house):
+    for camera in ("front", "yard"):
+        house.tell(0, camera=camera)
+        house.tell(1, camera=camera)
+    content = {camera: (house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard")}
+    (house.folder / "narrations.jsonl").write_bytes(content["yard"] + content["front"])
+    (house.folder / "zz_backup.jsonl").write_bytes(content["yard"])
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        look = search.look()
+        assert look.records == 4
+        assert set(look.left_out) == {"narrations.jsonl", "zz_backup.jsonl"}
+
+
+def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
+    for camera in ("front", "yard"):
+        for second in range(3):
+            house.tell(second, camera=camera)
+    assert journal_folder(house.state) == house.folder
+    out = tmp_path / "copied"
+    out.mkdir()
+    content = b"".join((house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard"))
+    (out / "narrations.jsonl").write_bytes(content)
+    with Search.opened(journal_folder(out), UTC_ZONE) as search:
+        assert search.look().records == 6
+        assert search.faults() == []
+        assert search.selection.cameras() == ["front", "yard"]
+
+
+def test_no_folder_says_what_to_give(tmp_path):
+    with pytest.raises(NoJournalsError, match="give a folder of journals"):
+        journal_folder(tmp_path / "nowhere")
+
+
+def test_the_installed_state_is_asked_where_the_user_has_none(tmp_path, monkeypatch):
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    installed = tmp_path / "installed"
+    (installed / "journal").mkdir(parents=True)
+    monkeypatch.setattr("daemon.search.folders.INSTALLED", installed)
+    assert default_state(tmp_path / "mine") == installed
+    (tmp_path / "mine" / "journal").mkdir(parents=True)
+    assert default_state(tmp_path / "mine") == tmp_path / "mine"
+
+
+def test_files_names_are_read():
+    assert JournalFile.of("a.b.000000000012.jsonl") == JournalFile("a.b.000000000012.jsonl", "a.b", 12)
+    assert JournalFile.of("a.12.jsonl") == JournalFile("a.12.jsonl", "a.12", None)
+
+
+def test_clocks_that_stepped_back_are_marked(house):
+    for second in (100, 200, 50, 60):
+        house.tell(second)
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        found = list(search.answer(Question()).found)
+        assert [each.record.after.moment.second for each in found] == [50, 0, 40, 20]  # by what clocks said
+        assert [each.record.seq for each in found if each.marks] == [3]
+        assert search.faults() == []
+
+
+def test_nothing_of_the_index_endangers_the_journals(house):
+    """It opens them for reading alone: nobody's files change but its own."""
+    for second in range(12):
+        house.tell(second)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in house.folder.iterdir()}
+    seqs(house.folder)
+    for path, (content, changed) in before.items():
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, changed)
+    assert {path.name.partition("-")[0] for path in house.folder.iterdir() if path not in before} == {
+        "index.sqlite3"
+    }
+
+
+def test_a_failure_in_the_midst_leaves_nothing_half_written(house, monkeypatch):
+    for second in range(4):
+        house.tell(second)
+    index = Index(house.folder)
+
+    def fails(*_):
+        raise sqlite3.DatabaseError("struck by lightning")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Index, "_put", fails)  # its phrases have numbers by now, which are taken back
+        with pytest.raises(sqlite3.DatabaseError):
+            index.look()
+    assert index.look().records == 4
+    assert faults(index.store, house.folder) == []
+    index.close()
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        assert len(list(search.answer(Question(Filters(objects=("car",)))).found)) == 4
+
+
+def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_asked_for(house, tmp_path):
+    house.tell(0, said("A car has appeared.", confidence=0.8))
+    with Journal(tmp_path, "yard", fsync=False) as other:
+        other.append(narration(0, sentences=(said("A van has appeared.", thing="van", confidence=0.8),)))
+    with Search.opened(house.folder, UTC_ZONE) as search:
+        search.look()
+        (house.folder / "yard.jsonl").write_bytes((tmp_path / "yard.jsonl").read_bytes())
+        assert list(search.answer(Question(Filters(objects=("car",)))).found) == []
+        assert search.reread()
+        search.look()
+        assert [each.record.text for each in search.answer(Question()).found] == ["A van has appeared."]

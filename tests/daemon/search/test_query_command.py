@@ -1,0 +1,298 @@
+"""The command: what it prints, where, and with which exit code; what it does not load."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import webvtt
+
+from daemon import cli
+from daemon.commands import query
+from pipeline.evidence import EvidenceStore
+from pipeline.record import Evidence
+
+from .conftest import House, said, seconds
+
+NOW = datetime(2026, 5, 14, 11, tzinfo=UTC)
+DOCS = Path(__file__).parents[3] / "docs" / "query.md"
+JPEG = bytes.fromhex("ffd8ffe000104a464946000101") + b"no picture, but bytes\xff\xd9"
+
+DAY = [
+    (
+        "2026-05-12T20:41:07",
+        "front_door",
+        said("A person has come in and is now at the entrance.", "appeared", "person", 0.93),
+    ),
+    (
+        "2026-05-13T05:12:40",
+        "yard",
+        said("A lorry has driven in from the left and is now in the lot.", "appeared", "truck", 0.88),
+    ),
+    (
+        "2026-05-13T05:40:02",
+        "yard",
+        said("Two lorries have parked in the lot.", "appeared", "truck", 0.71, count=2),
+    ),
+    (
+        "2026-05-13T07:03:33",
+        "yard",
+        said("The lorry in the lot has driven off to the right.", "disappeared", "truck", 0.9),
+    ),
+    ("2026-05-13T15:20:11", "yard", said("A red car has appeared on the left.", "appeared", "car", 0.82)),
+    (
+        "2026-05-13T22:17:54",
+        "yard",
+        said("The red car in the lot has driven off.", "disappeared", "car", 0.64),
+    ),
+    (
+        "2026-05-14T06:58:20",
+        "front_door",
+        said("A person in dark clothes has arrived at the entrance.", "appeared", "person", 0.97),
+    ),
+    (
+        "2026-05-14T07:02:01",
+        "front_door",
+        said("The person at the entrance has walked off.", "disappeared", "person", 0.85),
+    ),
+]
+
+
+@pytest.fixture
+def lived(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
+    """Two days in the life of a house, asked on 14 May 2026 at noon in London."""
+    for moment, camera, sentence in DAY:
+        house.tell(seconds(moment), sentence, camera=camera)
+    monkeypatch.setattr("daemon.commands.query._now", lambda: NOW)
+    return house
+
+
+def run(house: House, *arguments: str) -> int:
+    return cli.main(["query", "--journal", str(house.state), "--timezone", "Europe/London", *arguments])
+
+
+def examples() -> list[tuple[str, str]]:
+    """Commands of the page, each with what it prints."""
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, printed = part.partition("\n")
+            found.append((command, printed))
+    return found
+
+
+@pytest.mark.parametrize(("command", "printed"), examples())
+def test_the_pages_examples_are_true(lived, capsys, command, printed):
+    program, verb, *arguments = shlex.split(command)
+    assert (program, verb) == ("narrated", "query")
+    code = run(lived, *arguments)
+    out, err = capsys.readouterr()
+    shown = (err + out).replace(str(lived.state), "/var/lib/narrated")
+    assert shown.rstrip() == printed.rstrip()
+    assert code == (2 if "cannot be answered" in shown else 0)
+
+
+def test_the_page_shows_every_option_and_shape():
+    page = DOCS.read_text(encoding="utf-8")
+    assert len(examples()) > 8
+    source = Path(query.__file__).read_text(encoding="utf-8")
+    for option in re.findall(r'"(--[a-z]+)"', source) + [
+        f"--{n}" for n in ("camera", "zone", "kind", "since", "out")
+    ]:
+        assert option in page, option
+
+
+def test_json_lines_are_the_records_and_what_is_known_of_them(lived, capsys):
+    assert run(lived, "--json", "--object", "car") == 0
+    first, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["camera"], first["seq"], first["marks"], first["pictures"]) == ("yard", 4, [], {})
+    assert last["sentences"][0]["text"] == DAY[5][2].text
+    assert last["local_time"] == "2026-05-13T23:17:54+01:00"
+
+
+def test_pictures_that_are_gone_are_never_named(house, capsys):
+    store = EvidenceStore(house.state / "evidence", fsync=False)
+    kept, gone = (store.put(JPEG + bytes([n]), "jpg") for n in range(2))
+    house.tell(0, evidence=Evidence(before=gone, overlay=kept))
+    house.tell(1, evidence=Evidence(before=gone))
+    path = store.find(gone)
+    assert path
+    path.unlink()
+    for how in (["--json"], ["--pictures"], ["--format", "csv"], ["--format", "html"]):
+        assert run(house, *how) == 0
+        out = capsys.readouterr().out
+        assert gone[7:] not in out
+        assert kept[7:] in out or "data:image/jpeg;base64" in out
+
+
+def test_csv_is_read_back_and_is_no_formula(house, capsys):
+    house.tell(0, said('=HYPERLINK("http://x"), a "car", has\nappeared.'))
+    assert run(house, "--format", "csv") == 0
+    head, row = csv.reader(io.StringIO(capsys.readouterr().out))
+    told = dict(zip(head, row, strict=True))
+    assert told["text"].startswith("'=HYPERLINK")
+    assert (told["camera"], told["seq"], told["kinds"]) == ("yard", "1", "appeared")
+
+
+@pytest.mark.parametrize("shape", ["vtt", "srt"])
+def test_subtitles_open(lived, capsys, tmp_path, shape):
+    out = tmp_path / f"told.{shape}"
+    begin = ["--since", "2026-05-13T06:00", "--until", "2026-05-13T09:00"]
+    assert run(lived, "--camera", "yard", *begin, "--format", shape, "--out", str(out)) == 0
+    captions = (webvtt.read if shape == "vtt" else webvtt.from_srt)(str(out))
+    assert [caption.start for caption in captions] == ["00:12:40.000", "00:40:02.000", "02:03:33.000"]
+    assert captions[1].text == "Two lorries have parked in the lot."
+    assert run(lived, "--format", shape) == 2
+    assert "add --camera" in capsys.readouterr().err
+
+
+def test_html_holds_no_markup_of_others(house, capsys):
+    house.tell(0, said("<script>alert(1)</script> & a car has appeared."))
+    assert run(house, "--format", "html") == 0
+    out = capsys.readouterr().out
+    assert "<script" not in out
+    assert "&lt;script&gt;" in out
+    assert "http" not in re.sub(r"http-equiv", "", out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--first", "--last"], "give one of them"),
+        (["--follow", "--format", "html"], "write table or jsonl"),
+        (["--follow", "--count"], "cannot count"),
+        (["--count", "--format", "srt"], "write table, jsonl or csv"),
+        (["--by", "moon"], "hour-of-day"),
+        (["--since", "soon"], "write 7d"),
+        (["--between", "6", "26"], "write 22:00"),
+        (["--timezone", "Mars"], "write UTC"),
+        (["--camera", "nowhere"], "front_door, yard"),
+        (["wo", "ist", "mein", "Auto"], "how many lorries"),
+    ],
+)
+def test_what_cannot_be_asked_says_what_can(lived, capsys, arguments, reason):
+    assert run(lived, *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert reason in err
+
+
+def test_no_journals(tmp_path, capsys):
+    assert cli.main(["query", "--journal", str(tmp_path / "none")]) == 1
+    assert "give a folder of journals" in capsys.readouterr().err
+    assert cli.main(["query", "--journal", str(tmp_path), "--count"]) == 0
+    assert capsys.readouterr().out.split() == ["narrations", "objects", "0", "0"]
+
+
+def test_the_configurations_state_is_asked(lived, tmp_path, capsys):
+    config = tmp_path / "narrated.yaml"
+    config.write_text(f"version: 1\nstate: {lived.state}\ncameras: {{yard: {{url: /nowhere.mp4}}}}\n")
+    assert cli.main(["search", "--config", str(config), "--count"]) == 0
+    assert capsys.readouterr().out.split()[-2:] == ["8", "9"]
+
+
+def test_what_does_not_verify_is_said_and_shown(lived, capsys):
+    for journal in lived.journals.values():
+        journal.close()
+    path = lived.folder / "yard.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"A red car", b"A bad car"))
+    assert run(lived, "--text", "bad") == 0
+    out, err = capsys.readouterr()
+    assert "A bad car has appeared on the left.  ! does not verify" in out
+    assert f"does not verify: {path}:4" in err
+    assert run(lived, "--format", "html") == 0
+    assert "What does not verify" in capsys.readouterr().out
+
+
+def test_options_beside_a_question_count_more(lived, capsys):
+    assert run(lived, "--camera", "yard", "--count", "what happened yesterday") == 0
+    out, err = capsys.readouterr()
+    assert "--camera yard" in err
+    assert out.split()[-2:] == ["5", "6"]
+
+
+def test_a_place_that_is_never_told_is_said(lived, capsys):
+    assert run(lived, "who came to the garden") == 0
+    assert "no narration tells of a place 'garden'" in capsys.readouterr().err
+
+
+def test_an_answer_that_cannot_be_written_leaves_the_old_one(lived, tmp_path, capsys):
+    out = tmp_path / "answer.csv"
+    out.write_text("old")
+    assert run(lived, "--format", "srt", "--out", str(out)) == 2
+    assert out.read_text() == "old"
+    assert run(lived, "--out", str(tmp_path / "no" / "folder.csv")) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_it_loads_no_decoders_and_no_torch(lived, tmp_path):
+    script = (
+        "import sys; from daemon import cli\n"
+        "heavy = {'torch', 'numba', 'av', 'cv2'}\n"
+        "for line in sys.stdin.read().splitlines():\n"
+        "    code = cli.main(['query', *line.split('|')])\n"
+        "    assert not heavy & set(sys.modules), (line, heavy & set(sys.modules))\n"
+    )
+    at = ["-j", str(lived.state), "--out", str(tmp_path / "answer")]
+    asked = [
+        ["--help"],
+        *(
+            [*at, *more]
+            for more in (["--last"], ["when did a person last come to the entrance"], ["--by", "hour"])
+        ),
+        *([*at, "--camera", "yard", "--format", shape] for shape in ("jsonl", "csv", "srt", "vtt", "html")),
+        [*at, "nonsense"],
+        ["-j", str(tmp_path / "nowhere")],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input="\n".join("|".join(each) for each in asked),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_follow_goes_on_until_it_is_told_to_end(lived):
+    command = [
+        sys.executable,
+        "-m",
+        "daemon.cli",
+        "query",
+        "-j",
+        str(lived.state),
+        "--follow",
+        "--object",
+        "person",
+    ]
+    running = subprocess.Popen(
+        [*command, "--limit", "1", "--timezone", "UTC"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert running.stdout is not None
+    assert "walked off" in running.stdout.readline()
+    lived.tell(seconds("2026-05-14T12:00"), said("A car has appeared."), camera="yard")
+    lived.tell(
+        seconds("2026-05-14T12:01"), said("A person has appeared.", thing="person"), camera="a_new_one"
+    )
+    assert running.stdout.readline() == (
+        "Thu 2026-05-14 12:01:00  a_new_one      80%  A person has appeared.\n"
+    )
+    running.send_signal(signal.SIGINT)
+    assert running.communicate(timeout=30)[0] == ""
+    assert running.returncode == 0

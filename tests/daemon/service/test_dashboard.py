@@ -1,0 +1,189 @@
+"""The dashboard and the alerts: tried by Prometheus' own tool, and about metrics that the daemon exports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import narrations
+import pytest
+import yaml
+from daemon_here import running, until
+from prometheus_client import Metric
+from running_daemon import unused_port
+
+from daemon.service.metrics import Metrics
+from daemon.service.verified import FILE, verification
+from pipeline.journal import Journal
+
+ROOT = Path(__file__).parents[3]
+RULES = ROOT / "configs" / "prometheus" / "narrated.rules.yml"
+TRIED = Path(__file__).with_name("narrated.rules.test.yml")
+DASHBOARD = ROOT / "configs" / "grafana" / "narrated.json"
+NOT_OURS = {"up"}  # Prometheus' own
+METRIC = re.compile(r"\b((?:narrated|process)_[a-z_]+)\b(?:\{([^}]*)\})?")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not installed (apt install prometheus)"
+)
+
+
+def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
+
+
+def drawn() -> list[str]:
+    """What the panels ask for, with Grafana's variables as Prometheus gets them."""
+    found = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return [
+        e.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$camera", ".*") for e in found
+    ]
+
+
+@needs_promtool
+def test_the_alerts_ring_when_they_must_and_not_else() -> None:
+    checked = promtool("check", "rules", RULES)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    tried = promtool("test", "rules", TRIED)
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+
+
+def test_every_alert_is_tried_both_ways() -> None:
+    tries = [one for test in yaml.safe_load(TRIED.read_text())["tests"] for one in test["alert_rule_test"]]
+    for rings in (True, False):
+        tried = {one["alertname"] for one in tries if bool(one["exp_alerts"]) == rings}
+        assert tried == {rule["alert"] for rule in rules()}
+
+
+@needs_promtool
+def test_prometheus_understands_every_panel(tmp_path: Path) -> None:
+    records = [{"record": f"panel:{n}", "expr": expression} for n, expression in enumerate(drawn())]
+    file = tmp_path / "panels.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
+    checked = promtool("check", "rules", file)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_panels_stand_side_by_side() -> None:
+    found = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in found}) == len(found)
+    for one, other in combinations([panel["gridPos"] for panel in found], 2):
+        apart = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        assert apart or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert max(one["x"] + one["w"], other["x"] + other["w"]) <= 24
+
+
+def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
+    """By its name and its labels, as `/metrics` has them."""
+    config = tmp_path / "narrated.yaml"
+    config.write_text(
+        f"version: 1\nstate: {tmp_path}/state\ncaptioner: {{model: ddla, device: cpu}}\n"
+        f"cameras:\n  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
+    )
+    with running(config) as daemon:
+        (daemon.configuration.state / FILE).write_text('{"ok": true}')
+        daemon.narrations["away"] = daemon.narrating.captioning.late["away"] = 1
+        daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
+        daemon.queue.accounts.propose("away")
+        daemon.queue.accounts.drop("away", "late")
+        away = daemon.cameras.watched["away"].thread
+        until(daemon, lambda: away._main)
+        away._main._tally.skew_s = -3.5
+        metrics = Metrics()
+        metrics.watch(daemon)
+        metrics.observe(_record(tmp_path / "told"))
+        until(daemon, daemon.health.pulses.ages_s)
+        families = list(metrics.registry.collect())
+    exported = _labels(families)
+    asked = [*drawn(), *(rule["expr"] for rule in rules())]
+    named = [(name, matchers) for expression in asked for name, matchers in METRIC.findall(expression)]
+    assert len({name for name, _ in named}) > 20
+    for name, matchers in named:
+        assert name in exported, name
+        labels = set(re.findall(r"(\w+)\s*=", matchers)) - {"job", "instance"}
+        assert labels <= exported[name], (name, labels - exported[name])
+    others = {name for e in asked for name in re.findall(r"\b([a-z_]+)\{", e)} - {name for name, _ in named}
+    assert others <= NOT_OURS
+
+
+def _labels(families: list[Metric]) -> dict[str, set[str]]:
+    """Labels of every metric by its name; a family must have a sample to be judged by."""
+    found: dict[str, set[str]] = {}
+    for family in families:
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def _record(folder: Path) -> Any:
+    with Journal(folder, "room", fsync=False) as journal:
+        return journal.append(
+            narrations.narration(camera="room"), latency_ms={"capture_to_narration": 1500.0}
+        )
+
+
+def told(state: Path) -> dict[str, float]:
+    return {family.name: family.samples[0].value for family in verification(state)}
+
+
+def test_the_last_verification_is_told(tmp_path: Path) -> None:
+    assert told(tmp_path) == {}
+    path = tmp_path / FILE
+    for text, held in (('{"ok": true}', 1), ('{"ok": false}', 0), ("", 0), ("[]", 0), ('{"ok": 1}', 0)):
+        path.write_text(text)
+        assert told(tmp_path)["narrated_verified"] == held, text
+    os.utime(path, (time.time() - 500, time.time() - 500))
+    assert 499 < told(tmp_path)["narrated_verification_age_seconds"] < 600
+
+
+def test_the_unit_leaves_what_the_metrics_read(tmp_path: Path) -> None:
+    """Its own command line, with this tree's program: of a record that holds, and of one that was changed."""
+    unit = (ROOT / "systemd" / "narrated-verify.service").read_text()
+    (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    program = tmp_path / "narrated"
+    program.write_text(f"""#!/bin/sh\nexec "{sys.executable}" -m daemon.cli "$@"\n""")
+    program.chmod(0o755)
+    (script,) = re.findall(r"^/bin/sh -c '(.*)'$", line)
+    script = script.replace("$$", "$").replace("/opt/narrated/bin/narrated", str(program))
+
+    def run() -> int:
+        environment = {**os.environ, "STATE_DIRECTORY": str(tmp_path)}
+        return subprocess.run(
+            ["sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False
+        ).returncode
+
+    _record(tmp_path / "journal")
+    assert run() == 0
+    assert told(tmp_path)["narrated_verified"] == 1
+    (file,) = (tmp_path / "journal").glob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(b"A car", b"A cat"))
+    assert run() == 1
+    assert told(tmp_path)["narrated_verified"] == 0
+    assert not (tmp_path / "verified.part").exists()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("name", ["narrated-verify.service", "narrated-verify.timer"])
+def test_the_units_are_sound(name: str, tmp_path: Path) -> None:
+    for unit in ("narrated-verify.service", "narrated-verify.timer"):
+        shutil.copy(ROOT / "systemd" / unit, tmp_path)
+    command = ["systemd-analyze", "verify", "--man=no", tmp_path / name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

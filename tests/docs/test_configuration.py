@@ -1,0 +1,90 @@
+"""docs/configuration.md has every key with its default, and no other."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import pytest
+import yaml
+from doc_pages import code_blocks, page, sections, table
+from pydantic import BaseModel, TypeAdapter
+
+from daemon.config import settings
+from daemon.config.configuration import configuration_schema, parse_configuration
+
+PARTS = {
+    "The file": settings.Configuration,
+    "`redis`": settings.RedisSettings,
+    "`http`": settings.HttpSettings,
+    "`retention`": settings.RetentionSettings,
+    "`signing`": settings.SigningSettings,
+    "`captioner`": settings.CaptionerSettings,
+    "`cameras`": settings.Camera,
+    "`zones`": settings.ZoneSettings,
+    "`rtsp`": settings.Rtsp,
+    "`pairs`": settings.Pairs,
+    "`clusters`": settings.Clusters,
+    "`narrate`": settings.Narrate,
+    "`evidence`": settings.EvidenceSettings,
+}
+WORDED = {"state"}  # a default that depends on the machine
+
+
+def rows(part: str) -> list[list[str]]:
+    (text,) = (
+        text for heading, text in sections(page("configuration.md")).items() if heading.startswith(part)
+    )
+    return table(text)
+
+
+def test_every_section_of_the_file_has_a_table() -> None:
+    models = {
+        value
+        for value in vars(settings).values()
+        if isinstance(value, type) and issubclass(value, BaseModel) and value.model_fields
+    }
+    elsewhere = {settings.CameraDefaults, settings.ForwardSettings}  # the latter in docs/forward.md
+    assert models - elsewhere - {settings.Section} == set(PARTS.values())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_key_has_its_default(part: str) -> None:
+    fields = PARTS[part].model_fields
+    assert [row[0] for row in rows(part)] == list(fields)
+    for key, default, meaning in rows(part):
+        field = fields[key]
+        assert meaning, key
+        if field.is_required():
+            assert default == "required", key
+        elif isinstance(field.default, BaseModel):
+            assert default == "", key
+        elif key not in WORDED:
+            kind = TypeAdapter(Annotated[(field.annotation, key, *field.metadata)])
+            shown = kind.validate_python(yaml.safe_load(default.strip("`")))
+            assert shown == field.get_default(call_default_factory=True), key
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_choice_is_named(part: str) -> None:
+    for key, default, meaning in rows(part):
+        annotation = PARTS[part].model_fields[key].annotation
+        for value in (choice for kind in (annotation, *get_args(annotation)) for choice in get_args(kind)):
+            if isinstance(value, str):
+                assert f"`{value}`" in default + meaning, (key, value)
+
+
+def test_the_example_is_a_configuration() -> None:
+    (example,) = code_blocks(page("configuration.md"), "yaml")
+    assert list(parse_configuration(example).cameras) == ["yard"]
+
+
+def test_the_schema_spells_defaults_as_the_file_does() -> None:
+    """What an editor offers can be written."""
+    schema = configuration_schema()
+    for part in ("RetentionSettings", "SigningSettings", "Rtsp", "Pairs", "Narrate", "CaptionerSettings"):
+        properties = schema["$defs"][part]["properties"]
+        model = getattr(settings, part)
+        written = {
+            key: value["default"] for key, value in properties.items() if value.get("default") is not None
+        }
+        assert model.model_validate(written) == model(), part

@@ -1,0 +1,72 @@
+"""What docs/operations.md tells an administrator to type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from threading import Event, Timer
+
+import pytest
+import redis
+from doc_pages import ROOT, page
+from narrations import narration
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import Journal
+from pipeline.publisher import drain, open_publisher, subscribe
+
+LIMIT_S = 30.0
+
+
+def commands(text: str, first: str, last: str) -> list[str]:
+    """The indented lines of a page, from one that begins with `first` to one that begins with `last`."""
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    begin = next(n for n, line in enumerate(lines) if line.startswith(first))
+    end = next(n for n, line in enumerate(lines) if line.startswith(last))
+    return lines[begin : end + 1]
+
+
+def test_the_readme_installs_as_the_page_does() -> None:
+    steps = ("sudo apt-get install", "sudo systemctl enable")
+    shown = commands((ROOT / "README.md").read_text(encoding="utf-8"), *steps)
+    assert len(shown) == 10
+    assert shown == commands(page("operations.md"), *steps)
+
+
+@pytest.fixture
+def guarded() -> Iterator[dict[str, str]]:
+    """URLs of a server, by its users: those that the page makes."""
+    with EmbeddedServer() as server:
+        path = server.url.removeprefix("unix://").partition("?")[0]
+        with redis.Redis(unix_socket_path=path) as client:
+            made = re.findall(r"^    ACL SETUSER (\w+) (on >(\w+) .*)$", page("operations.md"), re.MULTILINE)
+            for user, rules, _ in made:
+                client.execute_command("ACL", "SETUSER", user, *rules.split())
+            client.execute_command("ACL", "SETUSER", "default", "off")
+            yield {user: f"unix://{user}:{secret}@{path}" for user, _, secret in made}
+
+
+@pytest.fixture
+def stop() -> Iterator[Event]:
+    """Ends the waiting for a server that refuses."""
+    stopped = Event()
+    timer = Timer(LIMIT_S, stopped.set)
+    timer.start()
+    yield stopped
+    timer.cancel()
+    timer.join()
+
+
+def test_users_may_do_what_they_must(guarded: dict[str, str], stop: Event, tmp_path: Path) -> None:
+    with Journal(tmp_path, "yard") as journal:
+        for second in range(3):
+            journal.append(narration(second))
+        publisher = open_publisher(guarded["narrated"])
+        drain(journal, publisher, stop)
+        publisher.close()
+        assert journal.published.seq == 3
+    assert set(guarded) == {"narrated", "reader"}
+    records = list(islice(subscribe(guarded["reader"], last_id="0", stop=stop), 3))
+    assert [record.seq for record in records] == [1, 2, 3]

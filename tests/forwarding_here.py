@@ -1,0 +1,186 @@
+"""The forwarder in a test's own process, and what stands at both of its ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import narrations
+import paho.mqtt.client as mqtt
+from running_daemon import unused_port
+
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
+from daemon.forward.forwarder import Forwarding, checked, shutdown, startup
+from daemon.service.signals import Signals
+from pipeline.journal import Journal
+from pipeline.publisher import Delivery, PublisherOptions, open_publisher
+from pipeline.record import Evidence
+
+LIMIT_S = 60.0
+"""Longest wait for what must come; a calm machine needs a fraction of a second."""
+
+
+def until(reached: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
+    """Wait for what is reached, and give it."""
+    end = time.monotonic() + limit_s
+    while not (value := reached()):
+        assert time.monotonic() < end, "not within the limit"
+        time.sleep(0.01)
+    return value
+
+
+@contextmanager
+def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
+    """The forwarder in this process, until the block ends."""
+    configuration, secrets = load_configuration(path), Secrets()
+    settings = checked(configuration, secrets)
+    with Signals() as signals, ExitStack() as resources:
+        running = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
+        try:
+            until(lambda: not running.reading.alive or running.intake.joined)
+            yield running
+        finally:
+            shutdown(running)
+        for loop in running.loops:
+            loop.raise_error()
+
+
+class Camera:
+    """Tells and publishes as the daemon does: journal first, then the stream."""
+
+    def __init__(self, folder: Path, name: str, url: str) -> None:
+        self._journal = Journal(folder, name, fsync=False)
+        self._publisher = open_publisher(url, PublisherOptions(timeout_s=2))
+        self._delivery = Delivery(self._journal, self._publisher)
+        self._name, self._told = name, 0
+
+    def tell(self, count: int = 1, evidence: Evidence | None = None, **changed: Any) -> list[str]:
+        """Publish so many narrations; their ids."""
+        ids = []
+        for _ in range(count):
+            self._told += 1
+            narration = narrations.narration(self._told, self._name, **changed)
+            ids.append(self._journal.append(narration, evidence=evidence).id)
+        self.publish()
+        return ids
+
+    def publish(self) -> None:
+        """What is not on the stream yet, or was lost by the server."""
+        self._delivery.drain(threading.Event())
+
+    def close(self) -> None:
+        self._publisher.close()
+        self._journal.close()
+
+
+class Receiver:
+    """A web server: keeps what it is sent, and answers with `status`; it can go and come back."""
+
+    def __init__(self) -> None:
+        self.port, self.status, self.delay_s = unused_port(), 204, 0.0
+        self.answers: dict[str, str] = {}
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.taken: list[dict[str, Any]] = []
+        self._server: ThreadingHTTPServer | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook/s3cr3tpath"
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the records that were taken."""
+        return [body["id"] for body in self.taken]
+
+    def start(self) -> None:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.requests.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                time.sleep(receiver.delay_s)
+                self.send_response(receiver.status)
+                for name, value in receiver.answers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", "0")
+                self.end_headers()
+                if receiver.status < 300 and body.startswith(b"{"):
+                    receiver.taken.append(json.loads(body))
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+class Broker:
+    """Debian's mosquitto on a port of its own."""
+
+    def __init__(self, program: str, folder: Path, password_file: Path | None = None) -> None:
+        self.port, self._program, self._folder = unused_port(), program, folder
+        allowed = f"password_file {password_file}\n" if password_file else "allow_anonymous true\n"
+        self._file = folder / "mosquitto.conf"
+        self._file.write_text(f"listener {self.port} 127.0.0.1\n{allowed}user root\n")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """It forgets everything when it stops: nothing is persistent."""
+        with (self._folder / "mosquitto.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, "-c", self._file], stdout=log, stderr=subprocess.STDOUT
+            )
+        until(self._listens)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _listens(self) -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class Listener:
+    """Home Assistant's place: a subscriber that keeps what it hears."""
+
+    def __init__(self, port: int, user: str = "", password: str = "") -> None:
+        self.heard: list[tuple[str, bytes, bool]] = []
+        self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+        if user:
+            self._client.username_pw_set(user, password)
+        subscribed = threading.Event()
+        self._client.on_message = lambda _c, _d, m: self.heard.append((m.topic, m.payload, m.retain))
+        self._client.on_connect = lambda *_: self._client.subscribe("#", qos=1)
+        self._client.on_subscribe = lambda *_: subscribed.set()
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        assert subscribed.wait(LIMIT_S)
+
+    def on(self, topic: str) -> list[bytes]:
+        """What came on a topic."""
+        return [payload for heard, payload, _ in list(self.heard) if heard == topic]
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()

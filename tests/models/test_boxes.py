@@ -1,0 +1,116 @@
+"""Boxes alone, as arrays and as tensors: what must hold of any of them, and that the three agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import box_tensors
+from models.boxes import (
+    Box,
+    area,
+    box_of,
+    centre,
+    holds,
+    hull,
+    inside,
+    intersection,
+    iou,
+    offset,
+    overlaps,
+    union,
+)
+
+SHARE = st.integers(0, 64).map(lambda n: n / 64)  # exact, so that edges really meet
+SIDE = st.integers(1, 64).map(lambda n: n / 64)
+BOX = st.tuples(SHARE, SHARE, SIDE, SIDE)
+BOXES = st.lists(BOX, min_size=1, max_size=6)
+
+
+def test_of_two_boxes_that_one_can_count() -> None:
+    a, b = (0.0, 0.0, 0.5, 0.5), (0.25, 0.25, 0.5, 0.25)
+    assert (area(a), area(b)) == (0.25, 0.125)
+    assert intersection(a, b) == 0.0625
+    assert iou(a, b) == pytest.approx(0.2)
+    assert (inside(a, b), inside(b, a)) == (0.25, 0.5)
+    assert (centre(b), offset(b, a)) == ((0.5, 0.375), (0.25, 0.125))
+    assert union(a, b) == (0.0, 0.0, 0.75, 0.5)
+    assert intersection(a, (0.5, 0.0, 0.5, 0.5)) == 0  # they touch
+
+
+@given(BOX, BOX)
+def test_what_two_boxes_share(a: Box, b: Box) -> None:
+    shared = intersection(a, b)
+    assert shared == intersection(b, a)
+    assert 0 <= shared <= min(area(a), area(b))
+    assert iou(a, b) == iou(b, a) == pytest.approx(shared / (area(a) + area(b) - shared))
+    assert inside(a, b) * area(a) == pytest.approx(shared)
+    assert (iou(a, b) == 1) == (a == b)
+
+
+@given(BOX, BOX, SHARE, SHARE)
+def test_a_point_in_both_lies_where_they_meet(a: Box, b: Box, x: float, y: float) -> None:
+    if holds(a, (x, y)) and holds(b, (x, y)):
+        left, top = max(a[0], b[0]), max(a[1], b[1])
+        right, bottom = (min(a[k] + a[k + 2], b[k] + b[k + 2]) for k in (0, 1))
+        assert left <= x <= right
+        assert top <= y <= bottom
+    assert holds(a, centre(a))
+    assert not holds(a, (a[0] + 1.01 * a[2], a[1]))
+    assert not holds(a, (a[0], a[1] - 0.01))
+
+
+@given(BOX, BOX)
+def test_the_way_there_is_the_way_back(a: Box, b: Box) -> None:
+    assert offset(a, b) == tuple(-step for step in offset(b, a))
+    assert offset(a, b) == tuple(m - n for m, n in zip(centre(a), centre(b), strict=True))
+
+
+@given(BOXES)
+def test_a_hull_holds_all_and_no_more(boxes: list[Box]) -> None:
+    around = hull(boxes)
+    assert around is not None
+    assert all(intersection(box, around) == area(box) for box in boxes)
+    assert around[:2] == (min(b[0] for b in boxes), min(b[1] for b in boxes))
+    assert max(b[0] + b[2] for b in boxes) == around[0] + around[2]
+    assert max(b[1] + b[3] for b in boxes) == around[1] + around[3]
+    assert hull([None, *boxes, None]) == around
+    assert union(boxes[0], boxes[-1]) == hull([boxes[0], boxes[-1]])
+
+
+def test_of_no_boxes_there_is_no_hull() -> None:
+    assert hull([None]) is hull([]) is None
+
+
+@given(BOXES, BOXES)
+def test_arrays_and_tensors_say_the_same(a: list[Box], b: list[Box]) -> None:
+    alone = np.array([[iou(one, other) for other in b] for one in a])
+    np.testing.assert_allclose(overlaps(a, b), alone, atol=1e-12)
+    one, two = torch.tensor(a), torch.tensor(b)
+    corners, others = box_tensors.corners(one), box_tensors.corners(two)
+    for found in (box_tensors.overlaps(one, two), box_tensors.corner_overlaps(corners, others)):
+        np.testing.assert_allclose(found, alone, atol=1e-6)
+    shared = [[intersection(m, n) for n in b] for m in a]
+    np.testing.assert_allclose(box_tensors.shared_area(one, two), shared, atol=1e-6)
+    np.testing.assert_allclose(box_tensors.middles(one), [centre(box) for box in a])
+    size = [[np.sqrt([m[2] * n[2], m[3] * n[3]]) for n in b] for m in a]
+    far = np.linalg.norm(np.array([[offset(m, n) for n in b] for m in a]) / size, axis=-1)
+    np.testing.assert_allclose(box_tensors.distances(one, two), far, rtol=1e-4, atol=1e-6)
+
+
+def test_no_boxes_share_nothing() -> None:
+    none = torch.zeros(0, 4)
+    assert overlaps([], [(0, 0, 1, 1)]).shape == (0, 1)
+    assert box_tensors.overlaps(none, torch.ones(2, 4)).shape == (0, 2)
+    assert box_tensors.corner_overlaps(torch.ones(2, 4), none).shape == (2, 0)
+
+
+def test_rows_of_any_numbers_become_plain_floats() -> None:
+    box = box_of(np.array([0.5, 0.25, 0.125, 1], np.float32))
+    assert box == (0.5, 0.25, 0.125, 1.0)
+    assert all(type(value) is float for value in box)
+    with pytest.raises(ValueError, match="unpack"):
+        box_of([1, 2, 3])

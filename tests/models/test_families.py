@@ -1,0 +1,44 @@
+"""The one table of object families, and what is derived from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.families import CLASSES, FAMILIES, FAMILY, GROUPS, OBJECTS, family_of, first_of, object_of
+from pipeline.policy import deduplication
+from train.footage.votes import FAMILY as VOTED
+
+
+def test_a_name_is_of_one_family() -> None:
+    names = [name for members in FAMILIES.values() for name in members]
+    assert len(names) == len(set(names))
+    assert {family_of(name) for name in ("car", "van", "bus", "truck", "vehicle")} == {"vehicle"}
+    assert {family_of(name) for name in ("bicycle", "motorcycle", "cyclist", "motorcyclist")} == {"wheels"}
+    assert family_of("umbrella") == "umbrella"
+
+
+def test_tensors_name_a_family_by_its_first_object() -> None:
+    assert [OBJECTS[row] for row in FAMILY] == [OBJECTS[first_of(family_of(name))] for name in OBJECTS]
+    assert (first_of("vehicle"), first_of("wheels")) == (OBJECTS.index("car"), OBJECTS.index("motorcycle"))
+    with pytest.raises(ValueError, match="is not in list"):
+        first_of("umbrella")
+
+
+def test_a_class_stands_for_at_most_one_object() -> None:
+    assert int(GROUPS.sum(0).max()) == 1
+    assert bool(GROUPS.any(1).all())
+    assert [object_of(label) for label in ("dog", "suitcase", "chair", "van")] == [
+        "animal",
+        "bag",
+        "object",
+        "van",
+    ]
+    assert bool(GROUPS[OBJECTS.index("animal"), CLASSES.index("dog")])
+
+
+def test_the_teacher_and_what_is_deduplicated_know_the_same_families() -> None:
+    assert set(VOTED.values()) <= {family_of(name) for name in OBJECTS}
+    assert {name: deduplication.family_of(name) for name in OBJECTS} == {
+        name: family_of(name) for name in OBJECTS
+    }
+    assert deduplication.family_of("something") == deduplication.family_of("unknown") == "any"

@@ -1,0 +1,169 @@
+"""The forwarder's unit: sound, hardened, and enough for its work."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from forwarding_here import Camera, Receiver, until
+
+from daemon.service.embedded_redis import EmbeddedServer, find_servers
+from pipeline.evidence import EvidenceStore
+from pipeline.record import Evidence
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "systemd" / "narrated-forward.service"
+PROGRAM = "/opt/narrated/bin/narrated"
+NAMESPACES = (
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--ipc",
+    "--uts",
+    "--propagation",
+    "private",
+)
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (Debian: systemd)"
+)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit with a program that exists, because `verify` looks for it."""
+    copy = tmp_path / UNIT.name
+    text = UNIT.read_text()
+    assert PROGRAM in text
+    copy.write_text(text.replace(PROGRAM, "/bin/true"))
+    return copy
+
+
+def analyzed(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@needs_systemd
+def test_verify_finds_nothing(unit: Path) -> None:
+    done = analyzed("verify", "--man=no", unit)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@needs_systemd
+def test_exposure_is_low(unit: Path) -> None:
+    done = analyzed("security", "--offline=true", "--no-pager", unit)
+    level = re.search(r"Overall exposure level for narrated-forward\.service: ([\d.]+)", done.stdout)
+    assert level is not None, done.stderr
+    assert float(level.group(1)) <= 1.5, level.group(0)
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
+def test_its_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    made = ["systemd-sysusers", f"--root={tmp_path}", UNIT.parent / "narrated.sysusers"]
+    subprocess.run(made, capture_output=True, timeout=30, check=True)
+    groups = dict(line.split(":", 1) for line in (tmp_path / "etc" / "group").read_text().splitlines())
+    assert groups["narrated"].endswith(":narrated-forward")
+    lines = UNIT.read_text().splitlines()
+    assert {"User=narrated-forward", "SupplementaryGroups=narrated", "StateDirectory=narrated-forward"} <= {
+        *lines
+    }
+
+
+def no_namespaces() -> str:
+    """Why this machine cannot build the restrictions; empty where it can."""
+    if os.getuid() != 0:
+        return "needs root"
+    tools = shutil.which("unshare") and shutil.which("systemd-analyze")
+    if not (tools and ctypes.util.find_library("seccomp")):
+        return "needs unshare, systemd-analyze and libseccomp (Debian: util-linux, systemd)"
+    mount = [*NAMESPACES, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    tried = subprocess.run(mount, capture_output=True, check=False)
+    return "may not mount in a namespace of its own" if tried.returncode else ""
+
+
+@pytest.fixture
+def confined(tmp_path: Path) -> Iterator[Callable[[Path, list[Path]], subprocess.Popen[str]]]:
+    """Starts the unit's own command under its restrictions; only `state` can be written."""
+    if reason := no_namespaces():
+        pytest.skip(reason)
+    started: list[subprocess.Popen[str]] = []
+
+    def start(config: Path, seen: list[Path]) -> subprocess.Popen[str]:
+        (line,) = [line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart=")]
+        words = line.removeprefix(f"ExecStart={PROGRAM} ").split()
+        command = [sys.executable, "-m", "daemon.cli", *words[:-1], config, "--from-start"]
+        ours = [tmp_path / "ledger", tmp_path / "cache"]
+        for folder in ours:
+            folder.mkdir()
+        confined = [sys.executable, ROOT / "tests" / "systemd" / "confined.py", UNIT, *ours, *seen, config]
+        environment = {**os.environ, "STATE_DIRECTORY": str(ours[0]), "HOME": str(ours[0])}
+        started.append(
+            subprocess.Popen(
+                [str(word) for word in [*NAMESPACES, *confined, "--", *command]],
+                env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        for child in children(process):  # the signal at its parent's death went with its privileges
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    """What runs in the namespaces."""
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(word) for word in path.read_text().split()] if process.poll() is None else []
+
+
+def test_it_forwards_under_its_restrictions(
+    tmp_path: Path, confined: Callable[[Path, list[Path]], subprocess.Popen[str]]
+) -> None:
+    """To a web hook with the picture and to a command; the record and the pictures stay out of its reach."""
+    if not find_servers():
+        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
+    receiver, state = Receiver(), tmp_path / "state"
+    said = tmp_path / "ledger" / "said"
+    with EmbeddedServer(settings={"unixsocketperm": "777"}) as server:
+        server.folder.chmod(0o755)
+        config = tmp_path / "narrated.yaml"
+        config.write_text(
+            f"version: 1\nstate: {state}\nredis: {{url: '{server.url}'}}\ncameras: {{yard: {{url: y.mp4}}}}\n"
+            f"forward:\n  webhook: {{office: {{url: '{receiver.url}'}}}}\n"
+            f"  command: {{lamp: {{run: [sh, -c, 'touch {state}/planted; id -u > {said}']}}}}\n"
+        )
+        picture = EvidenceStore(state / "evidence", fsync=False).put(b"\xff\xd8", "jpg")
+        yard = Camera(state / "journal", "yard", server.url)
+        try:
+            yard.tell(evidence=Evidence(overlay=picture))
+            for path in [tmp_path, *tmp_path.parents][:3]:
+                path.chmod(path.stat().st_mode | 0o055)
+            process = confined(config, [state, server.folder])
+            until(lambda: (receiver.taken and said.exists()) or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[1]
+            until(lambda: said.read_text() == "65534\n")
+            os.kill(*children(process), signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            yard.close()
+            receiver.stop()
+    assert receiver.taken[0]["picture"]["type"] == "image/jpeg"
+    assert not (state / "planted").exists()

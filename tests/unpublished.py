@@ -1,0 +1,18 @@
+"""What of a journal a publisher has not been handed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from pipeline.journal import Journal, Position
+from pipeline.record import Record, read_record
+
+
+def unpublished(journal: Journal) -> Iterator[tuple[Record, Position]]:
+    """The records that are not acknowledged, each with the position behind it, oldest first."""
+    for number in count(1):
+        batch = journal.backlog(number)
+        if len(batch.lines) < number:
+            return
+        yield read_record(batch.lines[-1]), batch.behind

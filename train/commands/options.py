@@ -1,0 +1,54 @@
+"""Options that several commands have, and what all of them say and print."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SOME_FAILED = 3
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for computed features (about 0.4 MB a pair). By default .features in the data folder."
+    ),
+]
+Device = Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1, ...")]
+Teacher = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Detector that labels the footage offline, repeat it: YOLOX or PicoDet (.onnx), SSD or ATSS of "
+        "OpenVINO (.xml; class names behind a colon: FILE:vehicle,person,bike)."
+    ),
+]
+Avoid = Annotated[
+    Path | None,
+    typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(help="Pattern of file names never to use; repeat it. By default OpenCV's test clip."),
+]
+
+
+class SplitName(StrEnum):
+    """A split."""
+
+    TRAIN = "train"
+    VAL = "val"
+    TEST = "test"
+
+
+def say(line: str) -> None:
+    """One line on standard error; standard output is kept for results."""
+    typer.echo(f"narrated-train: {line}", err=True)
+
+
+def print_json(value: object) -> None:
+    """A result, for programs."""
+    typer.echo(json.dumps(value, indent=1))

@@ -1,0 +1,65 @@
+"""The command `narrated-train retrieve`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from train.commands.options import Device, Json, print_json
+
+
+def retrieve(
+    *,
+    candidates: Annotated[
+        list[Path] | None, typer.Argument(help="Image files that may be the after frame; with --before.")
+    ] = None,
+    network: Annotated[
+        Path, typer.Option(help="Retrieval network: the .tirg.safetensors beside a trained checkpoint.")
+    ],
+    before: Annotated[Path | None, typer.Option(help="Image file of the before frame.")] = None,
+    sentence: Annotated[str | None, typer.Option(help="What changed, in plain English.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Or a folder of samples: recall@k is measured.")] = None,
+    split: Annotated[str, typer.Option(help="Split of --data.")] = "val",
+    cache: Annotated[Path | None, typer.Option(help="Folder for computed features of --data.")] = None,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Rank candidate after frames by what a sentence says of a before frame, or measure recall@k."""
+    from models.papers.tirg import load_tirg  # noqa: PLC0415
+    from pipeline.changes import ChangeOptions  # noqa: PLC0415
+    from train.learning.batches import load_split  # noqa: PLC0415
+    from train.learning.retrieval import checked_encoder, rank_images, split_recall  # noqa: PLC0415
+    from train.samples import SPLITS  # noqa: PLC0415
+
+    asked = bool(before and sentence and sentence.strip() and candidates)
+    if asked == (data is not None):
+        raise typer.BadParameter("give --before, --sentence and candidate images, or --data")
+    trained = load_tirg(network, device)
+    if data is None:
+        assert before is not None  # noqa: S101 - asked
+        ranked = rank_images(trained, before, str(sentence), candidates or [])
+        rows = [{"image": str(path), "score": round(score, 4)} for path, score in ranked]
+        lines = [f"{place}. {row['image']}  {row['score']:.4f}" for place, row in enumerate(rows, start=1)]
+        typer.echo(json.dumps(rows, indent=1) if as_json else "\n".join(lines))
+        return
+    if split not in SPLITS:
+        raise typer.BadParameter(f"one of {', '.join(SPLITS)}", param_hint="--split")
+    encoder = checked_encoder(trained)
+    changes = ChangeOptions.of(trained.record.get("changes", {}))
+    loaded = load_split(data, split, encoder, changes, cache=cache or data / ".features", whole=True)
+    found = split_recall(trained, loaded)
+    if as_json:
+        print_json({**asdict(found), "chance_at_1": found.chance(1)})
+        return
+    at = ", ".join(
+        f"recall@{k} {value:.3f} (chance {found.chance(k):.3f})"
+        for k, value in ((1, found.at_1), (5, found.at_5), (10, found.at_10))
+    )
+    typer.echo(
+        f"{found.pairs} pairs among {found.candidates} frames: {at}; median rank {found.median_rank:g}; the "
+        f"before frame itself was preferred in {found.before:.3f}"
+    )

@@ -1,0 +1,11 @@
+"""How far something is: what whoever waits is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Called with a name of what is done, how much of it is done, and how much there is."""
+
+Count = Callable[[int, int], None]
+"""Called with how much is done, and how much there is."""
