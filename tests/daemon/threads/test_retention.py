@@ -202,7 +202,8 @@ def test_without_limits_nothing_goes(cameras, store):
     assert len(days(cameras["yard"])) == 4
 
 
-def test_it_looks_at_once_in_its_own_thread(cameras, store):
+def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
+    monkeypatch.setattr(module, "_EVERY_S", 3600.0)
     for journal in cameras.values():
         publish(journal)
     looking = retention(cameras, store, age_s=0.5 * DAY)

@@ -68,16 +68,16 @@ def test_the_gap_and_its_absence_are_inputs() -> None:
 
 
 def test_the_measures_are_those_that_the_shipped_weights_were_trained_with() -> None:
-    """Of a person 0.1 wide and 0.2 high that goes half its size to the right and down within two minutes."""
+    """Of a person 0.1 wide and 0.2 high who goes a fifth of that to the right and down in two minutes."""
     assert LOOKS == 2 * (9 + 8)
     looked = torch.zeros(1, LOOKS)
-    looked[0, [0, 9, 17, 26]] = 1.0  # one hue and one lightness in either half
+    looked[0, [8, 9, 25, 33]] = 1.0  # grey, and one lightness, in either half
     label = torch.zeros(1, len(OBJECTS))
     label[0, OBJECTS.index("person")] = 1.0
     box, feature = torch.tensor([[0.3, 0.4, 0.1, 0.2]]), torch.ones(1, FEATURES)
     before = Ends(box, torch.tensor([0.5]), label, feature, looked)
-    after = Ends(box + torch.tensor([0.05, 0.1, 0, 0]), torch.tensor([0.75]), label, feature, looked)
-    sizes, gap_s = math.sqrt(0.5), 120.0
+    after = Ends(box + torch.tensor([0.02, 0.04, 0, 0]), torch.tensor([0.75]), label, feature, looked)
+    sizes, gap_s = math.sqrt(0.08), 120.0
     expected = {
         0: 2.0,  # the embedding
         **dict.fromkeys(range(1, 5), 2.0),  # colours
@@ -86,10 +86,10 @@ def test_the_measures_are_those_that_the_shipped_weights_were_trained_with() -> 
         13: math.log(0.1 * 0.2) / 2 + 3,
         14: sizes / 2,
         15: 2 * math.log1p(sizes),
-        16: 4 * math.hypot(0.05, 0.1),
-        17: 2.0,
-        18: 3 * 0.005 / 0.035,
-        19: 0.25,
+        16: 4 * math.hypot(0.02, 0.04),
+        17: 4 * sizes,
+        18: 3 * 0.0128 / 0.0272,
+        19: 0.64,
         20: 1.0,
         21: 1.5,
         26: 1.0,
@@ -100,6 +100,26 @@ def test_the_measures_are_those_that_the_shipped_weights_were_trained_with() -> 
     with torch.inference_mode():
         found = a_linker().measures(before, after, torch.tensor(gap_s))[0, 0]
     assert {k: float(found[k]) for k in expected} == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_rival_is_of_the_same_family_and_at_the_same_place() -> None:
+    def seen(*names: str) -> Ends:
+        ends, label = some_ends(len(names), 1), torch.zeros(len(names), len(OBJECTS))
+        label[range(len(names)), [OBJECTS.index(name) for name in names]] = 1.0
+        return Ends(
+            torch.tensor([[0.3, 0.4, 0.1, 0.2]]).repeat(len(names), 1), ends.score, label, *rest(ends)
+        )
+
+    def rest(ends: Ends) -> tuple[Tensor, Tensor]:
+        return ends.feature, ends.looks
+
+    with torch.inference_mode():
+        found = {
+            name: a_linker().measures(seen("person"), seen("person", name), torch.tensor(1.0))[0, 0, 24:26]
+            for name in ("person", "car")
+        }
+    assert found["person"].tolist() == pytest.approx([0, 1])
+    assert found["car"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("spread", [1.0, 3.0])
@@ -158,6 +178,8 @@ def test_looks_tell_colours_and_halves_apart() -> None:
     assert float(above[0] @ above[1]) < 1.3
     assert float(below[0] @ below[1]) > 1.9
     assert len(looks(picture, torch.zeros(0, 4))) == 0
+    white = looks(torch.full((3, 20, 20), 255, dtype=torch.uint8), torch.tensor([[0.0, 0, 1, 1]]))[0]
+    assert white.nonzero().flatten().tolist() == [8, 16, 25, 33]  # grey, and the last step of lightness
 
 
 def test_it_learns_that_looks_matter_and_the_gap_does() -> None:
