@@ -45,10 +45,10 @@ def parse_rate(value: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest exact spelling that `parse_duration` reads back: ``500ms``, ``5s``, ``2m``, ``1h``."""
+    """The shortest spelling that `parse_duration` reads back: ``500ms``, ``5s``, ``1h``, ``90d``."""
     if not seconds:
         return "0s"
-    for unit in ("h", "m", "s"):
+    for unit in ("d", "h", "m", "s"):
         if (seconds / SECONDS[unit]).is_integer():
             return f"{seconds / SECONDS[unit]:.0f}{unit}"
     milliseconds = f"{seconds * 1000:.6f}".rstrip("0").rstrip(".")

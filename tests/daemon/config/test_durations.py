@@ -43,6 +43,10 @@ def test_durations_are_read_back(milliseconds: int) -> None:
     assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000)
 
 
+def test_days_are_said_in_days() -> None:
+    assert [format_duration(hours * 3600) for hours in (24, 36, 2160)] == ["1d", "36h", "90d"]
+
+
 @given(st.integers(1, 10**4), st.sampled_from(["s", "m", "h"]))
 def test_rates_are_read_back(times: int, unit: str) -> None:
     assert parse_rate(format_rate(parse_rate(f"{times}/{unit}"))) == pytest.approx(

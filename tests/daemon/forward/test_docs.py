@@ -56,7 +56,7 @@ def test_the_page_names_what_there_is() -> None:
     defaults = configuration_schema()["$defs"]["WebhookSettings"]["properties"]
     for name in [*NAMES, *EVENT_TYPES, *KINDS]:
         assert re.search(rf"\b{name}\b", PAGE), name
-    for key, value in (("attempts", 5), ("longest_wait", "1m"), ("expire", "24h"), ("queue", 10_000)):
+    for key, value in (("attempts", 5), ("longest_wait", "1m"), ("expire", "1d"), ("queue", 10_000)):
         assert defaults[key]["default"] == value
     for words in (
         "`attempts` (5)",
