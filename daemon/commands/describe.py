@@ -166,7 +166,7 @@ def _silence(narration: Narration) -> str:
 
 
 def _draw(one: Description, out: Path) -> None:
-    from pipeline.report import side_by_side  # noqa: PLC0415
+    from pipeline.report.picture import side_by_side  # noqa: PLC0415
 
     told = one.narration
     picture = side_by_side(one.pair.before.image, one.pair.after.image, told.sentences, _silence(told))

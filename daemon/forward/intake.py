@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from redis import Redis
 from redis import exceptions as refusals
 
 from daemon.forward.filter import Filter
 from daemon.forward.ledger import Ledger, StreamPosition, Taken
 from pipeline.publisher import NO_ENTRY, ServerAwayError, stream_key
-from pipeline.publisher.connection import connect, worded
+from pipeline.publisher.connection import connect, renewed, worded
 from pipeline.record import Record, RecordError, parse_stream_id, read_record
 
 logger = logging.getLogger(__name__)
@@ -90,7 +89,9 @@ class Intake:
                 self._acknowledge(entries)
         except ServerAwayError:
             self._begin_again()
-            self._look_for_another_url()
+            self._client, self._connected_to = renewed(
+                self._client, self._connected_to, self._url, _TIMEOUT_S
+            )
             raise
         except Exception:
             self._begin_again()
@@ -207,13 +208,3 @@ class Intake:
             for key, ids in by_stream.items():
                 pipeline.xack(key, self._group, *ids)
             pipeline.execute()
-
-    def _look_for_another_url(self) -> None:
-        try:
-            url = self._url()
-            client: Redis | None = None if url == self._connected_to else connect(url, _TIMEOUT_S)
-        except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
-            return
-        if client is not None:
-            self._client.close()
-            self._client, self._connected_to = client, url

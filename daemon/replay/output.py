@@ -12,7 +12,8 @@ from daemon.threads.narrator import JournalledPair
 from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
-from pipeline.report import ReportFacts, ReportFiles, ReportWriter
+from pipeline.report.facts import ReportFacts
+from pipeline.report.writer import ReportFiles, ReportWriter
 
 _OWN = ("narrations.jsonl", "report.html", "journal")
 

@@ -29,7 +29,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
-from pipeline.report import ReportFacts
+from pipeline.report.facts import ReportFacts
 from pipeline.sources import Source, open_source
 from pipeline.sources.stills import StillsSource, is_still
 from pipeline.sources.video import VideoSource

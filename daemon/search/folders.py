@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.search.errors import NoJournalsError
+from pipeline.journal.segments import closed_name
 
 INSTALLED = Path("/var/lib/narrated")
 """Where the service's unit keeps its state."""
-
-_CLOSED = re.compile(r"(?P<chain>.+)\.(?P<first>\d{12})\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +30,8 @@ class JournalFile:
     @classmethod
     def of(cls, name: str) -> JournalFile:
         """Read a file's name."""
-        closed = _CLOSED.fullmatch(name)
-        if closed:
-            return cls(name, closed["chain"], int(closed["first"]))
-        return cls(name, name.removesuffix(".jsonl"), None)
+        chain, first = closed_name(name) or (name.removesuffix(".jsonl"), None)
+        return cls(name, chain, first)
 
 
 def journal_folder(path: Path) -> Path:
@@ -72,9 +68,3 @@ def journal_files(folder: Path) -> list[JournalFile]:
     except OSError as error:
         raise NoJournalsError(f"cannot read {folder}: {error.strerror or error}") from None
     return [JournalFile.of(name) for name in names if not name.startswith(".")]
-
-
-def evidence_folder(folder: Path) -> Path | None:
-    """The folder of pictures in or beside a folder of journals; None where there is none."""
-    beside = (folder / "evidence", folder.parent / "evidence")
-    return next((each for each in beside if each.is_dir()), None)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from daemon.search.counts import Group, counted
 from daemon.search.faults import faults
 from daemon.search.filters import Question
-from daemon.search.folders import evidence_folder
 from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
 from daemon.search.local_time import LocalTime
 from daemon.search.selection import Selection
+from pipeline.evidence import evidence_beside
 
 if TYPE_CHECKING:
     from daemon.search.questions import Asker
@@ -171,4 +171,4 @@ class Search:
     def _attach(self) -> None:
         connection = self.index.store.connection
         self.selection = Selection(connection, self.local)
-        self.reader = Reader(connection, self.folder, self._evidence or evidence_folder(self.folder))
+        self.reader = Reader(connection, self.folder, self._evidence or evidence_beside(self.folder))

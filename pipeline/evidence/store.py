@@ -34,6 +34,12 @@ class Swept:
     bytes: int = 0
 
 
+def evidence_beside(journals: Path) -> Path | None:
+    """The folder of pictures in or beside a folder of journals; None where there is none."""
+    places = (journals / "evidence", journals.parent / "evidence")
+    return next((place for place in places if place.is_dir()), None)
+
+
 class EvidenceStore:
     """Pictures by content: what is stored twice is there once, and a changed byte shows.
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.journal.segments import closed_segments
-
-_CLOSED = re.compile(r"(?P<camera>.+)\.\d{12}")
+from pipeline.journal.segments import closed_name, closed_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,8 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
         if not journals:
             empty.append(path)
         for journal in journals:
-            closed = _CLOSED.fullmatch(journal.stem)
-            camera = closed["camera"] if closed else journal.stem
+            closed = closed_name(journal.name)
+            camera = closed[0] if closed else journal.stem
             if (journal.parent, camera) not in chains:
                 chains[journal.parent, camera] = _chain(journal, camera)
     return list(chains.values()), empty

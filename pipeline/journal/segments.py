@@ -95,13 +95,19 @@ def closed_path(folder: Path, camera: str, first: int) -> Path:
     return folder / f"{camera}.{first:012d}.jsonl"
 
 
+def closed_name(name: str) -> tuple[str, int] | None:
+    """Camera and first record of a full segment's file, by the file's name; None of any other file."""
+    named = _CLOSED.fullmatch(name)
+    return (named["camera"], int(named["first"])) if named else None
+
+
 def closed_segments(folder: Path, camera: str) -> list[Segment]:
     """The full segments of a camera, oldest first; empty where the folder cannot be read."""
     found = []
     for path in folder.glob("*.jsonl"):
-        named = _CLOSED.fullmatch(path.name)
-        if named and named["camera"] == camera:
-            found.append(Segment(path, int(named["first"])))
+        named = closed_name(path.name)
+        if named and named[0] == camera:
+            found.append(Segment(path, named[1]))
     return sorted(found, key=lambda segment: segment.first)
 
 

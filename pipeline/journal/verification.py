@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
+from pipeline.evidence import evidence_beside
 from pipeline.journal.chains import Chain, find_chains
 from pipeline.journal.pieces import CameraLines, Findings, Piece, check, continued, pieces_of
 from pipeline.journal.segments import Start
@@ -165,8 +166,7 @@ class _Walk:
     def pieces(self, *, pictures: bool) -> Iterator[Piece]:
         """What is to be checked; without `pictures` they are left alone in any case."""
         options = self._options
-        beside = (self.chain.folder / "evidence", self.chain.folder.parent / "evidence")
-        evidence = options.evidence_folder or next((f for f in beside if f.is_dir()), None)
+        evidence = options.evidence_folder or evidence_beside(self.chain.folder)
         wanted = self._witnesses.numbers | ({self._start.seq} if self._start else set())
         asked = {self.chain.camera: wanted} if wanted else {}
         for path in self.chain.files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
@@ -49,6 +49,28 @@ def connect(url: str, timeout_s: float) -> redis.Redis:
             f"the Redis URL {redacted(url)} is malformed; "
             "write redis://user:password@host:6379/0 or unix:///path/to/socket"
         ) from _without_secrets(error, url)
+
+
+def renewed(
+    client: redis.Redis, connected_to: str, url: Callable[[], str], timeout_s: float
+) -> tuple[redis.Redis, str]:
+    """The client for what the URL says by now, and that URL: a changed password may stand in its file.
+
+    Args:
+        client: connected to `connected_to`; closed where another takes its place.
+        connected_to: the URL that was last asked for.
+        url: asks for it again.
+        timeout_s: see `connect`.
+    """
+    try:
+        now = url()
+        fresh = None if now == connected_to else connect(now, timeout_s)
+    except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
+        return client, connected_to
+    if fresh is None:
+        return client, connected_to
+    client.close()
+    return fresh, now
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from hiredis import pack_command
 from redis import exceptions as refusals
 
-from pipeline.publisher.connection import connect, worded
+from pipeline.publisher.connection import connect, renewed, worded
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
@@ -127,19 +127,10 @@ class RedisPublisher:
             with worded(self._client, self._connected_to):
                 yield
         except ServerAwayError:
-            self._look_for_another_url()
+            self._client, self._connected_to = renewed(
+                self._client, self._connected_to, self._url, self._options.timeout_s
+            )
             raise
-
-    def _look_for_another_url(self) -> None:
-        """A password that was changed may stand in its file by now."""
-        try:
-            url = self._url()
-            client = None if url == self._connected_to else connect(url, self._options.timeout_s)
-        except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
-            return
-        if client is not None:
-            self._client.close()
-            self._client, self._connected_to = client, url
 
 
 def _looked_at(connection: Any, key: str, lease: str) -> tuple[str | None, str]:

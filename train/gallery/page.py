@@ -13,8 +13,9 @@ import numpy as np
 
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
-from pipeline.report import SIDES, draw_marks, encode, page_environment
-from pipeline.report.marks import marks
+from pipeline.report.marks import SIDES, draw_marks, marks
+from pipeline.report.page import page_environment
+from pipeline.report.picture import encode
 from pipeline.sources import Image
 from train.gallery.pairs import Figures, GalleryPair, figures, frame_pair, tell
 from train.metrics.verdicts import FAULTS, Verdict

@@ -19,7 +19,7 @@ from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, build_record
-from pipeline.report import ReportWriter
+from pipeline.report.writer import ReportWriter
 from pipeline.sources import Clock
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

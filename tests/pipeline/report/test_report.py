@@ -14,9 +14,11 @@ from pipeline.changes import SceneEvent
 from pipeline.journal import Journal, verify
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, build_record
-from pipeline.report import Mark, ReportFacts, ReportWriter, draw_marks, side_by_side
-from pipeline.report.marks import marks
+from pipeline.report.facts import ReportFacts
+from pipeline.report.marks import Mark, draw_marks, marks
+from pipeline.report.picture import side_by_side
 from pipeline.report.words import clock_time
+from pipeline.report.writer import ReportWriter
 from pipeline.sources import Clock
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)

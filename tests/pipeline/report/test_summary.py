@@ -13,7 +13,7 @@ from pipeline.changes import SceneEvent
 from pipeline.narration.narration import CapEvent, FrameStamp, ModelStamp, Narration
 from pipeline.policy import deduplication, limits
 from pipeline.record import ChainEnd, Record, build_record
-from pipeline.report import ReportFacts
+from pipeline.report.facts import ReportFacts
 from pipeline.report.summary import summary
 from pipeline.report.words import UNTOLD, duration_words, happened, plural, sureness
 from pipeline.sources import Clock
