@@ -19,7 +19,7 @@ from daemon.config.settings import CameraDefaults, CaptionerSettings, Configurat
 
 if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.config.plan import CameraPlan
-    from daemon.replay.cluster import Cluster
+    from daemon.replay.cluster import RayCluster
     from daemon.replay.replay import ReplayOptions, ReplayReport
     from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
@@ -170,11 +170,11 @@ def _span(begin: str | None, end: str | None) -> Span:
 
 def _cluster(
     address: str, settings: CaptionerSettings, name: str | None, file: Path | None, device: str
-) -> Cluster:
+) -> RayCluster:
     from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.replay.cluster import Cluster  # noqa: PLC0415
+    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
 
-    return Cluster(address, chosen_checkpoint(settings, name, file), device)
+    return RayCluster(address, chosen_checkpoint(settings, name, file), device)
 
 
 def _replayed(
@@ -182,7 +182,7 @@ def _replayed(
     camera: str | None,
     captioner: Captioner,
     options: ReplayOptions,
-    cluster: Cluster | None,
+    cluster: RayCluster | None,
     *,
     json: bool,
 ) -> ReplayReport:

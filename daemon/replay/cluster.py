@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import CameraFiles, OutputFolder
+from daemon.replay.output import FinishedCamera, OutputFolder
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from daemon.replay.resumption import identity
@@ -36,12 +38,15 @@ _SHARE_OF_A_GPU = 0.25
 """What a task that narrates on CUDA asks for: four share a GPU, since decoding takes most of their time."""
 
 
+_ANSWER_S = 10.0
+
+
 class ClusterError(Exception):
     """The cluster cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class RayCluster:
     """Which cluster, and how a task uses it.
 
     Attributes:
@@ -57,7 +62,7 @@ class Cluster:
 
 
 def replay_on(
-    cluster: Cluster,
+    cluster: RayCluster,
     footage: list[ReplayInput],
     captioner: Captioner,
     options: ReplayOptions,
@@ -130,22 +135,37 @@ def _connected(address: str) -> Iterator[Any]:
         raise ClusterError("--ray needs Ray: pip install 'narrated[ray]'") from None
     own = {"include_dashboard": False} if address == "local" else {}
     try:
+        _look_for(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise ClusterError(
             f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
             "--ray local"
         ) from error
+    # Ray prints on stdout when a machine dies, whatever it is told about logs: there, narrations go.
+    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
     try:
         yield ray
     finally:
         ray.shutdown()
 
 
+def _look_for(address: str) -> None:
+    """Fail at once where nobody listens: Ray itself waits for minutes.
+
+    Raises:
+        OSError: nobody does.
+        ValueError: it is no address.
+    """
+    if address not in {"auto", "local"}:
+        server = urlsplit(address if "://" in address else f"ray://{address}")
+        socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
+
+
 def _narrated(
-    ray: Any, cluster: Cluster, footage: list[ReplayInput], options: ReplayOptions
-) -> Iterator[CameraFiles]:
+    ray: Any, cluster: RayCluster, footage: list[ReplayInput], options: ReplayOptions
+) -> Iterator[FinishedCamera]:
     """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
     # A machine that dies is not the fault of the task: it is run elsewhere, for as long as there is one.
@@ -173,7 +193,7 @@ def _cause(error: Any) -> str:
 
 def _narrate(
     footage: ReplayInput, checkpoint: bytes, device: str, options: ReplayOptions, version: str
-) -> CameraFiles:
+) -> FinishedCamera:
     """A camera's part of a replay, as a machine of the cluster narrates it."""
     if version != __version__:
         raise ClusterError(
@@ -185,7 +205,7 @@ def _narrate(
         report = replay(
             [footage], _loaded(checkpoint, device), part, _unseen, ReplayProgress(Console(quiet=True))
         )
-        return CameraFiles.read(out, footage.camera, report.outcomes[footage.camera])
+        return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
 
 
 def _unseen(record: object, offset_s: float) -> None:

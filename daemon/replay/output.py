@@ -40,7 +40,7 @@ def check_output(folder: Path, *, force: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CameraFiles:
+class FinishedCamera:
     """What the folder of a replay holds of one finished camera.
 
     Attributes:
@@ -57,7 +57,7 @@ class CameraFiles:
     pictures: bytes
 
     @classmethod
-    def read(cls, folder: Path, camera: str, outcome: Outcome) -> CameraFiles:
+    def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
         """Of a folder that a replay of this one camera has written, its report left out."""
 
         def contents(paths: Iterable[Path]) -> dict[str, bytes]:
@@ -137,7 +137,7 @@ class OutputFolder:
         """Put a narration and its pictures into the report."""
         self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
 
-    def adopt(self, files: CameraFiles) -> None:
+    def adopt(self, files: FinishedCamera) -> None:
         """Take a camera that was narrated elsewhere; afterwards it counts as finished.
 
         Raises:
