@@ -31,7 +31,7 @@ from train.learning.runs import QUIET, Telling, plain_changes, train_on_splits
 from train.papers.results import Result, read_result, write_result
 from train.papers.suites import FolderName, SizeName, Suite, System, merged
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +259,7 @@ def _result(
     curves = tuple(point.plain() for point in trained.curves)
     silence = silence_of(splits.training.sentences)
     scores = evaluate(captioner, splits.measured, splits.training.sentences, silence=silence)
+    found = scores.likelihood
     result = Result(
         mark=mark,
         row=row.key,
@@ -267,6 +268,8 @@ def _result(
         evaluation=scores.plain(),
         single=tuple(single_sentences(captioner, splits.measured, silence=silence)),
         multi=tuple(multi_texts(captioner, splits.measured, silence=silence)),
+        nats=tuple(round(float(x), 4) for x in found.nats) if found else (),
+        tokens=tuple(int(n) for n in found.tokens) if found else (),
         curves=curves,
         pretraining=_pretraining_curves(checkpoint),
         best_epoch=trained.best_epoch,

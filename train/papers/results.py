@@ -40,6 +40,8 @@ class Result:
         seed: of the run.
         evaluation: `train.learning.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran.
         single, multi: what was said about every pair, one sentence and all of them.
+        nats, tokens: -log P of the sentences about every pair and their tokens, see
+            `train.learning.evaluation.Likelihood`; empty of one that gives no probabilities.
         curves, pretraining: points of both trainings.
         best_epoch: the epoch that was measured.
         parameters: numbers that were trained.
@@ -55,6 +57,8 @@ class Result:
     evaluation: dict[str, Any]
     single: tuple[str, ...] = ()
     multi: tuple[str, ...] = ()
+    nats: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
     curves: tuple[dict[str, Any], ...] = ()
     pretraining: tuple[dict[str, Any], ...] = ()
     best_epoch: int = 0
@@ -76,6 +80,7 @@ class Result:
         return float(found) if isinstance(found, int | float) else None
 
 
+_LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")
 _COST = ("parameters", "peak_mib", "samples_per_s", "seconds_per_epoch", "best_epoch")
 
 
@@ -111,7 +116,7 @@ def read_result(folder: Path, mark: str) -> Result | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["mark"] != mark:
             return None
-        listed = {k: tuple(content[k]) for k in ("single", "multi", "curves", "pretraining")}
+        listed = {k: tuple(content[k]) for k in _LISTED}
         return Result(**{**content, **listed})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrainError(f"{path} is damaged ({error!r}); delete {folder}, it is trained again") from error
