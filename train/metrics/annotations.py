@@ -67,7 +67,7 @@ def read_annotations(path: Path) -> list[Annotation]:
         AnnotationError: the file cannot be read, is no such list, or an entry lacks a key.
     """
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -30,6 +30,7 @@ from train.learning.objectives.expansion import LISTS
 from train.learning.runs import QUIET, Telling, plain_changes, train_on_splits
 from train.papers.results import Result, read_result, write_result
 from train.papers.suites import FolderName, SizeName, Suite, System, merged
+from train.samples import SPLITS
 
 FORMAT = 3
 
@@ -140,6 +141,18 @@ def first_pairs(split: Split, pairs: int | None) -> Split:
         annotations=tuple(each for each in split.annotations if each[0] < pairs),
         sha256=hashlib.sha256(f"{split.sha256} {pairs}".encode()).hexdigest(),
     )
+
+
+def about_data(folder: Path) -> str:
+    """What a folder of samples is, in words: of the generated benchmark its version and how it was made."""
+    try:
+        record = json.loads((folder / "generated.json").read_text(encoding="utf-8"))
+        options, version = record["options"], record["format"]
+        made = ", ".join(f"{name} {value}" for name, value in options.items() if not isinstance(value, dict))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return folder.name
+    seen = hashlib.sha256(b"".join((folder / f"{s}.json").read_bytes() for s in SPLITS)).hexdigest()
+    return f"generated benchmark, version {version} ({made}; captions {seen[:10]})"
 
 
 def row_config(row: System, options: CompareOptions, seed: int) -> TrainConfig:

@@ -203,7 +203,7 @@ def test_without_a_difference_encoder_what_was_set_by_hand_stays(
     words = torch.full((1, 3), 5)
 
     def contrast(**arguments: object) -> list[float]:
-        """How far the changed cell stands out after the first cross-modal layer, in writing and pre-training."""
+        """How far the changed cell stands out after a cross-modal layer, in writing and pre-training."""
         captioner = build(
             vocabulary, encoder, dropout=0.0, layers=1, difference_encoder=False, **arguments
         ).eval()

@@ -15,6 +15,7 @@ from train.learning.config import ConfigError, load_config
 from train.learning.loop import TrainError, state_path
 from train.learning.runs import Telling
 from train.metrics.scores import text_scores
+from train.papers.claims import difference
 from train.papers.comparison import (
     CompareOptions,
     chosen_rows,
@@ -23,7 +24,7 @@ from train.papers.comparison import (
     row_config,
     rows_left_out,
 )
-from train.papers.results import Result, interval, pair_ciders, read_result, spread
+from train.papers.results import Result, pair_ciders, read_result, spread
 from train.papers.suites import SIZES, SUITES, Suite, merged
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
@@ -241,7 +242,7 @@ def test_spread_and_interval() -> None:
     assert spread(results, "perplexity") is None
     rng = np.random.default_rng(0)
     scores = rng.normal(1.0, 0.5, (3, 400))
-    low, high = interval(scores)
+    low, high = difference(scores).interval()
     assert low < scores.mean() < high
     assert 0.03 < high - low < 0.2
 

@@ -16,7 +16,7 @@ def read_text(path: Path) -> str:
         SampleError: it is missing or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         there = sorted(p.name for p in path.parent.iterdir())[:8] if path.parent.is_dir() else []
         raise SampleError(
