@@ -116,6 +116,11 @@ def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
         "drop": 1,
         "move": 1,
     }
+    plain = [
+        {"image_id": name, "caption": "x"} for name in ("000000", "CLEVR_semantic_000001.png", "000000_n")
+    ]
+    named = command.score_files(path, write(tmp_path / "x.json", plain), types=types, with_meteor=False)
+    assert dict(named.groups)["move"].pairs == 1
     for content, said in (("[]", "has another form"), ('{"move": ["x"]}', "names none of the scored ids")):
         types.write_text(content)
         code, _, told = run("score", path, path, "--types", types, "--no-meteor")
