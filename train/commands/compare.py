@@ -78,6 +78,14 @@ def compare(
     bf16: Annotated[
         bool | None, typer.Option("--bf16/--no-bf16", help="Train in bfloat16; by default on a GPU.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs side by side, by default as many as cores (with memory) or GPUs allow; they do not "
+            "change the results.",
+        ),
+    ] = None,
     with_meteor: Annotated[
         bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and half a minute).")
     ] = True,
@@ -90,7 +98,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train every system of a paper's tables alike, and write those tables: resumable, seed by seed."""
-    from train.papers.comparison import CompareOptions, compare_rows, rows_left_out  # noqa: PLC0415 - needed by this command only
+    from train.papers.comparison import CompareOptions, rows_left_out  # noqa: PLC0415 - needed by this command only
+    from train.papers.side_by_side import compare_rows, fitting_workers  # noqa: PLC0415
     from train.papers.suites import SUITES  # noqa: PLC0415
 
     paper = SUITES[suite.value]()
@@ -106,6 +115,7 @@ def compare(
         cache=cache,
         device=device,
         bf16=bf16,
+        workers=workers or fitting_workers(device),
     )
     command = _command(suite.value, options)
     authority = (with_meteor, spice_jars)
