@@ -143,6 +143,7 @@ class Captioner(nn.Module, ABC):
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
         needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
+        needs_masks: whether it looks at `PairBatch.masks`; where it does not, training may leave them away.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,7 @@ class Captioner(nn.Module, ABC):
     sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
+    needs_masks: bool = True
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         """Build with random weights.

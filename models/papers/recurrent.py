@@ -77,6 +77,7 @@ class WholePair(Recurrent):
     """
 
     whole = True
+    needs_masks = False
     joined: bool = False
 
     @property

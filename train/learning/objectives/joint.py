@@ -22,7 +22,7 @@ Where the paper is silent, and departures:
 * Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
   up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
   pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
-* gamma .2, n 8; xi is an epoch, 30 in the paper's 60.
+* gamma .2, n 8; xi is an epoch, 30 in the paper's 60. An epoch of the full size has one caption of each pair.
 * `coupled=False` trains both networks beside each other, each from true words and pictures: the row that
   tells what coupling gives. With gamma 1 it trains the retrieval network alone.
 """
@@ -52,6 +52,7 @@ class JointTraining(Objective):
     """See the head of this file."""
 
     name = "joint"
+    one_text = True
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from train.learning.retrieval import same_pictures, split_recall
 
 Splits = tuple[Split, Split]
 SMALL = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
-NETWORK = {"size": 48, "words": 24, "cells": 12}
+NETWORK = {"size": 48, "words": 24, "cells": 12, "scale": 4.0}
 FIRST, SECOND = Step(1, 1, 9), Step(1, 2, 9)
 
 
@@ -129,6 +129,34 @@ def test_gamma_weighs_both_losses(splits: Splits, captioner: Captioner) -> None:
 
 
 @torch.no_grad()
+def test_candidates_are_scored_by_plain_dot_products(splits: Splits, captioner: Captioner) -> None:
+    """Equations 6 and 9; normalised and scaled, as in TIRG's own code, where that is asked for."""
+    pairs, tokens = batch(splits[0], captioner, [0, 3, 6])
+    assert pairs.maps is not None
+    network = JointTraining(captioner, splits[0]).eval().network
+    assert (network.scale, network.options.scale) == (None, None)
+    pictures = network.pictures(torch.cat(pairs.maps))
+    assert torch.equal(network.candidates(pictures), pictures)
+    words, lengths = in_one_row(network.embed_word(tokens), tokens != PAD)
+    before, twice = (network.queries(k * pictures[:3], words, lengths) for k in (1.0, 2.0))
+    assert not torch.allclose(before.norm(dim=1), twice.norm(dim=1), rtol=0.01)
+    seen = PicturedBatch(network, pairs.maps, 6, hard=True)
+    torch.testing.assert_close(seen.logits(before), before @ pictures.T)
+    scaled = JointTraining(captioner, splits[0], network=NETWORK).eval().network
+    lengths_of = scaled.candidates(scaled.pictures(pairs.maps[0])).norm(dim=1)
+    torch.testing.assert_close(lengths_of, torch.full((3,), 4.0))
+
+
+def test_annotators_are_not_joined_into_one_text(
+    splits: Splits, captioner: Captioner, tmp_path: Path
+) -> None:
+    objective = JointTraining(captioner, splits[0], network=NETWORK)
+    options = TrainOptions(epochs=1, batch=6, by_pair=True)
+    with pytest.raises(TrainError, match=r"as one text.* leave out training\.by_pair; training\.drawn"):
+        train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
+
+
+@torch.no_grad()
 def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> None:
     pairs, _ = batch(splits[0], captioner, [0, 3, 6])
     objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
@@ -137,6 +165,7 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     undecided = seen.chosen(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
+    assert objective.network.scale is not None
     objective.network.scale.fill_(1e3)
     seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     sure = seen.chosen(objective.network.candidates(objective.network.pictures(after)))
