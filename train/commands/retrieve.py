@@ -61,5 +61,11 @@ def retrieve(
     )
     typer.echo(
         f"{found.pairs} pairs among {found.candidates} frames: {at}; median rank {found.median_rank:g}; the "
-        f"before frame itself was preferred in {found.before:.3f}"
+        f"before frame itself was preferred in {found.before:.3f}, in {found.before_otherwise:.3f} with "
+        "another pair's sentence"
     )
+    if found.sibling is not None:
+        typer.echo(
+            f"of pairs with one before frame, {found.sibling:.3f} find their own after frame rather than the "
+            "other's (by chance .5)"
+        )

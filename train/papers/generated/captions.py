@@ -94,7 +94,10 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
     things = change.before if change.type in ("disappeared", "fewer", "moved", "replaced") else change.after
     one, many = _nouns(things[0], rng)
     words = slots(one, many, NUMBERS[len(things)] if len(things) > 1 else None, _colour(change, things, rng))
-    at = _place(stage.scenery, stage.still, change, box, rng)
+    if stage.places:
+        at = stage.places[int(rng.integers(len(stage.places)))]
+    else:
+        at = _place(stage.scenery, stage.still, change, box, rng)
     if change.type == "appeared" and form.startswith("there") and at and rng.random() < 0.5:  # noqa: PLR2004
         ways = _DOING.get(things[0].label, ("",))
         at = ways[int(rng.integers(len(ways)))] + at

@@ -80,6 +80,14 @@ SUITE = Suite(
         row("duda", "DUDA", ATTENDED),
         row("duda-easy", "DUDA + auxiliary, easy candidates only", ATTENDED, **JOINT, hard_from=None),
         row("duda-joint", "DUDA + auxiliary", ATTENDED, **JOINT, hard_from=30),
+        row(
+            "duda-captions",
+            "DUDA + auxiliary, captions told apart (ours)",
+            ATTENDED,
+            **JOINT,
+            hard_from=30,
+            against="captions",
+        ),
     ),
     tables=(
         PaperTable(
@@ -93,6 +101,7 @@ SUITE = Suite(
                 "duda",
                 "duda-easy",
                 "duda-joint",
+                "duda-captions",
             ),
             {
                 "capt-pix-diff": (30.2, 75.9, 23.7, None, 17.1),
@@ -108,14 +117,14 @@ SUITE = Suite(
         PaperTable(
             "Changed pairs",
             _columns("groups.changed"),
-            ("duda", "duda-easy", "duda-joint"),
+            ("duda", "duda-easy", "duda-joint", "duda-captions"),
             {"duda": (42.9, 94.6, 29.7, None, 19.9), "duda-joint": (49.9, 101.3, 34.3, 65.4, 27.9)},
             times=100,
         ),
         PaperTable(
             "Distractor pairs",
             _columns("groups.distractor"),
-            ("duda", "duda-easy", "duda-joint"),
+            ("duda", "duda-easy", "duda-joint", "duda-captions"),
             {"duda": (59.8, 110.8, 45.2, None, 29.1), "duda-joint": (62.4, 116.3, 50.5, 53.9, 35.0)},
             times=100,
         ),
@@ -135,6 +144,7 @@ SUITE = Suite(
         Claim("auxiliary training above plain DUDA", "duda-joint", "duda"),
         Claim("... on changed pairs", "duda-joint", "duda", "groups.changed.cider"),
         Claim("... on distractor pairs", "duda-joint", "duda", "groups.distractor.cider"),
+        Claim("auxiliary training that reads (ours) above plain DUDA", "duda-captions", "duda"),
         Claim("easy-to-hard candidates above easy ones", "duda-joint", "duda-easy"),
     ),
     types={

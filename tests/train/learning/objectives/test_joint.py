@@ -16,7 +16,7 @@ from models.papers.tirg import load_tirg
 from train.learning.batches import Split
 from train.learning.loop import TrainError, TrainOptions, train
 from train.learning.objectives import Step
-from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets
+from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets, caption_sets
 from train.learning.objectives.soft_words import forced_words, greedy_words, in_one_row
 from train.learning.retrieval import same_pictures, split_recall
 
@@ -156,6 +156,57 @@ def test_annotators_are_not_joined_into_one_text(
         train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
 
 
+def test_captions_are_told_from_others() -> None:
+    torch.manual_seed(0)
+    tokens = torch.tensor([[[5, 2]], [[6, 2]], [[5, 2]], [[0, 0]], [[7, 2]], [[8, 2]]])
+    changed = torch.tensor([True, True, True, True, False, False])
+    every = caption_sets(tokens, changed, 9)
+    assert every.diagonal().all()
+    assert not every[0, 2], "the same words"
+    assert not every[:, 3][[0, 1, 2, 4, 5]].any(), "no words"
+    assert not every[4, 5], "two distractors"
+    assert every[4, :3].all()
+    assert every[0, 1]
+    few = caption_sets(tokens, None, 2)
+    assert few.sum(dim=1).tolist() == [2] * 6
+    assert few.diagonal().all()
+
+
+def test_the_caption_is_read_where_captions_are_told_apart(splits: Splits, captioner: Captioner) -> None:
+    """A network that cannot read is left with log n of n captions; the paper's form needs no reading."""
+    pairs, tokens = batch(splits[0], captioner, [0, 4, 8, 13])
+    pairs = replace(pairs, changed=torch.ones(4).bool())
+    torch.manual_seed(3)
+    deaf = JointTraining(captioner, splits[0], gamma=1.0, coupled=False, network=NETWORK).eval()
+    reading = JointTraining(
+        captioner, splits[0], gamma=1.0, coupled=False, network=NETWORK, against="captions"
+    ).eval()
+    reading.load_state_dict(deaf.state_dict())
+    for objective in (deaf, reading):
+        objective.network.embed_word.weight.data.zero_()
+    losses = []
+    for objective in (deaf, reading):
+        torch.manual_seed(4)
+        losses.append(float(objective.loss(captioner, pairs, tokens, FIRST).detach()))
+    assert losses[1] - losses[0] == pytest.approx(math.log(4), rel=1e-4)
+    captioner.zero_grad()
+    coupled = JointTraining(captioner, splits[0], gamma=1.0, network=NETWORK, against="captions")
+    coupled.loss(captioner, pairs, tokens, FIRST).backward()
+    grad = captioner.next_word.weight.grad  # type: ignore[union-attr]
+    assert grad is not None
+    assert grad.abs().sum() > 0
+
+
+@torch.no_grad()
+def test_what_reading_is_worth_is_measured(splits: Splits, captioner: Captioner) -> None:
+    network = JointTraining(captioner, splits[0], network=NETWORK).network
+    known = split_recall(network, splits[1])
+    assert known.sibling is None, "no two pairs have one before frame"
+    network.embed_word.weight.zero_()
+    deaf = split_recall(network, splits[1])
+    assert deaf.before == deaf.before_otherwise
+
+
 @torch.no_grad()
 def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> None:
     pairs, _ = batch(splits[0], captioner, [0, 3, 6])
@@ -229,7 +280,7 @@ def test_a_captioner_of_crops_is_refused(splits: Splits, captioner: Captioner) -
         JointTraining(captioner, splits[0])
 
 
-@pytest.mark.parametrize("wrong", [{"gamma": 2.0}, {"candidates": 1}, {"words": "loud"}])
+@pytest.mark.parametrize("wrong", [{"gamma": 2.0}, {"candidates": 1}, {"words": "loud"}, {"against": "all"}])
 def test_arguments_without_meaning_are_refused(
     splits: Splits, captioner: Captioner, wrong: dict[str, object]
 ) -> None:
