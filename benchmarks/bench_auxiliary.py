@@ -6,9 +6,9 @@ r"""Does the auxiliary task read its caption, and help the captioner? Paired ove
 
 Each row of the suite clevr-change, small size, is trained with each seed; results are kept in FILE (JSON
 lines), and a run that stands there is not repeated. On pairs of test.json it measures CIDEr of one sentence;
-how often the retrieval network puts A above B with the own caption and with another pair's; of siblings, which
-differ in the end of their captions only, how often the own after frame is found; and on the trained networks
-the size of both losses' gradients in the captioner, the auxiliary one through the soft words.
+how often the retrieval network puts A above B with the own caption and with another pair's; of siblings,
+which differ in the end of their captions only, how often the own after frame is found; and on the trained
+networks the size of both losses' gradients in the captioner, the auxiliary one through the soft words.
 """
 
 from __future__ import annotations

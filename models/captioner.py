@@ -260,9 +260,9 @@ class Captioner(nn.Module, ABC):
         return self.scale_mean.device
 
     def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
-        """The encoder's maps of before and after, the given ones or newly computed."""
+        """The encoder's maps of before and after, float32, the given ones or newly computed."""
         if pairs.maps is not None:
-            return pairs.maps
+            return pairs.maps[0].float(), pairs.maps[1].float()
         if pairs.before is None or pairs.after is None:
             raise ValueError("a PairBatch needs its images or its maps; this one has neither")
         before, after = self.encoder(torch.cat([pairs.before, pairs.after])).chunk(2)

@@ -50,7 +50,9 @@ def retrieve(
         raise typer.BadParameter(f"one of {', '.join(SPLITS)}", param_hint="--split")
     encoder = checked_encoder(trained)
     changes = ChangeOptions.of(trained.record.get("changes", {}))
-    loaded = load_split(data, split, encoder, changes, cache=cache or data / ".features", whole=True)
+    loaded = load_split(
+        data, split, encoder, changes, cache=cache or data / ".features", whole=True, masks=False
+    )
     found = split_recall(trained, loaded)
     if as_json:
         print_json({**asdict(found), "chance_at_1": found.chance(1)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from models.papers.recurrent import WholePair
 from pipeline.changes import ChangeOptions
 from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.features import Features, sample_features
+from train.learning.lookahead import done_ahead
 from train.progress import Count
 from train.samples import Sample, load_samples
 
@@ -65,6 +67,7 @@ def load_split(
     leave_out: frozenset[str] = frozenset(),
     whole: bool = False,
     images: bool = False,
+    masks: bool = True,
 ) -> Split:
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
@@ -78,13 +81,14 @@ def load_split(
         leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
         whole: skip no pair for want of clusters, see `Captioner.whole`.
         images: keep the images beside the maps, see `Captioner.needs_images`.
+        masks: open the clusters' masks, see `Captioner.needs_masks`.
 
     Raises:
         SampleError: the split cannot be read.
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     samples = tuple(load_samples(folder, split))
-    features = sample_features(samples, encoder, options, cache, progress, images=images)
+    features = sample_features(samples, encoder, options, cache, progress, images=images, masks=masks)
     annotated = [
         (position, sentences)
         for position, sample in enumerate(samples)
@@ -110,6 +114,7 @@ def epoch_batches(
     group: ProcessGroup = ALONE,
     drawn: bool = False,
     swapped: float = 0.0,
+    workers: int = 0,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
     """The annotations of a split in an order that seed and epoch decide, `size` at a time.
 
@@ -126,6 +131,7 @@ def epoch_batches(
         drawn: take one annotation of every pair, by chance.
         swapped: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is
             that other view, see `twins`.
+        workers: threads that make the next batches; they change nothing.
 
     Yields:
         The pairs and their tokens, int64 ``(B, T, L)``.
@@ -137,7 +143,8 @@ def epoch_batches(
         order = [i for i in order if first[split.annotations[i][0]] == i]
     twin = twins(split.samples) if swapped else {}
     turned = {i for i in order if rng.random() < swapped} if twin else set[int]()
-    for start in range(0, len(order), size):
+
+    def batch(start: int) -> tuple[PairBatch, Tensor]:
         numbers = group.share(order[start : start + size])
         chosen = [split.annotations[i] for i in numbers]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
@@ -150,7 +157,9 @@ def epoch_batches(
         }
         rows = [(split.samples[position], sentences) for position, sentences in chosen]
         changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in rows])
-        yield replace(_seen_from(pairs, other, positions, split.features), changed=changed), tokens
+        return replace(_seen_from(pairs, other, positions, split.features), changed=changed), tokens
+
+    yield from done_ahead((partial(batch, start) for start in range(0, len(order), size)), workers)
 
 
 def annotations_an_epoch(split: Split, *, drawn: bool) -> int:

@@ -9,9 +9,11 @@ checkpoint, byte by byte, as an uninterrupted one.
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -48,6 +50,10 @@ from train.learning.run_state import (
 from train.metrics.scores import text_scores
 
 __all__ = ["OnBatch", "Point", "TrainError", "TrainOptions", "Trained", "state_path", "train"]
+
+
+LOADERS = min(os.cpu_count() or 1, 4)
+"""Threads that make batches for another device; on the CPU training has the cores for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +296,7 @@ def _epoch(
         group=group,
         drawn=options.drawn,
         swapped=options.swapped,
+        workers=0 if captioner.device.type == "cpu" else LOADERS,
     )
     for number, (pairs, tokens) in enumerate(ordered, start=1):
         size = min(options.batch, whole - (number - 1) * options.batch)
@@ -310,7 +317,7 @@ def _lowered(
     for each in optimizer.param_groups:
         each["lr"] = options.rate(step)
     pairs, tokens = pairs.to(captioner.device), tokens.to(captioner.device)
-    with torch.autocast(captioner.device.type, torch.bfloat16, enabled=learner.bf16):
+    with torch.autocast(captioner.device.type, torch.bfloat16) if learner.bf16 else nullcontext():
         loss = learner.objective.loss(captioner, pairs, tokens, step)
     if group.size > 1:
         loss = loss * group.weight(size)

@@ -174,8 +174,8 @@ def _maps(split: Split) -> tuple[Tensor, Tensor]:
         maps = split.features.batch(some, whole=True).maps
         if maps is None:
             raise ValueError("recall needs maps of whole frames, this split has crops")
-        before.append(maps[0])
-        after.append(maps[1])
+        before.append(maps[0].float())
+        after.append(maps[1].float())
     return torch.cat(before), torch.cat(after)
 
 

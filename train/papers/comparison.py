@@ -103,7 +103,13 @@ class Shelf:
 
     def splits(self, config: TrainConfig, captioner: type[Captioner]) -> Splits:
         """The splits as a captioner sees them."""
-        seen = (config.encoder, captioner.whole, captioner.needs_images, asdict(config.change_options()))
+        seen = (
+            config.encoder,
+            captioner.whole,
+            captioner.needs_images,
+            captioner.needs_masks,
+            asdict(config.change_options()),
+        )
         key = json.dumps(seen)
         if key not in self._splits:
             names = dict.fromkeys(("train", "val", self.measured))
@@ -117,6 +123,7 @@ class Shelf:
                     progress=partial(self._telling.features, name),
                     whole=captioner.whole,
                     images=captioner.needs_images,
+                    masks=captioner.needs_masks,
                 )
                 for name in names
             }
