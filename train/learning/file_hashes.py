@@ -27,16 +27,16 @@ class FileHashes:
         """Read what is known.
 
         Args:
-            folder: made where it does not exist; where it cannot be written, nothing is kept.
+            folder: where it cannot be written, nothing is kept.
         """
         self._path = folder / NAME
         self._known: dict[str, tuple[_Seen, bytes]] = {}
         self._new: dict[str, tuple[_Seen, bytes]] = {}
-        with contextlib.suppress(sqlite3.Error, OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(self._open()) as database:
-                for path, size, inode, modified, changed, digest in database.execute("SELECT * FROM files"):
-                    self._known[path] = ((size, inode, modified, changed), digest)
+        if not self._path.is_file():
+            return
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(self._open()) as database:
+            for path, size, inode, modified, changed, digest in database.execute("SELECT * FROM files"):
+                self._known[path] = ((size, inode, modified, changed), digest)
 
     def sha256(self, path: Path) -> bytes:
         """The digest of a file.
@@ -56,7 +56,9 @@ class FileHashes:
     def keep(self) -> None:
         """Write what is new; where that cannot be, the next start reads these files again."""
         rows = [(name, *seen, digest) for name, (seen, digest) in self._new.items()]
-        with contextlib.suppress(sqlite3.Error, OSError), contextlib.closing(self._open()) as database:
+        if not rows:
+            return
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(self._open()) as database:
             with database:
                 database.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._new.clear()

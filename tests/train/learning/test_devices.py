@@ -81,6 +81,7 @@ def test_every_paper_captioner_is_tried() -> None:
     assert set(ROWS) == set(CAPTIONERS) - {"grounded"}, "the grounded one has tests of its own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", EVERY)
 def test_a_run_on_another_device_leaves_nothing_behind(
     row: str, folder: Path, toy_encoder: Encoder, tmp_path: Path
@@ -103,6 +104,7 @@ def test_a_run_on_another_device_leaves_nothing_behind(
             assert split_recall(network, split).pairs == 2
 
 
+@pytest.mark.slow
 def test_rows_are_compared_on_another_device(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
     """One encoder and one cache for all rows, whichever was first."""
     common = {
@@ -168,3 +170,15 @@ def test_every_rows_loss_in_bfloat16_is_near_that_in_float32(
     exact = loss(pairs)
     with torch.autocast("cpu", torch.bfloat16):
         assert loss(pairs) == pytest.approx(exact, rel=0.05, abs=0.02)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("row", EVERY)
+def test_a_run_on_a_gpu(row: str, folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+    config, out = configured(EVERY[row]), tmp_path / "out.safetensors"
+    trained, scores = train_on_folder(folder, out, config, device="cuda")
+    assert math.isfinite(trained.curves[-1].train_loss)
+    assert read_checkpoint(out).record["precision"] == "bfloat16"
+    _, here = evaluate_on_folder(folder, out)
+    assert here.perplexity == (scores.perplexity and pytest.approx(scores.perplexity, rel=0.02))

@@ -212,7 +212,7 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     pairs, _ = batch(splits[0], captioner, [0, 3, 6])
     objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
     assert pairs.maps is not None
-    before, after = pairs.maps
+    before, after = (each.float() for each in pairs.maps)
     seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     undecided = seen.chosen(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
