@@ -45,6 +45,9 @@ ROWS: dict[str, dict[str, Any]] = {
     "capt-att": DUAL,
     "capt-dual-att": DUAL,
     "duda": DUAL,
+    "dirl": ATTENDING,
+    "ccr": ATTENDING | {"common": 8},
+    "scorer": ATTENDING,
     "spot-it": {"features": 16, "hidden": 16, "attention": 8},
     "idc-pcl": TRANSFORMER,
 }
