@@ -4,7 +4,7 @@ Tu et al., "Distractors-Immune Representation Learning with Cross-modal Contrast
 Captioning", ECCV 2024; the idea is that of Guo et al., "CLIP4IDC: CLIP for Image Difference Captioning", AACL
 2022, without CLIP's weights.
 
-    p = W_p [mean d_before; mean d_after],   c = W_c GRU(w_1 .. w_M)
+    p = W_p [mean d_before; mean d_after],   c = W_c LSTM(w_1 .. w_M)
     L_contrast = -1/2 log softmax_j cos(p_i, c_j) / tau - 1/2 log softmax_j cos(p_j, c_i) / tau
 
 over the captions of a batch, j = i and those that say another thing; DIRL's loss and weight L_contrast are
@@ -59,7 +59,7 @@ class CCR(DIRL):
         super().__init__(vocabulary, encoder, **arguments)
         options = self.options
         self.of_pair = nn.Linear(2 * options.features, options.common)
-        self.read = nn.GRU(options.words, options.common, batch_first=True)
+        self.read = nn.LSTM(options.words, options.common, batch_first=True)
         self.of_caption = nn.Linear(options.common, options.common)
 
     def further(self, embedded: Tensor, told: Told) -> Tensor:
