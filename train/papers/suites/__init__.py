@@ -44,6 +44,12 @@ class System:
         return merged(content, self.small) if size == "small" else content
 
 
+NARRATOR_ROW = System(
+    "narrator", "the daemon's narrator, in the benchmark's words", {"captioner": "nn", "min_count": 1}
+)
+"""See `train.papers.narrator`; it is not trained, and its samples are those that NN has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: its heading and where its value stands in a result's evaluation, by dots."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Suite, System, merged
+from train.papers.suites import NARRATOR_ROW, Claim, Column, PaperTable, Suite, System, merged
 
 _PLAIN: dict[str, Any] = {
     "min_count": 1,
@@ -98,6 +98,7 @@ SUITE = Suite(
             against="captions",
         ),
         *(row(key, label, LATER) for key, label in LATER_ROWS),
+        NARRATOR_ROW,
     ),
     tables=(
         PaperTable(
@@ -115,6 +116,7 @@ SUITE = Suite(
                 "dirl",
                 "ccr",
                 "scorer",
+                "narrator",
             ),
             {
                 "capt-pix-diff": (30.2, 75.9, 23.7, None, 17.1),
@@ -130,14 +132,14 @@ SUITE = Suite(
         PaperTable(
             "Changed pairs",
             _columns("groups.changed"),
-            ("duda", "duda-easy", "duda-joint", "duda-captions", "dirl", "ccr", "scorer"),
+            ("duda", "duda-easy", "duda-joint", "duda-captions", "dirl", "ccr", "scorer", "narrator"),
             {"duda": (42.9, 94.6, 29.7, None, 19.9), "duda-joint": (49.9, 101.3, 34.3, 65.4, 27.9)},
             times=100,
         ),
         PaperTable(
             "Distractor pairs",
             _columns("groups.distractor"),
-            ("duda", "duda-easy", "duda-joint", "duda-captions", "dirl", "ccr", "scorer"),
+            ("duda", "duda-easy", "duda-joint", "duda-captions", "dirl", "ccr", "scorer", "narrator"),
             {"duda": (59.8, 110.8, 45.2, None, 29.1), "duda-joint": (62.4, 116.3, 50.5, 53.9, 35.0)},
             times=100,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Suite, System
+from train.papers.suites import NARRATOR_ROW, Claim, Column, PaperTable, Suite, System
 
 _DECODER: dict[str, Any] = {
     "arguments": {"dropout": 0.5},
@@ -53,12 +53,13 @@ SUITE = Suite(
         row("ddla", "DDLA", "ddla"),
         _nearest("nn-multi", "NN-MULTI"),
         row("capt-multi", "CAPT-MULTI", "capt-multi"),
+        NARRATOR_ROW,
     ),
     tables=(
         PaperTable(
             "Table 4: single sentence",
             (*_text("single"), Column("perplexity", "perplexity", 2)),
-            ("nn", "capt", "capt-masked", "ddla-uniform", "ddla"),
+            ("nn", "capt", "capt-masked", "ddla-uniform", "ddla", "narrator"),
             {
                 "nn": (0.226, 0.111, 0.057, 0.026, 0.102, 0.120, 0.201, None),
                 "capt": (0.304, 0.194, 0.126, 0.073, 0.105, 0.263, 0.256, 16.78),
@@ -70,7 +71,7 @@ SUITE = Suite(
         PaperTable(
             "Table 5: all sentences",
             (*_text("multi"), Column("LenRatio", "length_ratio")),
-            ("nn-multi", "capt-multi", "ddla-uniform", "ddla"),
+            ("nn-multi", "capt-multi", "ddla-uniform", "ddla", "narrator"),
             {
                 "nn-multi": (0.223, 0.109, 0.056, 0.026, 0.087, 0.105, 0.181, 1.035),
                 "capt-multi": (0.262, 0.146, 0.081, 0.045, 0.094, 0.235, 0.174, 1.042),
