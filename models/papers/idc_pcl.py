@@ -107,6 +107,7 @@ class IDCPCL(Captioner):
 
     name = "idc-pcl"
     whole = True
+    needs_masks = False
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:

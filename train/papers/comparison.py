@@ -28,6 +28,7 @@ from train.learning.evaluation import evaluate, multi_texts, silence_of, single_
 from train.learning.loop import TrainError, state_path
 from train.learning.objectives.expansion import LISTS
 from train.learning.runs import Telling, plain_changes, train_on_splits
+from train.papers.narrator import NARRATOR, narrator_result
 from train.papers.results import Result, read_result, write_result
 from train.papers.suites import FolderName, SizeName, Suite, System, merged
 from train.samples import SPLITS
@@ -96,6 +97,7 @@ class Shelf:
         self._options, self._pairs, self._telling = options, pairs, telling
         self._encoders: dict[str, Encoder] = {}
         self._splits: dict[str, Splits] = {}
+        self._narrated: Result | None = None
         self.measured = "test" if (options.data / "test.json").is_file() else "val"
 
     def encoder(self, config: TrainConfig) -> Encoder:
@@ -106,7 +108,13 @@ class Shelf:
 
     def splits(self, config: TrainConfig, captioner: type[Captioner]) -> Splits:
         """The splits as a captioner sees them."""
-        seen = (config.encoder, captioner.whole, captioner.needs_images, asdict(config.change_options()))
+        seen = (
+            config.encoder,
+            captioner.whole,
+            captioner.needs_images,
+            captioner.needs_masks,
+            asdict(config.change_options()),
+        )
         key = json.dumps(seen)
         if key not in self._splits:
             names = dict.fromkeys(("train", "val", self.measured))
@@ -120,12 +128,20 @@ class Shelf:
                     progress=partial(self._telling.features, name),
                     whole=captioner.whole,
                     images=captioner.needs_images,
+                    masks=captioner.needs_masks,
                 )
                 for name in names
             }
             training = first_pairs(loaded["train"], self._pairs)
             self._splits[key] = Splits(training, loaded["val"], loaded[self.measured])
         return self._splits[key]
+
+    def narrated(self, splits: Splits) -> Result:
+        """What the daemon's narrator says of the measured split, looked at once."""
+        if self._narrated is None:
+            told = partial(self._telling.count, NARRATOR)
+            self._narrated = narrator_result(splits.measured, splits.training.sentences, progress=told)
+        return self._narrated
 
     @property
     def any(self) -> Splits:
@@ -229,6 +245,8 @@ def run_row(
     config = row_config(row, options, seed)
     encoder = shelf.encoder(config)
     captioner, splits = _captioner(config, encoder, shelf, seed)
+    if row.key == NARRATOR:  # the same whatever the seed
+        return replace(shelf.narrated(splits), label=row.label, seed=seed)
     mark = _mark(row, config, splits, encoder, options)
     folder = options.out / "runs" / f"{suite.name}-{row.key}-{seed}-{mark[:10]}"
     done = read_result(folder, mark)

@@ -132,7 +132,8 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
         rows["best constant of train"] = [best_constant(training)] * len(gold)
         rows["random training caption"] = random_captions(training, len(gold))
     results = [
-        _bare(name, said, said, gold=gold, joined=joined, measured=measured) for name, said in rows.items()
+        untrained(name, said, said, gold=gold, joined=joined, measured=measured)
+        for name, said in rows.items()
     ]
     several = [sample for sample in samples if sample.further]
     if several:
@@ -141,7 +142,7 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
         rest = [[" ".join(annotation) for annotation in sample.annotations[1:]] for sample in several]
         first = [sample.annotations[0] for sample in several]
         said, whole = [annotation[0] for annotation in first], [" ".join(annotation) for annotation in first]
-        results.append(_bare(HUMAN, said, whole, gold=others, joined=rest, measured=chosen))
+        results.append(untrained(HUMAN, said, whole, gold=others, joined=rest, measured=chosen))
     return results
 
 
@@ -150,7 +151,7 @@ def _others(sample: Sample) -> tuple[str, ...]:
     return tuple(sentence for annotation in sample.annotations[1:] for sentence in annotation)
 
 
-def _bare(
+def untrained(
     name: str,
     said: Sequence[str],
     whole: Sequence[str],
@@ -159,6 +160,16 @@ def _bare(
     joined: Sequence[Sequence[str]],
     measured: Split,
 ) -> Result:
+    """The result of a row that was not trained.
+
+    Args:
+        name: its key and label.
+        said: one sentence about every pair.
+        whole: all sentences about every pair, in one text.
+        gold: what people said of it.
+        joined: the same, each annotator in one text.
+        measured: the split.
+    """
     groups = group_scores([sample_groups(s) for s in measured.samples], said, gold)
     truth = {k: None if v is None else round(v, 4) for k, v in asdict(told_truth(said, gold)).items()}
     evaluation = {

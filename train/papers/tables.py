@@ -87,6 +87,7 @@ def markdown(report: Report) -> str:
             "deviation over seeds."
         ),
         "",
+        *(f"{note}\n" for note in suite.notes),
     ]
     parts = [head, *(_paper_table(table, report) for table in suite.tables)]
     parts += [_right(report), _groups(report), _claims(report), _cost(report), _trivial_sentences(report)]
