@@ -28,6 +28,7 @@ VERBS = (
     "check-config",
     "calibrate",
     "doctor",
+    "warm-up",
     "probe",
     "snapshot",
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from models.box_tensors import corner_overlaps, corners
 from models.detections import Detections
-from models.families import FAMILY
+from models.family_tensors import FAMILY
 from models.grounded.detections import OVERLAP, detections, unrivalled
 from models.grounded.detector import Detector
 
