@@ -306,7 +306,7 @@ class IDCPCL(Captioner):
         return None if self.same_cell is None else self.same_cell * same_cells(like)
 
     def _compared_without(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
-        """The same of a cross-modal layer, behind as many words: of the first without a difference encoder."""
+        """The same of a cross-modal layer, behind its words: of the first without a difference encoder."""
         if layer or self.options.difference_encoder:
             return None
         bias = self._compared(like)
