@@ -99,9 +99,12 @@ class DIRL(WholePair, Attending):
             return 0.0 * embedded.sum()
         tokens = unpadded(sentences[b, t])
         seen = torch.stack([each for each, _ in self.unrolled(state.select(b), tokens)], dim=1)
-        of_words = -self.word_log_likelihood(seen, tokens).sum() / len(b.unique())
+        of_words = -self.word_log_likelihood(seen, tokens).sum() / b.unique().numel()  # type: ignore[no-untyped-call]
         told = Told(pairs, b, tokens, seen)
-        return of_words + self.options.immune_weight * self.immune(embedded) + self.further(embedded, told)
+        loss: Tensor = (
+            of_words + self.options.immune_weight * self.immune(embedded) + self.further(embedded, told)
+        )
+        return loss
 
     def further(self, embedded: Tensor, told: Told) -> Tensor:  # noqa: ARG002 - for those built on it
         """Further terms of the loss, a scalar.

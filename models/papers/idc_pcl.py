@@ -133,7 +133,8 @@ class IDCPCL(Captioner):
         self.same_cell = nn.Parameter(torch.full((options.heads, 1, 1), _SAME_CELL)) if comparing else None
         self.cross = stack(options.layers)
         if comparing:
-            for layer in self.pair if options.difference_encoder else self.cross[:1]:
+            comparers = list(self.pair) if options.difference_encoder else list(self.cross)[:1]
+            for layer in comparers:
                 layer.subtract(_SUBTRACTED)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))

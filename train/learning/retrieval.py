@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.checkpoint import CheckpointError
 from models.encoders.encoder import ENCODERS, Encoder
+from models.label import CheckpointError
 from models.papers.tirg import TIRG
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
