@@ -18,7 +18,7 @@ from daemon.config.settings import Configuration
 from daemon.forward.courier import Courier
 from daemon.forward.filter import Filter
 from daemon.forward.intake import Intake
-from daemon.forward.ledger import Ledger, LedgerError, alone
+from daemon.forward.ledger import REMEMBERED, Ledger, LedgerError, alone
 from daemon.forward.target import Target, fault, open_target
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
@@ -98,6 +98,7 @@ class Forwarding:
     away: str = ""
     _status: str = ""
     _counted_at: float = float("-inf")
+    _forgotten: dict[str, int] | None = None
 
     @property
     def loops(self) -> list[Loop]:
@@ -112,10 +113,24 @@ class Forwarding:
             counted = self.ledger.counts().values()
             waiting, dead = (sum(each[state] for each in counted) for state in ("waiting", "dead"))
             parts = [f"{len(self.couriers)} targets, {waiting} waiting, {dead} dead letters"]
+            self._tell_forgotten()
             parts += [f"not reading: {self.away}"] if self.away else []
             parts += [f"{name}: {courier.away}" for name, courier in self.couriers.items() if courier.away]
             self._status = "; ".join(parts)
         return self._status
+
+    def _tell_forgotten(self) -> None:
+        """A warning where dead letters have gone since the last look; those of earlier processes had theirs."""
+        forgotten = self.ledger.forgotten()
+        before = forgotten if self._forgotten is None else self._forgotten
+        for name, count in forgotten.items():
+            if (more := count - before.get(name, 0)) > 0:
+                logger.warning(
+                    "target %s: %d dead letters more than the %d that are kept: the oldest are gone from the "
+                    "ledger; their records are in the journals",
+                    *(name, more, REMEMBERED),
+                )
+        self._forgotten = forgotten
 
 
 def run(

@@ -42,6 +42,10 @@ CREATE TABLE seen (target TEXT, camera TEXT, object TEXT, PRIMARY KEY (target, c
 PRAGMA user_version = {_VERSION};
 """
 
+_ADDED = """
+CREATE TABLE IF NOT EXISTS forgotten (target TEXT PRIMARY KEY, letters INTEGER NOT NULL) WITHOUT ROWID;
+"""  # later than version 1, which knows nothing of it and is not disturbed by it
+
 
 class LedgerError(Exception):
     """The ledger cannot be read or written; the message says what to do."""
@@ -131,6 +135,7 @@ class Ledger:
             raise LedgerError(
                 f"{self._path} is of version {version}, this narrated knows {_VERSION}: update it"
             )
+        self._connection.executescript(_ADDED)
 
     def __enter__(self) -> Self:
         return self
@@ -268,6 +273,12 @@ class Ledger:
             ).fetchall()
         return [_letter(row) for row in rows]
 
+    def forgotten(self, target: str | None = None) -> dict[str, int]:
+        """How many dead letters were too many to be kept, by target; they are in the journals only."""
+        with self._transaction() as run:
+            rows = run("SELECT * FROM forgotten WHERE target = coalesce(?, target)", target).fetchall()
+        return dict(rows)
+
     def retry(self, target: str | None = None, record: str | None = None) -> int:
         """Dead letters wait again, behind what waits already; how many do."""
         with self._transaction() as run:
@@ -356,7 +367,7 @@ def _forget(run: _Run, record: str) -> None:
 
 
 def _prune(run: _Run, target: str, state: str) -> None:
-    """Only the newest are remembered; a dead letter that goes stays in the journal."""
+    """Only the newest are remembered; a dead letter that goes is counted, and stays in the journal."""
     gone = run(
         "DELETE FROM deliveries WHERE target = ?1 AND state = ?2 AND number <= "
         "(SELECT number FROM deliveries WHERE target = ?1 AND state = ?2 "
@@ -365,6 +376,11 @@ def _prune(run: _Run, target: str, state: str) -> None:
     ).fetchall()
     for (record,) in gone:
         _forget(run, record)
+    if gone and state == "dead":
+        run(
+            "INSERT INTO forgotten VALUES (?1, ?2) ON CONFLICT (target) DO UPDATE SET letters = letters + ?2",
+            *(target, len(gone)),
+        )
 
 
 @contextmanager

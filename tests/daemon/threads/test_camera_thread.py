@@ -20,7 +20,6 @@ from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
 from pipeline.thresholds import calibrate
 
-
 LIMIT_S = 30.0
 
 
