@@ -68,7 +68,8 @@ def _tell_retried(count: int, *, json: bool) -> None:
 def _tell_dead(letters: list[Letter], forgotten: int, *, json: bool) -> None:
     if forgotten:
         typer.echo(
-            f"{_letters(forgotten)} more, older than these, are gone from the ledger; their records are in the journals",
+            f"{_letters(forgotten)} more, older than these, are gone from the ledger; "
+            "their records are in the journals",
             err=True,
         )
     if json:

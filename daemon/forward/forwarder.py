@@ -120,7 +120,7 @@ class Forwarding:
         return self._status
 
     def _tell_forgotten(self) -> None:
-        """A warning where dead letters have gone since the last look; those of earlier processes had theirs."""
+        """Warn where dead letters have gone since the last look; an earlier process has told of its own."""
         forgotten = self.ledger.forgotten()
         before = forgotten if self._forgotten is None else self._forgotten
         for name, count in forgotten.items():
