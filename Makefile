@@ -13,7 +13,7 @@ QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check bench bench-quality soak mutants clean
+.PHONY: help demo test test-quick test-deb check deb bench bench-quality soak mutants clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ test: $(VENV)/.dev  ## the whole test suite (WORKERS=0: one test after another)
 
 test-quick: $(VENV)/.dev  ## models and pipeline without training, servers and sockets: under a minute
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(QUICK) $(ARGS)
+
+test-deb: $(VENV)/.dev  ## the Debian package and the container's steps, in a fresh Debian (needs root and debootstrap)
+	packaging/test $(ARGS)
+
+deb:  ## a Debian package with everything in it, in build/ (needs python3-venv)
+	packaging/deb
 
 check: $(VENV)/.dev  ## style, types and who may import whom
 	$(BIN)/ruff check .
