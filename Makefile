@@ -2,15 +2,16 @@
 PYTHON ?= python3
 VENV ?= .venv
 VIDEO ?=
-# Tests run side by side, in one process a core and four at most; one after another with WORKERS=0.
-WORKERS ?= logical
+# Tests run side by side, in three processes for two cores (many wait for servers) and six at most; one after another
+# with WORKERS=0.
+WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Those left out start servers and processes, and wait for them.
 QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
   $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py faults.py substream.py idle.py clock.py video.py)
-SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist worksteal
+SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-deb check deb bench bench-quality soak mutants clean
