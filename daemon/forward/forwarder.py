@@ -19,7 +19,8 @@ from daemon.forward.courier import Courier
 from daemon.forward.filter import Filter
 from daemon.forward.intake import Intake
 from daemon.forward.kinds import fault, open_target
-from daemon.forward.ledger import REMEMBERED, Ledger, LedgerError, alone
+from daemon.forward.ledger import REMEMBERED, Ledger, LedgerError
+from daemon.forward.lock import alone
 from daemon.forward.target import Target
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
@@ -176,12 +177,7 @@ def startup(
     resources.enter_context(alone(folder))
     ledger = resources.enter_context(Ledger(folder))
     targets = dict(settings.targets())
-    for name, count in ledger.orphan(list(targets)).items():
-        logger.warning(
-            "%d records wait for %s, which is no longer a target: they are dead letters", count, name
-        )
-    for doubt in doubts(configuration, settings):
-        logger.warning("%s", doubt)
+    _warn(configuration, settings, ledger)
     if from_start:
         ledger.forget_positions()
     zone = ZoneInfo(settings.timezone) if settings.timezone else None
@@ -191,8 +187,7 @@ def startup(
             name,
             each,
             _opener(name, each, configuration, secrets, ledger),
-            ledger,
-            store,
+            *(ledger, store),
             pulses=pulses,
             zone=zone,
         )
@@ -223,6 +218,17 @@ def startup(
     for loop in forwarding.loops:
         loop.start()
     return forwarding
+
+
+def _warn(configuration: Configuration, settings: ForwardSettings, ledger: Ledger) -> None:
+    """What the administrator may not have meant."""
+    names = [name for name, _ in settings.targets()]
+    for name, count in ledger.orphan(names).items():
+        logger.warning(
+            "%d records wait for %s, which is no longer a target: they are dead letters", count, name
+        )
+    for doubt in doubts(configuration, settings):
+        logger.warning("%s", doubt)
 
 
 def main_loop(forwarding: Forwarding) -> None:
