@@ -13,6 +13,9 @@ QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
   $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py faults.py substream.py idle.py clock.py video.py)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist worksteal
 
+# Set by some containers; then every process of the tests would compile what it imports: seven seconds each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-deb check deb bench bench-quality soak mutants clean
 
