@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -266,7 +266,8 @@ class CameraThread:
 
     def _file_thresholds(self) -> PairThresholds:
         """A first pass over the start of a file: its first frames are judged by them already."""
-        with self._opener(self.plan) as source:
+        whole = replace(self.plan, source=replace(self.plan.source, fast=False))
+        with self._opener(whole) as source:
             self._source, main = source, self._source
             calibration = calibrate(opening(self._until_stopped(source), FILE_FOOTAGE_S))
             self._source = main
