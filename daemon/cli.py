@@ -21,6 +21,7 @@ VERBS = (
     "describe",
     "tail",
     "query",
+    "serve",
     "forward",
     "verify",
     "keys",
