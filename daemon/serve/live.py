@@ -31,16 +31,15 @@ async def events(site: Site, last_id: str) -> AsyncIterator[str]:
     news = site.search.listen()
     try:
         yield "retry: 2000\n\n"
-        shown: dict[str, str] = {}
+        shown = {state.name: _tile(site, state) for state in await site.camera_states()}
         for found in await _missed(site, last_id) if last_id else []:
             yield _narration(site, found)
         while True:
             for state in await site.camera_states():
                 html = _tile(site, state)
                 if shown.get(state.name) != html:
-                    if state.name in shown:
-                        yield _event("camera", {"name": state.name, "html": html})
                     shown[state.name] = html
+                    yield _event("camera", {"name": state.name, "html": html})
             try:
                 found_or_end = await asyncio.wait_for(news.get(), _BEAT_S)
             except TimeoutError:

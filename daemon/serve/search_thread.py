@@ -119,7 +119,8 @@ class SearchThread:
         self._looked = monotonic()
 
     def _told(self, records: int) -> None:
-        self.reading = records
+        if self.reading is not None:
+            self.reading = records
 
     def _close(self) -> None:
         if self._search:

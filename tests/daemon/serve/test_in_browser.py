@@ -19,7 +19,6 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 SCHEMES: list[dict[str, Any]] = [
     {"color_scheme": "light"},
-    {"color_scheme": "dark"},
     {"color_scheme": "dark", **PHONE},
 ]
 
