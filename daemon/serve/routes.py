@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from daemon.export.archive import ExportError
 from daemon.search.errors import SearchError
 from daemon.search.filters import Filters
 from daemon.search.found import FoundRecord
@@ -22,6 +23,7 @@ from daemon.serve.access import Session
 from daemon.serve.asked import ALL_DAYS, Asked
 from daemon.serve.cards import moment_of
 from daemon.serve.chain import chain_state
+from daemon.serve.download import BusyError, Download
 from daemon.serve.guard import Guard
 from daemon.serve.live import MOST_LISTENERS, events, newest
 from daemon.serve.pictures import WIDTHS
@@ -45,6 +47,7 @@ class Routes:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.guard: Guard | None = None
+        self._download = Download(site)
 
     def all(self) -> list[BaseRoute]:
         """Every address that there is."""
@@ -54,6 +57,7 @@ class Routes:
             Route("/review", self.review),
             Route("/record/{identity}", self.record),
             Route("/record/{identity}/{what}", self.remark, methods=["POST"]),
+            Route("/export", self.export, methods=["POST"]),
             Route("/picture/{digest}", self.picture),
             Route("/static/{name}", self.static),
             Route("/login", self.login, methods=["GET", "POST"]),
@@ -164,6 +168,16 @@ class Routes:
             + place,
             HTTPStatus.SEE_OTHER,
         )
+
+    async def export(self, request: Request) -> Response:
+        """What the review shows, to be taken away."""
+        await self._form(request)
+        try:
+            return await self._download.answer(request.query_params)
+        except BusyError:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Another export is being written.") from None
+        except (SearchError, ExportError) as error:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, f"{error}.") from None
 
     async def picture(self, request: Request) -> Response:
         """A picture of the evidence."""

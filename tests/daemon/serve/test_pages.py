@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Timer
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -130,6 +132,23 @@ def test_what_is_said_is_kept_beside_the_record(served: Served, house: ServedHou
         remarks = store.remarks([record.id])[record.id]
     assert (remarks.review, list(remarks.feedback)) == (None, [0])
     assert (house.folder / "yard.jsonl").read_bytes() == journal
+
+
+def test_what_is_shown_can_be_taken_away_and_verified(
+    served: Served, tmp_path: Path, narrated: Callable[..., Any]
+) -> None:
+    token = served.token(path="/review")
+    answer = served.client.post("/export?day=2024-05-01&object=person", data={"token": token})
+    assert answer.headers["content-type"] == "application/zip"
+    (tmp_path / "export.zip").write_bytes(answer.content)
+    assert narrated("verify", tmp_path / "export.zip").code == 0
+    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
+        page = archive.read("index.html").decode()
+    assert page.count("at the entrance") >= 2
+    assert "red car" not in page
+    assert served.client.post("/export?q=how+many+cars", data={"token": token}).status_code == 400
+    assert served.client.get("/export?day=all").status_code == 405
+    assert served.client.post("/export?day=all", data={}).status_code == 403
 
 
 @pytest.mark.parametrize(
