@@ -96,7 +96,7 @@ def measure(folder: Path, clients: int) -> None:
     try:
         print("| page | median, ms | worst, ms | processor time of the server, ms |\n|---|---:|---:|---:|")
         before = cpu(watched)
-        first, page = get(address + "/review")
+        first, page = get(address + PAGES["a day"])
         told("the first view", [first], cpu(watched) - before)
         pages = PAGES | {"one record": re.findall(r'href="(/record/[^"?]+)', page)[20]}
         for name, path in pages.items():

@@ -117,7 +117,7 @@ class Session:
     who: str = ""
 
 
-class Sessions:
+class SessionCookies:
     """Signs and reads cookies and the tokens of forms.
 
     Args:

@@ -32,7 +32,7 @@ _NOTHING = Remarks(None, None, {})
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DrawnMark:
     """What is drawn for one sentence on one picture, in 0..1 of it.
 
     Attributes:
@@ -64,7 +64,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class NarrationCard:
     """One narration.
 
     Attributes:
@@ -145,7 +145,7 @@ class Card:
             found.append(abstained_words(record.abstained))
         return found
 
-    def shapes(self, side: Side) -> list[Shape]:
+    def shapes(self, side: Side) -> list[DrawnMark]:
         """What is drawn on one picture; what is told of one side only is drawn there only."""
         return [
             shape
@@ -169,9 +169,11 @@ class Card:
         return f"{self.local.of(moment):%H:%M:%S}" if has_date(moment) else local_words(moment, self.local)
 
 
-def cards(found: Sequence[FoundRecord], remarks: Mapping[str, Remarks], local: LocalTime) -> list[Card]:
+def cards(
+    found: Sequence[FoundRecord], remarks: Mapping[str, Remarks], local: LocalTime
+) -> list[NarrationCard]:
     """Narrations with what people say of them."""
-    return [Card(each, remarks.get(each.record.id, _NOTHING), local) for each in found]
+    return [NarrationCard(each, remarks.get(each.record.id, _NOTHING), local) for each in found]
 
 
 def record_address(record: Record) -> str:
@@ -196,7 +198,7 @@ def moment_of(identity: str, at: str = "") -> tuple[datetime, datetime] | None:
     return None
 
 
-def _shape(number: int, sentence: RecordSentence, side: Side) -> Shape | None:
+def _shape(number: int, sentence: RecordSentence, side: Side) -> DrawnMark | None:
     sided = sentence.before is not None or sentence.after is not None
     box = (sentence.before if side == "before" else sentence.after) if sided else sentence.box
     if box is None:
@@ -204,7 +206,7 @@ def _shape(number: int, sentence: RecordSentence, side: Side) -> Shape | None:
     outline = (sentence.outline_before if side == "before" else sentence.outline_after) if sided else None
     x, y, width, height = box
     corners = outline or ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
-    return Shape(number, corners, outline is None, sentence.paths or ())
+    return DrawnMark(number, corners, outline is None, sentence.paths or ())
 
 
 def _points(path: Sequence[tuple[float, float]]) -> str:

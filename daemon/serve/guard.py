@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daemon.serve.access import SESSION_S, Session, Sessions
+from daemon.serve.access import SESSION_S, Session, SessionCookies
 
 OPEN = ("/login", "/static/", "/alive")
 """What nobody needs to log in for."""
@@ -55,7 +55,7 @@ class GuardOptions:
 class Guard:
     """ASGI middleware; what it lets through has its `Session` under ``state.session``."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, options: GuardOptions) -> None:
+    def __init__(self, app: ASGIApp, sessions: SessionCookies, options: GuardOptions) -> None:
         self._app, self._sessions, self._options = app, sessions, options
         self.cookie = "__Host-narrated" if options.encrypted else "narrated"
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from daemon.search.filters import Filters, Question
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
-from daemon.serve.camera_states import CameraState
+from daemon.serve.camera_tiles import CameraTile
 from daemon.serve.cards import moment_of
 from daemon.serve.site import Site
 
@@ -79,7 +79,7 @@ def _narration(site: Site, found: FoundRecord) -> str:
     )
 
 
-def _tile(site: Site, state: CameraState) -> str:
+def _tile(site: Site, state: CameraTile) -> str:
     last = site.cards([state.last])[0] if state.last else None
     return site.fragment("tile", state=state, last=last)
 

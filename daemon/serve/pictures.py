@@ -22,8 +22,8 @@ _MEDIA = {".jpg": "image/jpeg", ".webp": "image/webp"}
 _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
-class Pictures:
-    """Pictures by the hash of their content, which therefore never change.
+class PictureShelf:
+    """PictureShelf by the hash of their content, which therefore never change.
 
     Args:
         folder: of the evidence; None where there is none.

@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 from daemon.config.serve import ServeSettings
 from daemon.search.errors import SearchError
 from daemon.search.local_time import LocalTime
-from daemon.serve.access import GuessLimit, Passwords, Sessions, password_file, session_key
-from daemon.serve.camera_states import CameraStates
+from daemon.serve.access import GuessLimit, Passwords, SessionCookies, password_file, session_key
+from daemon.serve.camera_tiles import CameraTiles
 from daemon.serve.errors import ServeError
 from daemon.serve.guard import Guard, GuardOptions
-from daemon.serve.pictures import Pictures
+from daemon.serve.pictures import PictureShelf
 from daemon.serve.routes import Routes
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.site import Site
@@ -85,9 +85,9 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     return Site(
         SearchThread(options.folder, local, options.evidence),
         feedback,
-        CameraStates(options.cameras, options.health),
-        Pictures(options.evidence or evidence_beside(options.folder)),
-        Sessions(session_key(own if passwords else None), passwords),
+        CameraTiles(options.cameras, options.health),
+        PictureShelf(options.evidence or evidence_beside(options.folder)),
+        SessionCookies(session_key(own if passwords else None), passwords),
         passwords,
         GuessLimit(),
         local,
@@ -163,7 +163,7 @@ async def _serve(
         config.load()
     except OSError as error:
         raise ServeError(f"serve.certificate: cannot be used: {error.strerror or error}") from None
-    server = _Server(config, site)
+    server = _PageServer(config, site)
     try:
         listening = _bound(host, port)
     except OSError as error:
@@ -197,7 +197,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-class _Server(uvicorn.Server):
+class _PageServer(uvicorn.Server):
     """Tells whoever follows the live page that it ends."""
 
     def __init__(self, config: uvicorn.Config, site: Site) -> None:
@@ -217,7 +217,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _reading(site: Site, server: _Server) -> AsyncIterator[None]:
+async def _reading(site: Site, server: _PageServer) -> AsyncIterator[None]:
     """Reads the journals meanwhile, and feeds the watchdog while they can be asked."""
     watch = ServiceWatch()
     task = asyncio.create_task(_follow(site, server, watch))
@@ -232,7 +232,7 @@ async def _reading(site: Site, server: _Server) -> AsyncIterator[None]:
         watch.close()
 
 
-async def _follow(site: Site, server: _Server, watch: ServiceWatch) -> None:
+async def _follow(site: Site, server: _PageServer, watch: ServiceWatch) -> None:
     try:
         start = asyncio.create_task(site.search.start())
         watch.ready("reading the journals")

@@ -16,10 +16,10 @@ from daemon import __version__
 from daemon.search.found import FoundRecord
 from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
-from daemon.serve.access import GuessLimit, Passwords, Session, Sessions
-from daemon.serve.camera_states import CameraState, CameraStates
-from daemon.serve.cards import Card, cards
-from daemon.serve.pictures import Pictures
+from daemon.serve.access import GuessLimit, Passwords, Session, SessionCookies
+from daemon.serve.camera_tiles import CameraTile, CameraTiles
+from daemon.serve.cards import NarrationCard, cards
+from daemon.serve.pictures import PictureShelf
 from daemon.serve.search_thread import SearchThread
 from pipeline.feedback import FeedbackStore
 
@@ -48,9 +48,9 @@ class Site:
 
     search: SearchThread
     feedback: FeedbackStore
-    states: CameraStates
-    pictures: Pictures
-    sessions: Sessions
+    states: CameraTiles
+    pictures: PictureShelf
+    sessions: SessionCookies
     passwords: Passwords | None
     guesses: GuessLimit
     local: LocalTime
@@ -74,11 +74,11 @@ class Site:
         module = _templates().get_template("pieces.html.j2").make_module({"site": self})
         return str(getattr(module, name)(**values)).strip()
 
-    def cards(self, found: list[FoundRecord]) -> list[Card]:
+    def cards(self, found: list[FoundRecord]) -> list[NarrationCard]:
         """Narrations with what people say of them."""
         return cards(found, self.feedback.remarks([each.record.id for each in found]), self.local)
 
-    async def camera_states(self) -> list[CameraState]:
+    async def camera_states(self) -> list[CameraTile]:
         """How all cameras are."""
         return await self.states.now(self.search.latest)
 

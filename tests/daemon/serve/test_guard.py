@@ -14,7 +14,7 @@ from serving_here import Served, ServedHouse, said
 
 from daemon.config.serve import ServeSettings
 from daemon.serve import access
-from daemon.serve.access import GuessLimit, Passwords, Session, Sessions, password_file, password_line
+from daemon.serve.access import GuessLimit, Passwords, Session, SessionCookies, password_file, password_line
 from daemon.serve.errors import ServeError
 
 PASSWORD = "correct horse battery"
@@ -382,13 +382,13 @@ def test_the_limit_counts_by_network_and_altogether(monkeypatch: pytest.MonkeyPa
 def test_a_session_ends_with_its_password(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     path.write_text(password_line("anna", PASSWORD))
-    old = Sessions(b"k" * 32, Passwords(path))
+    old = SessionCookies(b"k" * 32, Passwords(path))
     cookie = old.cookie(Session(who="anna"))
     assert old.read(cookie) == Session(old.read(cookie).nonce, "anna")
     path.write_text(password_line("anna", PASSWORD + "!"))
-    assert Sessions(b"k" * 32, Passwords(path)).read(cookie) is None
-    assert Sessions(b"l" * 32, Passwords(path)).read(cookie) is None
-    assert Sessions(b"k" * 32, None).read(cookie) is None
+    assert SessionCookies(b"k" * 32, Passwords(path)).read(cookie) is None
+    assert SessionCookies(b"l" * 32, Passwords(path)).read(cookie) is None
+    assert SessionCookies(b"k" * 32, None).read(cookie) is None
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
         patched.setattr(access, "SESSION_S", -1)

@@ -23,7 +23,7 @@ _EVENTS = {"obstructed": "its view is blocked", "view_changed": "its view has ch
 
 
 @dataclass(frozen=True, slots=True)
-class CameraState:
+class CameraTile:
     """How a camera is.
 
     Attributes:
@@ -41,7 +41,7 @@ class CameraState:
     last: FoundRecord | None
 
 
-class CameraStates:
+class CameraTiles:
     """Asks the daemon's `/healthz` now and then.
 
     Args:
@@ -66,7 +66,7 @@ class CameraStates:
             return "What the cameras do now is not known: the daemon does not answer."
         return ""
 
-    async def now(self, latest: Mapping[str, FoundRecord]) -> list[CameraState]:
+    async def now(self, latest: Mapping[str, FoundRecord]) -> list[CameraTile]:
         """The states of all cameras, those of the configuration first, those that were removed last."""
         if self._health and monotonic() - self._asked >= _ASKED_EVERY_S:
             self._asked = monotonic()
@@ -75,14 +75,14 @@ class CameraStates:
         states = [self._state(name, latest.get(name)) for name in names]
         return sorted(states, key=lambda state: state.level == "removed")
 
-    def _state(self, name: str, last: FoundRecord | None) -> CameraState:
+    def _state(self, name: str, last: FoundRecord | None) -> CameraTile:
         note = _note(last)
         if self._configured is not None and name not in self._configured:
-            return CameraState(name, "removed from the configuration", "removed", "", last)
+            return CameraTile(name, "removed from the configuration", "removed", "", last)
         if self._told is None:
-            return CameraState(name, UNKNOWN, "unknown", note, last)
+            return CameraTile(name, UNKNOWN, "unknown", note, last)
         state = self._told.get(name, "not watched by the daemon that runs")
-        return CameraState(name, state, "good" if state in _GOOD else "bad", note, last)
+        return CameraTile(name, state, "good" if state in _GOOD else "bad", note, last)
 
 
 def _note(last: FoundRecord | None) -> str:
