@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import ssl
 import subprocess
 import sys
 import time
@@ -94,7 +94,7 @@ class Served:
         client: keeps cookies, follows no redirect.
     """
 
-    def __init__(self, house: ServedHouse, *options: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, house: ServedHouse, *options: str, authority: Path | None = None) -> None:
         command = [sys.executable, "-m", "daemon.cli", "serve", "--journal", str(house.state)]
         where = [] if "--config" in options else ["--listen", "127.0.0.1:0"]
         self.process = subprocess.Popen(
@@ -102,7 +102,6 @@ class Served:
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, **(environment or {})},
         )
         assert self.process.stderr is not None
         self.said = self.process.stderr.readline()
@@ -112,6 +111,7 @@ class Served:
             raise AssertionError(self.said + self.process.communicate()[1])
         self.port = int(address[2])
         self.url = f"{address[1].replace('0.0.0.0', '127.0.0.1')}:{self.port}"
+        self._trusted = ssl.create_default_context(cafile=authority) if authority else True
         self.client = self.fresh_client()
         until = time.monotonic() + LIMIT_S
         while time.monotonic() < until and self.client.get("/review").status_code == 503:
@@ -119,7 +119,9 @@ class Served:
 
     def fresh_client(self, **more: Any) -> httpx.Client:
         headers = {"accept": "text/html"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=LIMIT_S, **more)
+        return httpx.Client(
+            base_url=self.url, headers=headers, trust_env=False, timeout=LIMIT_S, verify=self._trusted, **more
+        )
 
     def __enter__(self) -> Self:
         return self

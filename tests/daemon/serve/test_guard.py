@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from pydantic import ValidationError
 from serving_here import Served, ServedHouse, said
 
@@ -361,6 +368,44 @@ def test_guesses_are_limited(house: ServedHouse, tmp_path: Path) -> None:
         answer = log_in(served, client)
         assert answer.status_code == 429
         assert 0 < int(answer.headers["retry-after"]) <= 301
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """For 127.0.0.1, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = tmp_path / "page.pem", tmp_path / "page.key"
+    paths[0].write_bytes(made.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
+def test_beyond_this_machine_with_tls_and_a_login(
+    house: ServedHouse, tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    path, config = tmp_path / "passwords", tmp_path / "narrated.yaml"
+    path.write_text(password_line("anna", PASSWORD))
+    config.write_text(
+        f"version: 1\nstate: {house.state}\ncameras: {{yard: {{url: y.mp4}}}}\nserve: "
+        f"{{listen: '0.0.0.0:0', passwords: {path}, certificate: {certificate[0]}, key: {certificate[1]}}}\n"
+    )
+    with Served(house, "--config", str(config), authority=certificate[0]) as served:
+        assert served.url.startswith("https://")
+        answer = log_in(served, served.client)
+        assert answer.status_code == 303
+        assert answer.headers["set-cookie"].startswith("__Host-narrated=")
+        assert "Secure" in answer.headers["set-cookie"]
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
+        assert served.client.get("/review").status_code == 200
 
 
 def test_the_limit_counts_by_network_and_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
