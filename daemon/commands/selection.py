@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.config.configuration import load_configuration
-from daemon.config.settings import Configuration
+from daemon.config.state import usual_state
 from daemon.search.errors import NoJournalsError, SearchError
 from daemon.search.filters import Filters, Question, merged, options_of
 from daemon.search.folders import default_state, journal_folder
@@ -147,8 +146,11 @@ def complain(text: str) -> None:
 
 
 def _state(config: Path | None) -> Path:
-    usual = Configuration.model_fields["state"].get_default(call_default_factory=True)
-    return load_configuration(config).state if config else default_state(usual)
+    if config is None:
+        return default_state(usual_state())
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+    return load_configuration(config).state
 
 
 def _look(search: Search) -> None:

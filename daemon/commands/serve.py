@@ -13,6 +13,7 @@ from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
+from daemon.config.state import usual_state
 from daemon.search.errors import NoJournalsError, SearchError
 from daemon.search.folders import default_state, journal_folder
 
@@ -74,8 +75,7 @@ def served(
     from daemon.health.log import start_logging  # noqa: PLC0415
 
     start_logging(Secrets(), verbose=verbose)
-    usual = Configuration.model_fields["state"].get_default(call_default_factory=True)
-    state = configuration.state if configuration else default_state(usual)
+    state = configuration.state if configuration else default_state(usual_state())
     try:
         folder = journal_folder(journal or state)
         options = ServeOptions(
