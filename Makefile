@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 VIDEO ?=
+SERVE ?=
 # Tests run side by side, in three processes for two cores (many wait for servers) and six at most; one after another
 # with WORKERS=0.
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
@@ -30,7 +31,7 @@ $(BIN)/python:
 # torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[embedded]'
+	$(PIP) --editable '.[embedded,serve]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
@@ -38,8 +39,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo  ## narrate a real surveillance clip (VIDEO=path takes another one)
-	$(BIN)/narrated demo $(if $(VIDEO),'$(VIDEO)') --out demo
+demo: $(VENV)/.demo  ## narrate a real surveillance clip and show it (VIDEO=path: another one; SERVE=0: no page)
+	$(BIN)/narrated demo $(if $(VIDEO),'$(VIDEO)') --out demo $(if $(filter 0,$(SERVE)),--no-serve)
 
 test: $(VENV)/.dev  ## the whole test suite (WORKERS=0: one test after another)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)

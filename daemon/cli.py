@@ -24,6 +24,7 @@ VERBS = (
     "tail",
     "query",
     "export",
+    "serve",
     "forward",
     "verify",
     "keys",

@@ -14,7 +14,7 @@ import typer
 
 from daemon.config.state import usual_state
 from daemon.search.errors import NoJournalsError, SearchError
-from daemon.search.filters import Filters, Question, options_of
+from daemon.search.filters import Filters, Question, merged, options_of
 from daemon.search.folders import default_state, journal_folder
 
 if TYPE_CHECKING:
@@ -117,25 +117,9 @@ def opened_search(
 
 def understood(search: Search, words: Sequence[str], given: Question, now: datetime, verb: str) -> Question:
     """The question in words, with the options beside it; how it was understood goes to stderr."""
-    asked = search.asker().read(" ".join(words), now)
-    added, filters = given.filters, asked.filters
-    merged = Filters(
-        cameras=added.cameras or filters.cameras,
-        zones=added.zones or filters.zones,
-        objects=added.objects or filters.objects,
-        kinds=added.kinds or filters.kinds,
-        colours=added.colours or filters.colours,
-        text=added.text or filters.text,
-        confidence=filters.confidence if added.confidence is None else added.confidence,
-        since=added.since or filters.since,
-        until=added.until or filters.until,
-        between=added.between or filters.between,
-    )
-    order = given.order if given.order != "all" else asked.order
-    limit = asked.limit if given.limit is None else given.limit
-    asked = Question(merged, order, limit, given.count or asked.count, given.by or asked.by)
+    asked = merged(given, search.asker().read(" ".join(words), now))
     typer.echo(f"understood as: narrated {verb} {options_of(asked, search.local)}", err=True)
-    for zone in merged.zones:
+    for zone in asked.filters.zones:
         if not search.selection.tells_of(zone):
             complain(f"no narration tells of a place {zone!r}")
     return asked
