@@ -99,7 +99,7 @@ class DIRL(WholePair, Attending):
             return 0.0 * embedded.sum()
         tokens = unpadded(sentences[b, t])
         seen = torch.stack([each for each, _ in self.unrolled(state.select(b), tokens)], dim=1)
-        of_words = -self.word_log_likelihood(seen, tokens).sum() / len(b.unique())
+        of_words = -self.word_log_likelihood(seen, tokens).sum() / len(set(b.tolist()))
         told = Told(pairs, b, tokens, seen)
         return of_words + self.options.immune_weight * self.immune(embedded) + self.further(embedded, told)
 
