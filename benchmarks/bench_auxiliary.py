@@ -8,8 +8,8 @@ Each row of the suite clevr-change, small size, is trained with each seed; resul
 lines), and a run that stands there is not repeated. On pairs of test.json it measures CIDEr of one sentence;
 how often the retrieval network puts A above B with the own caption and with another pair's; of siblings,
 which differ in the end of their captions only, how often the own after frame is found; and on the trained
-networks the size of both losses' gradients in the captioner, the auxiliary one through the soft words. The rows alone-pictures and
-alone-captions train the retrieval network by itself, A among the candidates from the start.
+networks the size of both losses' gradients in the captioner, the auxiliary one through the soft words. The
+rows alone-pictures and alone-captions train the retrieval network by itself, A a candidate from the start.
 """
 
 from __future__ import annotations
