@@ -21,6 +21,7 @@ VERBS = (
     "describe",
     "tail",
     "query",
+    "export",
     "forward",
     "verify",
     "keys",

@@ -2,14 +2,14 @@
 
 Runs of one row and one seed lie in a folder of their own, named by everything that decides them, so that a
 finished one is not trained again and an interrupted one goes on from its last epoch. All rows take their
-features from one cache.
+features from one cache. Several runs side by side: `train.papers.side_by_side`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,13 @@ from train.learning.cost import Meter
 from train.learning.evaluation import evaluate, multi_texts, silence_of, single_sentences
 from train.learning.loop import TrainError, state_path
 from train.learning.objectives.expansion import LISTS
-from train.learning.runs import QUIET, Telling, plain_changes, train_on_splits
+from train.learning.runs import Telling, plain_changes, train_on_splits
 from train.papers.narrator import NARRATOR, narrator_result
 from train.papers.results import Result, read_result, write_result
 from train.papers.suites import FolderName, SizeName, Suite, System, merged
+from train.samples import SPLITS
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class CompareOptions:
         cache: folder of the features; None takes ``.features`` in `data`.
         device: torch device.
         bf16: train in bfloat16 where that is safe; None wherever the device is a GPU.
+        workers: runs side by side, see `train.papers.side_by_side`; they do not change the results.
     """
 
     data: Path
@@ -64,6 +66,7 @@ class CompareOptions:
     cache: Path | None = None
     device: str = "cpu"
     bf16: bool | None = None
+    workers: int = 1
 
     @property
     def half(self) -> bool:
@@ -146,6 +149,11 @@ class Shelf:
         return next(iter(self._splits.values()))
 
 
+def shelf_of(suite: Suite, options: CompareOptions, telling: Telling) -> Shelf:
+    """The shelf of a suite, still empty."""
+    return Shelf(options, options.pairs or (suite.pairs if options.size == "small" else None), telling)
+
+
 def first_pairs(split: Split, pairs: int | None) -> Split:
     """The first pairs of a split; None all of them."""
     if pairs is None or pairs >= len(split.samples):
@@ -156,6 +164,18 @@ def first_pairs(split: Split, pairs: int | None) -> Split:
         annotations=tuple(each for each in split.annotations if each[0] < pairs),
         sha256=hashlib.sha256(f"{split.sha256} {pairs}".encode()).hexdigest(),
     )
+
+
+def about_data(folder: Path) -> str:
+    """What a folder of samples is, in words: of the generated benchmark its version and how it was made."""
+    try:
+        record = json.loads((folder / "generated.json").read_text(encoding="utf-8"))
+        options, version = record["options"], record["format"]
+        made = ", ".join(f"{name} {value}" for name, value in options.items() if not isinstance(value, dict))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return folder.name
+    seen = hashlib.sha256(b"".join((folder / f"{s}.json").read_bytes() for s in SPLITS)).hexdigest()
+    return f"generated benchmark, version {version} ({made}; captions {seen[:10]})"
 
 
 def row_config(row: System, options: CompareOptions, seed: int) -> TrainConfig:
@@ -206,38 +226,22 @@ def _lacking(row: System, options: CompareOptions) -> str:
     return " and ".join(f"--{need.replace('_', '-')} FOLDER" for need in missing)
 
 
-def compare_rows(
-    suite: Suite, options: CompareOptions, *, telling: Telling = QUIET
-) -> Iterator[tuple[Shelf, list[Result]]]:
-    """Train and measure what is not done yet.
+def run_row(
+    suite: Suite, row: System, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
+) -> Result:
+    """One run: read, gone on with, or begun.
 
     Args:
         suite: of the paper.
+        row: one of its rows.
+        seed: of the run.
         options: what is compared.
+        shelf: of encoders and splits.
         telling: who is told how far it is.
-
-    Yields:
-        After every seed all results so far, by seed and row, and what they were measured on.
 
     Raises:
         SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
-    rows = chosen_rows(suite, options)
-    pairs = options.pairs or (suite.pairs if options.size == "small" else None)
-    shelf, results = Shelf(options, pairs, telling), list[Result]()
-    whole = len(rows) * len(options.seeds)
-    for seed in options.seeds:
-        for row in rows:
-            telling.count("runs", len(results), whole)
-            results.append(_result(suite, row, seed, options, shelf=shelf, telling=telling))
-        telling.count("runs", len(results), whole)
-        yield shelf, results
-
-
-def _result(
-    suite: Suite, row: System, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
-) -> Result:
-    """One run: read, gone on with, or begun."""
     config = row_config(row, options, seed)
     encoder = shelf.encoder(config)
     captioner, splits = _captioner(config, encoder, shelf, seed)
@@ -277,6 +281,7 @@ def _result(
     curves = tuple(point.plain() for point in trained.curves)
     silence = silence_of(splits.training.sentences)
     scores = evaluate(captioner, splits.measured, splits.training.sentences, silence=silence)
+    found = scores.likelihood
     result = Result(
         mark=mark,
         row=row.key,
@@ -285,6 +290,8 @@ def _result(
         evaluation=scores.plain(),
         single=tuple(single_sentences(captioner, splits.measured, silence=silence)),
         multi=tuple(multi_texts(captioner, splits.measured, silence=silence)),
+        nats=tuple(round(float(x), 4) for x in found.nats) if found else (),
+        tokens=tuple(int(n) for n in found.tokens) if found else (),
         curves=curves,
         pretraining=_pretraining_curves(checkpoint),
         best_epoch=trained.best_epoch,
