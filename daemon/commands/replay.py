@@ -42,7 +42,7 @@ FastChoice = Annotated[
 RayChoice = Annotated[
     str | None,
     typer.Option(
-        help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or local"
+        help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT) or local"
         " for the processors of this one. Needs --out."
     ),
 ]
