@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.config.configuration import load_configuration
-from daemon.config.settings import Configuration
+from daemon.config.state import usual_state
 from daemon.search.errors import NoJournalsError, SearchError
-from daemon.search.filters import Filters, Question, options_of
+from daemon.search.filters import Filters, Question, merged, options_of
 from daemon.search.folders import default_state, journal_folder
 
 if TYPE_CHECKING:
@@ -118,25 +117,9 @@ def opened_search(
 
 def understood(search: Search, words: Sequence[str], given: Question, now: datetime, verb: str) -> Question:
     """The question in words, with the options beside it; how it was understood goes to stderr."""
-    asked = search.asker().read(" ".join(words), now)
-    added, filters = given.filters, asked.filters
-    merged = Filters(
-        cameras=added.cameras or filters.cameras,
-        zones=added.zones or filters.zones,
-        objects=added.objects or filters.objects,
-        kinds=added.kinds or filters.kinds,
-        colours=added.colours or filters.colours,
-        text=added.text or filters.text,
-        confidence=filters.confidence if added.confidence is None else added.confidence,
-        since=added.since or filters.since,
-        until=added.until or filters.until,
-        between=added.between or filters.between,
-    )
-    order = given.order if given.order != "all" else asked.order
-    limit = asked.limit if given.limit is None else given.limit
-    asked = Question(merged, order, limit, given.count or asked.count, given.by or asked.by)
+    asked = merged(given, search.asker().read(" ".join(words), now))
     typer.echo(f"understood as: narrated {verb} {options_of(asked, search.local)}", err=True)
-    for zone in merged.zones:
+    for zone in asked.filters.zones:
         if not search.selection.tells_of(zone):
             complain(f"no narration tells of a place {zone!r}")
     return asked
@@ -163,8 +146,11 @@ def complain(text: str) -> None:
 
 
 def _state(config: Path | None) -> Path:
-    usual = Configuration.model_fields["state"].get_default(call_default_factory=True)
-    return load_configuration(config).state if config else default_state(usual)
+    if config is None:
+        return default_state(usual_state())
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+    return load_configuration(config).state
 
 
 def _look(search: Search) -> None:
