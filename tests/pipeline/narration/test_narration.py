@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -133,6 +134,7 @@ class Says:
     """Tells what the test wants, with the confidence it wants: what narration makes of it is tested."""
 
     name, sha256, sees_views, image_size = "says", "cd" * 32, False, (224, 224)
+    record: ClassVar[dict[str, object]] = {}
 
     def __init__(self, *sentences: Sentence, min_confidence: float = 0.5) -> None:
         self.sentences, self.min_confidence, self.asked = sentences, min_confidence, list[DescribeOptions]()
