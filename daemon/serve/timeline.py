@@ -11,7 +11,7 @@ import numpy as np
 
 from daemon.search.local_time import LocalTime, microseconds
 from daemon.search.output import local_words
-from daemon.search.search import Spread
+from daemon.search.search import Occurrences
 
 BARS = 96
 """At most; a day has one for each quarter of an hour."""
@@ -69,7 +69,7 @@ class Timeline:
     summary: str
 
 
-def timeline(spread: Spread, begin: datetime | None, end: datetime | None, local: LocalTime) -> Timeline:
+def timeline(spread: Occurrences, begin: datetime | None, end: datetime | None, local: LocalTime) -> Timeline:
     """The timeline of some narrations.
 
     Args:
