@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,6 +35,16 @@ EvidenceChoice = Annotated[
 ]
 LimitsChoice = Annotated[
     bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is told.")
+]
+FastChoice = Annotated[
+    bool, typer.Option("--fast", help="Decode keyframes, and in full only where something happens.")
+]
+RayChoice = Annotated[
+    str | None,
+    typer.Option(
+        help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT) or local"
+        " for the processors of this one. Needs --out."
+    ),
 ]
 
 
@@ -79,18 +90,15 @@ def replay(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     evidence: EvidenceChoice = None,
     limits: LimitsChoice = False,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or "
-            "local for the processors of this one. Needs --out."
-        ),
-    ] = None,
+    fast: FastChoice = False,
+    ray: RayChoice = None,
 ) -> None:
     """Narrate footage that was recorded before."""
     configuration = load_configuration(config) if config else None
     changed = {"sample": sample, "lower": lower, "upper": upper}
     plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
+    if fast:
+        plan = replace(plan, source=replace(plan.source, fast=True))
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
     from daemon.replay.output import check_output  # noqa: PLC0415
