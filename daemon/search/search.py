@@ -48,7 +48,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class Occurrences:
     """When narrations were.
 
     Attributes:
@@ -236,7 +236,7 @@ class Search:
             )
         return before, after
 
-    def spread(self, filters: Filters) -> Spread:
+    def spread(self, filters: Filters) -> Occurrences:
         """When the narrations were that are asked for, and of which cameras; raises as `answer`."""
         with self.index.store.snapshot():
             loaded = self.selection.load(filters)
@@ -244,7 +244,7 @@ class Search:
             records = self.selection.records(loaded, rows)
             names = dict(self.index.store.connection.execute("SELECT id, name FROM cameras").fetchall())
         cameras = loaded.sentences.camera[loaded.starts[records]]
-        return Spread(loaded.times[records], cameras, names)
+        return Occurrences(loaded.times[records], cameras, names)
 
     def reread(self) -> bool:
         """Forget the files that do not hold any more what was read of them; True where there were such."""

@@ -291,7 +291,9 @@ def _named(search: Search, identity: str, at: str) -> FoundRecord | None:
     span = moment_of(identity, at)
     if span is None:
         return None
-    return search.named(identity, Filters(since=span[0], until=span[1]))
+    cameras = tuple(name for name in search.selection.cameras() if identity.startswith(f"{name}-"))
+    found = search.named(identity, Filters(cameras, since=span[0], until=span[1])) if cameras else None
+    return found or search.named(identity, Filters(since=span[0], until=span[1]))
 
 
 def _local(target: str) -> str:

@@ -11,10 +11,12 @@ import numpy as np
 
 from daemon.search.local_time import LocalTime, microseconds
 from daemon.search.output import local_words
-from daemon.search.search import Spread
+from daemon.search.search import Occurrences
 
 BARS = 96
-"""At most; a day has one for each quarter of an hour."""
+"""About as many at most; a day has one for each quarter of an hour."""
+
+_MORE = 4  # on the day that has 25 hours
 
 _LANES = 12
 _STEPS_S = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400)
@@ -69,7 +71,7 @@ class Timeline:
     summary: str
 
 
-def timeline(spread: Spread, begin: datetime | None, end: datetime | None, local: LocalTime) -> Timeline:
+def timeline(spread: Occurrences, begin: datetime | None, end: datetime | None, local: LocalTime) -> Timeline:
     """The timeline of some narrations.
 
     Args:
@@ -114,7 +116,7 @@ def timeline(spread: Spread, begin: datetime | None, end: datetime | None, local
 def _step_us(low: int, high: int) -> int:
     """The least round span of which there are not too many."""
     for seconds in _STEPS_S:
-        if (high - low) <= BARS * seconds * 1_000_000:
+        if (high - low) <= (BARS + _MORE) * seconds * 1_000_000:
             return seconds * 1_000_000
     return ceil((high - low) / BARS)
 
@@ -131,34 +133,30 @@ def _bars(counts: Sequence[int], most: int, low: int, step: int, local: LocalTim
 
 
 def _labels(low: int, high: int, local: LocalTime) -> tuple[tuple[float, str], ...]:
-    """Round times below the bars."""
-    span = high - low
-    seconds = next((s for s in _STEPS_S if span <= _LABELS * s * 1_000_000), 0) or ceil(
-        span / _LABELS / 1_000_000
-    )
-    offset = local.of(_moment(low)).utcoffset() or timedelta()
-    ahead = int(offset.total_seconds()) * 1_000_000 if _moment(low).year > _UNDATED else 0
-    step = seconds * 1_000_000
-    first = -(-(low + ahead) // step) * step - ahead
-    shape = (
-        "%d %b %Y"
-        if seconds > _WEEK_S
-        else "%d %b"
-        if seconds >= _DAY_S
-        else "%H:%M"
-        if seconds >= _MINUTE_S
-        else "%H:%M:%S"
-    )
-    found = []
-    for at in range(first, high, step):
-        moment = _moment(at)
-        words = local_words(moment, local) if moment.year <= _UNDATED else f"{local.of(moment):{shape}}"
-        found.append(((at - low) / span, words))
+    """Round times below the bars, as clocks here show them: also on days on which these are changed."""
+    span, dated = high - low, _moment(low).year > _UNDATED
+    clock = local if dated else LocalTime(UTC)
+    seconds = next((s for s in _STEPS_S if span <= (_LABELS + 1) * s * 1_000_000), 0)
+    step = timedelta(seconds=seconds or ceil(span / _LABELS / 1_000_000))
+    midnight = clock.of(_moment(low)).replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
+    passed = clock.of(_moment(low)).replace(tzinfo=None) - midnight
+    wall, found = midnight + passed // step * step, list[tuple[float, str]]()
+    while (at := microseconds(clock.aware(wall))) < high:
+        words = f"{wall:{_shape(step)}}" if dated else local_words(_moment(at), local)
+        if at >= low:
+            found.append(((at - low) / span, words))
+        wall += step
     return tuple(found)
 
 
+def _shape(step: timedelta) -> str:
+    """How a label is written."""
+    if step >= timedelta(days=1):
+        return "%d %b %Y" if step > timedelta(days=7) else "%d %b"
+    return "%H:%M" if step >= timedelta(minutes=1) else "%H:%M:%S"
+
+
 _UNDATED = 1970  # footage whose date nobody knows
-_MINUTE_S, _DAY_S, _WEEK_S = 60, 86_400, 7 * 86_400
 
 
 def _words(at: int, local: LocalTime) -> str:

@@ -7,8 +7,9 @@ import re
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 from typing import Any
 from urllib.parse import quote
 
@@ -148,7 +149,7 @@ def test_what_is_shown_can_be_taken_away_and_verified(
     assert "red car" not in page
     assert served.client.post("/export?q=how+many+cars", data={"token": token}).status_code == 400
     assert served.client.get("/export?day=all").status_code == 405
-    assert served.client.post("/export?day=all", data={}).status_code == 403
+    assert served.client.post("/export?day=all", data={"token": ""}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -313,3 +314,40 @@ def test_many_of_one_moment_are_all_reached(odd: ServedHouse) -> None:
         assert "Number 60." in page
         assert f'id="prev" href="/record/{odd.records["yard"][59].id}?"' in page
         assert f'id="next" href="/record/{odd.records["yard"][61].id}?"' in page
+
+
+class _Health(BaseHTTPRequestHandler):
+    """As the daemon's page answers while a camera hangs."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"ok": False, "cameras": {"yard": "streaming", "gate": "backing off"}}).encode()
+        self.send_response(503)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Path) -> None:
+    odd.tell(1, camera="yard")
+    config = tmp_path / "narrated.yaml"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Health) as health:
+        Thread(target=health.serve_forever, daemon=True).start()
+        config.write_text(
+            f"version: 1\nstate: {odd.state}\nserve: {{listen: '127.0.0.1:0'}}\n"
+            f"http: {{listen: '127.0.0.1:{health.server_port}'}}\n"
+            "cameras: {yard: {url: y.mp4}, gate: {url: g.mp4}, new: {url: n.mp4}}\n"
+        )
+        with Served(odd, "--config", str(config)) as served:
+            page = served.client.get("/").text
+        health.shutdown()
+    assert re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', page) == [
+        ("bad", "gate"),
+        ("bad", "new"),
+        ("good", "yard"),
+    ]
+    assert "backing off" in page
+    assert "not watched by the daemon that runs" in page
+    assert "is not known" not in page
