@@ -156,7 +156,7 @@ class FastReader:
         lasted_s = group.end_s - group.start_s
         pixels = self._stream.width * self._stream.height
         if usual > _NOISY * pixels:
-            group.happens |= group.end_s - group.start_s > LONE_S
+            group.happens |= lasted_s > LONE_S
         else:
             group.happens |= peak > _LARGER * usual + _LARGER_BY * pixels
 
