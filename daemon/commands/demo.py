@@ -17,7 +17,7 @@ from daemon.config.serve import ServeSettings
 
 def demo(
     video: Annotated[
-        Path | None, typer.Argument(help="A clip; without it OpenCV's vtest.avi is fetched.")
+        Path | None, typer.Argument(help="A clip; by default OpenCV's vtest.avi, which is downloaded.")
     ] = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder for the report; its narrations are replaced.")] = Path(

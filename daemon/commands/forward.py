@@ -20,9 +20,13 @@ def forward(
     config: ConfigurationFile,
     *,
     dead: Annotated[bool, typer.Option("--dead", help="Show what could not be delivered, and end.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Put that back into the queues, and end.")] = False,
-    target: Annotated[str | None, typer.Option(help="With --dead, --retry: only this target's.")] = None,
-    record: Annotated[str | None, typer.Option(help="With --retry: only the record of this id.")] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Put dead letters back into the queues, and end.")
+    ] = False,
+    target: Annotated[
+        str | None, typer.Option(help="With --dead or --retry: only those of this target.")
+    ] = None,
+    record: Annotated[str | None, typer.Option(help="With --retry: only the record with this id.")] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Begin with what the streams still hold.")
     ] = False,

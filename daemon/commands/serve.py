@@ -26,7 +26,7 @@ def serve(
     journal: Annotated[
         Path | None,
         typer.Option(
-            "-j", "--journal", help="Folder of journals, or a replay's --out; else the state folder."
+            "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
         ),
     ] = None,
     evidence: Annotated[
@@ -34,7 +34,9 @@ def serve(
     ] = None,
     listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
     passwords: Annotated[str | None, typer.Option(help="File of those who may log in.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="Of days and hours; else this machine's.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")
+    ] = None,
     new_password: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and end."),

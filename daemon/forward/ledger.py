@@ -113,9 +113,7 @@ class Ledger:
                 self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            raise LedgerError(
-                f"{self._path} cannot be opened: {error}; is the folder there, and ours?"
-            ) from None
+            raise LedgerError(f"{self._path} cannot be opened: {error}; may this user write there?") from None
         try:
             with self._worded():
                 self._begin()

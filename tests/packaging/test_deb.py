@@ -21,7 +21,8 @@ from drawn_footage import clip
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = os.environ.get("NARRATED_DEB", "")
-UNITS = ("narrated.service", "narrated-forward.service", "narrated-verify.service", "narrated-verify.timer")
+UNITS = sorted(path.name for path in (ROOT / "systemd").iterdir() if path.suffix in {".service", ".timer"})
+RESTARTED = "try-restart narrated.service narrated-forward.service narrated-serve.service"
 CONFIGURED = "version: 1\nstate: /var/lib/narrated\ncameras: {yard: {url: /var/lib/narrated/footage/*.mp4}}\n"
 STATE, CACHE = "/var/lib/narrated", "/var/cache/narrated"
 
@@ -67,10 +68,7 @@ def confined(
 
 
 def test_it_is_whole_and_its_units_are_sound(machine: CleanRoot) -> None:
-    assert machine.asked_of_systemd() == [
-        "daemon-reload",
-        "try-restart narrated.service narrated-forward.service",
-    ]
+    assert machine.asked_of_systemd() == ["daemon-reload", RESTARTED]
     assert machine.run("systemd-analyze", "verify", "--man=no", *UNITS) == ""
     assert machine.run("dpkg", "--verify", "narrated") == ""
     owners = machine.run("stat", "-c", "%U:%G %a %n", "/etc/narrated", "/etc/narrated/narrated.yaml", STATE)
@@ -161,10 +159,7 @@ def test_an_upgrade_keeps_record_and_configuration(machine: CleanRoot, tmp_path:
     assert record(machine) == before
     assert (machine.folder / "etc/narrated/narrated.yaml").read_text() == CONFIGURED
     assert "640" in machine.run("stat", "-c", "%a", "/etc/narrated/narrated.yaml")
-    assert machine.asked_of_systemd() == [
-        "daemon-reload",
-        "try-restart narrated.service narrated-forward.service",
-    ]
+    assert machine.asked_of_systemd() == ["daemon-reload", RESTARTED]
     assert not (machine.folder / "opt/narrated").exists()  # the old version's files are gone
 
 
