@@ -1,4 +1,4 @@
-"""The pages of the papers' systems: claims in the words of `train.papers.claims`, the data's version named."""
+"""The papers' pages: claims in the words of `train.papers.claims`, the data's version named."""
 
 from __future__ import annotations
 
