@@ -23,6 +23,8 @@ VERBS = (
     "describe",
     "tail",
     "query",
+    "export",
+    "serve",
     "forward",
     "verify",
     "keys",

@@ -51,6 +51,7 @@ class Captioner(nn.Module, ABC):
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
         needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
+        needs_masks: whether it looks at `PairBatch.masks`; where it does not, training may leave them away.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class Captioner(nn.Module, ABC):
     sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
+    needs_masks: bool = True
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         """Build with random weights.
@@ -166,9 +168,9 @@ class Captioner(nn.Module, ABC):
         return self.scale_mean.device
 
     def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
-        """The encoder's maps of before and after, the given ones or newly computed."""
+        """The encoder's maps of before and after, float32, the given ones or newly computed."""
         if pairs.maps is not None:
-            return pairs.maps
+            return pairs.maps[0].float(), pairs.maps[1].float()
         if pairs.before is None or pairs.after is None:
             raise ValueError("a PairBatch needs its images or its maps; this one has neither")
         before, after = self.encoder(torch.cat([pairs.before, pairs.after])).chunk(2)

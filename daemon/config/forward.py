@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.section import Section
-from daemon.config.values import Seconds, SecondsOrNone
+from daemon.config.values import Seconds, SecondsOrNone, ZoneName
 from pipeline.record import Share
 
 KINDS = ("mqtt", "webhook", "command", "apprise")
@@ -46,18 +46,6 @@ def _hours(value: Any) -> Any:
     if match is None:
         raise ValueError('write from and to of the day as "22:00-06:00", in quotes')
     return str(value)
-
-
-def _zone_info(name: str) -> str:
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only where a file names one
-
-    try:
-        ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
-        raise ValueError(
-            f"{name!r} is not a time zone that this machine knows; write one such as Europe/Berlin"
-        ) from None
-    return name
 
 
 def _template(text: str) -> str:
@@ -185,7 +173,7 @@ class ForwardSettings(Section):
     group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = Field(
         "narrated-forward", description="consumer group on the streams; a second forwarder needs its own"
     )
-    timezone: Annotated[str, AfterValidator(_zone_info)] | None = Field(
+    timezone: ZoneName | None = Field(
         None, description="for hours and local times, such as Europe/Berlin; null: the machine's"
     )
     mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")

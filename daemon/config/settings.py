@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.forward import ForwardSettings
 from daemon.config.section import Section
+from daemon.config.serve import ServeSettings
 from daemon.config.state import usual_state
 from daemon.config.values import (
     AreaCorners,
@@ -286,6 +287,7 @@ class Configuration(Section):
     signing: SigningSettings = SigningSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
     forward: ForwardSettings = ForwardSettings()
+    serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
 

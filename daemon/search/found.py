@@ -35,11 +35,13 @@ class FoundRecord:
         record: as the journal has it.
         marks: what people should know of it before they believe it; mostly empty.
         pictures: the files of its pictures that are there, by side: before, after, overlay.
+        line: the journal's bytes, without the line's end.
     """
 
     record: Record
     marks: tuple[str, ...] = ()
     pictures: Mapping[str, Path] = field(default_factory=dict)
+    line: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +108,8 @@ class Reader:
             kept = np.array([at >= fresh.get(int(of), 0) for of, at in zip(file, offset, strict=True)], bool)
         return Located(file[kept], offset[kept], length[kept], digest[kept], flags[kept])
 
-    def read(self, located: Located) -> Iterator[FoundRecord]:
-        """The narrations at places of the journals, in their order."""
+    def read(self, located: Located, holding: bytes = b"") -> Iterator[FoundRecord]:
+        """The narrations at places of the journals, in their order; only of lines that hold some bytes."""
         store = EvidenceStore(self.evidence) if self.evidence else None
         with ExitStack() as opened:
             files: dict[int, BinaryIO | None] = {}
@@ -119,6 +121,8 @@ class Reader:
                         files.clear()
                     files[file] = self._opened(file, opened)
                 line = _line(files[file], int(located.offset[row]), int(located.length[row]))
+                if line and holding not in line:
+                    continue
                 found = self._found(line, int(located.digest[row]), int(located.flags[row]), store)
                 if found:
                     yield found
@@ -154,9 +158,10 @@ class Reader:
             return None
         if int(record.hash[:16], 16) != digest:
             return None
-        flags |= 0 if hash_holds(line.rstrip(b"\n")) else ALTERED
+        line = line.rstrip(b"\n")
+        flags |= 0 if hash_holds(line) else ALTERED
         marks = tuple(text for flag, text in _MARKS.items() if flags & flag)
-        return FoundRecord(record, marks, _pictures(record, store))
+        return FoundRecord(record, marks, _pictures(record, store), line)
 
 
 def _pictures(record: Record, store: EvidenceStore | None) -> dict[str, Path]:

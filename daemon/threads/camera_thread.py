@@ -187,7 +187,8 @@ class CameraThread:
     @property
     def screening_hung_s(self) -> float:
         """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
-        waited_s: float = getattr(self._source, "screening_silent_s", 0.0) if self.alive else 0.0
+        source = self._source if self.alive else None
+        waited_s = source.screening_silent_s if source else 0.0
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
     @property

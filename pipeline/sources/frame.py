@@ -179,6 +179,11 @@ class Source(Protocol):
         """Seconds since the thread that reads a live source last got on; 0 where iterating is the reading."""
         ...
 
+    @property
+    def screening_silent_s(self) -> float:
+        """Seconds since the thread that reads its sub-stream last got on; 0 where there is none."""
+        ...
+
     def __iter__(self) -> Iterator[Frame]:
         """Frames in the order of their time."""
         ...

@@ -78,7 +78,15 @@ def test_what_needs_no_pictures_is_quick(words: list[str], tmp_path: Path) -> No
 def test_every_verb_has_its_file(narrated: Run) -> None:
     """And every file that is not shared by several is a verb's."""
     files = {path.stem.replace("_", "-") for path in Path(commands.__path__[0]).glob("*.py")}
-    assert files - set(VERBS) == {"--init--", "camera", "captioner", "options", "outcome", "picture"}
+    assert files - set(VERBS) == {
+        "--init--",
+        "camera",
+        "captioner",
+        "options",
+        "outcome",
+        "picture",
+        "selection",
+    }
     for verb in VERBS:
         done = narrated(verb, "-h")
         assert (done.code, f"Usage: narrated {verb} " in done.out) == (0, True)
@@ -278,4 +286,6 @@ def test_demo_prints_from_the_stream(narrated: Run, clip: Path, checkpoint: Path
     assert done.out.startswith("00:00:")
     assert "report.html" in done.err
     assert (tmp_path / "demo" / "report.html").is_file()
+    assert "Ctrl-C" not in done.err  # nobody is at a terminal: no page, and no pictures for it
+    assert not (tmp_path / "demo" / "evidence").exists()
     assert narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint).code == 0
