@@ -155,7 +155,7 @@ class FastReader:
             self._peaks.append(peak)
         pixels = self._stream.width * self._stream.height
         if usual > _NOISY * pixels:
-            group.happens |= lasted_s > LONE_S
+            group.happens |= group.end_s - group.start_s > LONE_S
         else:
             group.happens |= peak > _LARGER * usual + _LARGER_BY * pixels
 
