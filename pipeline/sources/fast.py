@@ -49,7 +49,7 @@ _LARGER, _LARGER_BY = 1.25, 1 / 4000  # than those of calm groups, and bytes per
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _PictureGroup:
     """A group of pictures: a keyframe and all up to the next.
 
     Attributes:
@@ -99,7 +99,7 @@ class FastReader:
 
     def frames(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
         """Frames in order: all of a group in which something happens, or the keyframe."""
-        waiting: deque[_Group] = deque()
+        waiting: deque[_PictureGroup] = deque()
         for packet in packets:
             if not packet.size:  # the end: what the decoder holds is drained there
                 continue
@@ -125,13 +125,13 @@ class FastReader:
         return self._at_s
 
     @staticmethod
-    def _begins(packet: Packet[VideoStream], at_s: float, now: _Group) -> bool:
+    def _begins(packet: Packet[VideoStream], at_s: float, now: _PictureGroup) -> bool:
         lasted_s = at_s - now.start_s
         return lasted_s >= (LEAST_GROUP_S if packet.is_keyframe else LONGEST_GROUP_S)
 
-    def _group(self, packet: Packet[VideoStream], at_s: float, before: _Group | None) -> _Group:
+    def _group(self, packet: Packet[VideoStream], at_s: float, before: _PictureGroup | None) -> _PictureGroup:
         """A new group; its keyframe shows what happened in the one before."""
-        group = _Group(at_s, at_s)
+        group = _PictureGroup(at_s, at_s)
         if packet.is_keyframe:
             group.keyframe = self._decoded(packet)
         if group.keyframe is None:
@@ -147,20 +147,19 @@ class FastReader:
         self._seen = plane
         return group
 
-    def _judge(self, group: _Group) -> None:
+    def _judge(self, group: _PictureGroup) -> None:
         """By its packets, now that all of them are there."""
         peak = group.peak
         usual = median(self._peaks) if len(self._peaks) >= _FEWEST else 0.0
         if not group.happens:
             self._peaks.append(peak)
-        lasted_s = group.end_s - group.start_s
         pixels = self._stream.width * self._stream.height
         if usual > _NOISY * pixels:
-            group.happens |= lasted_s > LONE_S
+            group.happens |= group.end_s - group.start_s > LONE_S
         else:
             group.happens |= peak > _LARGER * usual + _LARGER_BY * pixels
 
-    def _given(self, group: _Group, after: Iterable[_Group]) -> Iterator[VideoFrame]:
+    def _given(self, group: _PictureGroup, after: Iterable[_PictureGroup]) -> Iterator[VideoFrame]:
         if group.happens:
             self._busy_until_s = max(self._busy_until_s, group.end_s + AFTER_S)
         soon = any(each.happens and each.start_s <= group.end_s + BEFORE_S for each in after)

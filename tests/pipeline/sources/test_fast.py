@@ -21,7 +21,7 @@ ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)
 NOISE = [np.random.default_rng(k).integers(-1, 2, (128, 160, 3)) for k in range(2, 10)]
 
 
-def film(path, codec, b_frames, visits, *, gop=GOP):
+def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
     """A noisy room; a block is there during each visit, in seconds."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=RATE)
@@ -29,9 +29,11 @@ def film(path, codec, b_frames, visits, *, gop=GOP):
         stream.codec_context.thread_count = 1
         stream.codec_context.gop_size = gop
         parameters = {"bf": str(b_frames), "preset": "ultrafast", "x265-params": "log-level=none:pools=1"}
-        stream.options = {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(gop)}
+        stream.options = (
+            {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(gop), "crf": "30"}
+        )
         for index in range(SECONDS * RATE):
-            picture = ROOM + NOISE[index % len(NOISE)]
+            picture = ROOM + noise * NOISE[index % len(NOISE)]
             if any(begin <= index / RATE < end for begin, end in visits):
                 picture[40:80, 40:80] = 230
             picture = np.clip(picture, 0, 255).astype(np.uint8)
@@ -100,3 +102,13 @@ def test_footage_of_keyframes_alone_or_with_hardly_any_is_read_too(tmp_path, gop
     assert all(np.array_equal(picture, truth[round(time, 2)]) for time, _, picture in frames)
     assert (len(frames) < len(truth) / 2) == (gop == 1)
     assert tally.corrupt == 0
+
+
+@pytest.mark.parametrize(("gop", "whole_groups"), [(20, False), (40, True)])
+def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_decoded(
+    tmp_path, gop, whole_groups
+):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [], gop=gop, noise=8)
+    truth, (frames, _) = whole(path), read(path)
+    late = [time for time, _, _ in frames if time >= 40]
+    assert (len(late) == sum(time >= 40 for time in truth)) == whole_groups
