@@ -119,6 +119,9 @@ class Narrate(Section):
         60,
         description="most records within any hour, and as many again without the captioner; null: no limit",
     )
+    workers: Literal["none", "redis"] = Field(
+        "none", description="who looks at the pictures: this process, or `narrated worker`s through redis.url"
+    )
     deadline: SecondsOrNone = Field(
         30.0,
         description="what waits longer for the captioner is told by what is known without it; 0s: never",
@@ -295,6 +298,12 @@ class Configuration(Section):
     forward: ForwardSettings = ForwardSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _workers_are_met_at_a_server(self) -> Self:
+        if self.redis.url is None and any(each.narrate.workers == "redis" for each in self.cameras.values()):
+            raise ValueError("narrate.workers: redis needs redis.url, the server where they meet")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from daemon.config.checkpoint import chosen_checkpoint
+from daemon.config.configuration import ConfigurationError
 from daemon.config.device import chosen_device
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
@@ -35,7 +36,10 @@ from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention, retention_options
 from daemon.threads.signatures import open_signing
+from daemon.workers.pair_queue import WorkersQueue
 from models import load_captioner
+from models.captioner import Captioner
+from models.grounded.grounded import Grounded
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
@@ -123,15 +127,19 @@ def startup(
     resources.callback(_close_all, journals)
     for plan in plans:
         journals[plan.name] = _journal(configuration, plan.name)
-    publisher = _publisher(configuration, secrets, resources)
+    url = _server(configuration, resources)
+    publisher = _publisher(configuration, secrets, url)
     publishing = Publishing(journals, publisher, health.pulses)
-    queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
+    queue = _queue(plans, captioner, lambda: secrets.reveal(url))
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     retention = Retention(retention_options(configuration), journals, keeper.store, health.pulses)
     signing = open_signing(configuration, secrets, journals, health.pulses)
     publishing.start()
     publishing.compare(COMPARE_S, signals.stop)
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
+        queue.begin(captioner, narrator.plans, health.pulses)
+        resources.callback(queue.leave, 1.0)
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
     daemon = Daemon(
         path=path,
@@ -203,6 +211,10 @@ def reload(daemon: Daemon) -> None:
         again = None
     if again and change:
         daemon.cameras.apply(change)
+        if not isinstance(daemon.queue, WorkersQueue) and any(plan.workers for plan in again.plans):
+            logger.warning(
+                "narrate.workers: the first camera with workers needs a restart; until then it has none"
+            )
         daemon.configuration = again.configuration
         logger.info("the configuration was read again: %s", change)
     daemon.reloads["taken" if again else "refused"] += 1
@@ -275,11 +287,28 @@ def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
 
 
-def _publisher(configuration: Configuration, secrets: Secrets, resources: ExitStack) -> Publisher:
+def _server(configuration: Configuration, resources: ExitStack) -> str:
+    """URL of the server, with its secrets still to be put in."""
     url = configuration.redis.url or NO_SERVER
     if url == "embedded":
         url = resources.enter_context(EmbeddedServer()).url
         logger.info("embedded server at %s", url)
+    return url
+
+
+def _queue(plans: list[CameraPlan], captioner: Captioner, url: Callable[[], str]) -> PairQueue:
+    """Where pairs wait for the narrator, and for workers where a camera has some."""
+    names = [plan.name for plan in plans]
+    if not any(plan.workers for plan in plans):
+        return PairQueue(names, PAIRS_HELD)
+    if not isinstance(captioner, Grounded):
+        raise ConfigurationError(
+            [f"narrate.workers: the captioner {captioner.name} has no workers: take grounded"]
+        )
+    return WorkersQueue(names, PAIRS_HELD, url)
+
+
+def _publisher(configuration: Configuration, secrets: Secrets, url: str) -> Publisher:
     # The secret is read at every connection: a password may change while this runs.
     options = PublisherOptions(maxlen=configuration.redis.maxlen)
     return open_publisher(lambda: secrets.reveal(url), options)

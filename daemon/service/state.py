@@ -65,7 +65,13 @@ class Daemon:
     @property
     def loops(self) -> list[Loop]:
         """Those whose errors end the daemon; a camera's only makes it start again."""
-        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        loops = [
+            *self.queue.loops,
+            self.narrating.loop,
+            self.publishing.loop,
+            self.retention.loop,
+            self.signing.loop,
+        ]
         return [*loops, self.pages.loop] if self.pages else loops
 
     @property
