@@ -48,9 +48,5 @@ def worker(
     where = chosen_device(device or (settings.device if settings else "auto"))
     captioner = load_captioner(chosen_checkpoint(settings, file=captioner_file), where)
     if not isinstance(captioner, Grounded):
-        raise ConfigurationError(
-            [
-                f"captioner {captioner.name}: it sees pairs as a whole, there are no workers for it; take grounded"
-            ]
-        )
+        raise ConfigurationError([f"captioner {captioner.name}: it has no workers; take grounded"])
     raise typer.Exit(work(captioner, lambda: secrets.reveal(url), batch or BATCH.get(where.type, 1)))

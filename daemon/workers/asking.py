@@ -169,7 +169,7 @@ class Asking:
         stream, beside = asks_key(ask.checkpoint), pictures_key(ask.id)
         with self._broker.asked() as client:
             together = client.pipeline(transaction=True)
-            together.hset(beside, mapping={n: each for n, each in enumerate(data)})
+            together.hset(beside, mapping=dict(enumerate(data)))
             together.expire(beside, KEPT_S)
             together.xadd(stream, {"ask": ask.model_dump_json()})
             together.xlen(stream)

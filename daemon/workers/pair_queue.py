@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 
+from torch import Tensor
+
 from daemon.config.plan import CameraPlan
 from daemon.threads.accounts import ENDED, Accounts
 from daemon.threads.loop import Loop
@@ -19,6 +21,7 @@ from daemon.workers.sightings import Sightings, digest
 from models.grounded.grounded import Grounded
 from models.grounded.sight import seen
 from pipeline.narration.batch import pictures_to_see
+from pipeline.pairs import FramePair
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
 
 LOOP = "asking"
@@ -231,6 +234,9 @@ class WorkersQueue(PairQueue):
         flown = sum(not flight.ready for mine in self._flights.values() for flight in mine)
         return flown < self._most and not self._asking.full and not self._asking.away
 
+    def _to_see(self, pair: FramePair, plan: CameraPlan) -> list[Tensor]:
+        return pictures_to_see(pair, self._captioner, plan.change_options(self._captioner))
+
     def _send(self, flight: _Flight, asked: set[str]) -> set[str]:
         """Have looked at what nobody has looked at, nor is looking at; the digests of what is asked for."""
         one, camera = flight.one, flight.one.pair.after.camera
@@ -241,7 +247,7 @@ class WorkersQueue(PairQueue):
         if flight.digests and all(d in asked or self._sightings.known(d) for d in flight.digests):
             return set()
         try:
-            pictures = pictures_to_see(one.pair, self._captioner, plan.change_options(self._captioner))
+            pictures = self._to_see(one.pair, plan)
         except Exception:  # noqa: BLE001 - the narrator meets it again, and tells the change all the same
             flight.ready = True
             return set()
@@ -254,7 +260,7 @@ class WorkersQueue(PairQueue):
                 return set()
             if not flight.digests:
                 flight.digests = list(named)
-                self._sightings.need(named)
+                self._sightings.need(list(named))
         new = {d: p for d, p in named.items() if d not in asked and not self._sightings.known(d)}
         if new:
             try:

@@ -65,7 +65,7 @@ class Sightings:
     def need(self, digests: Iterable[str]) -> None:
         """What is seen in these is kept until it is needed no more."""
         with self._lock:
-            self._needed.update(digests)
+            self._needed.update(list(digests))
 
     def release(self, digests: Iterable[str]) -> None:
         """One of those who needed these needs them no more."""
