@@ -21,7 +21,7 @@ from models.detections import Detections
 from models.families import OBJECTS
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["worker_here"])
+CONTEXT.set_forkserver_preload(["daemon.workers.worker"])
 CHECKPOINT, OTHER = "a" * 64, "b" * 64
 DEADLY, FAULTY = 66, 99
 """First byte of a picture that ends a worker, and of one that it cannot look at."""

@@ -79,7 +79,7 @@ class Edge:
         for number in numbers:
             assert self.queue.put(camera, pair(number, camera), wait=True, deadline_s=deadline_s)
 
-    def take(self, count: int, limit_s: float = 60) -> list[tuple[str, int, bool]]:
+    def take(self, count: int, limit_s: float = 20) -> list[tuple[str, int, bool]]:
         """Wait for so many pairs: camera, number, whether it came late; what was seen of each is checked."""
         out, end = list[tuple[str, int, bool]](), time.monotonic() + limit_s
         while len(out) < count:
@@ -108,7 +108,7 @@ class Edge:
         return not self.queue.held and not self.asking.in_flight
 
 
-def wait(reached: Callable[[], Any], limit_s: float = 60) -> Any:
+def wait(reached: Callable[[], Any], limit_s: float = 20) -> Any:
     """Wait for what is reached, and give it."""
     end = time.monotonic() + limit_s
     while not (value := reached()):

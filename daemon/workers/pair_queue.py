@@ -195,7 +195,7 @@ class WorkersQueue(PairQueue):
                 one, flight.landed = flight.one, True
                 if not (flight.ready or (flight.sent and self._seen(flight))):
                     one = replace(one, late=True)
-                    self._told += flight.digests
+                    self._sightings.release(flight.digests)  # nobody will look at it
                 elif not one.late:
                     self._told += self._kept.get(camera, ())
                     self._kept[camera] = flight.digests
@@ -213,7 +213,7 @@ class WorkersQueue(PairQueue):
         """Take pairs that wait and have them looked at; look after those whose ask was lost."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_room() and self._held(), _POLL_S)
-            batch = super().take(1, 0.0, 0.0) if self._has_room() else []
+            batch = super().take(1, 0.0, 0.0) if self._has_room() else self._overdue_here()
             for one in batch:
                 self._flights.setdefault(one.pair.after.camera, deque()).append(_Flight(one))
             flights = [flight for mine in self._flights.values() for flight in mine if not flight.ready]
@@ -226,6 +226,15 @@ class WorkersQueue(PairQueue):
         except ServerAwayError:
             self.loops[1].stopped.wait(_PAUSE_S)
         self._heard()
+
+    def _overdue_here(self) -> list[Proposed]:
+        """Pairs that have waited too long here, where no more may be asked for."""
+        now = monotonic()
+        late = self._late(now)
+        for mine in self._pairs.values():
+            while mine and mine[0].late(now):
+                late.append(Proposed(mine.popleft().pair, late=True))
+        return late
 
     def _loops_stopped(self) -> bool:
         return self.loops[1].stopped.is_set()

@@ -327,8 +327,8 @@ class Worker:
                 for each in edges(self._broker)
                 if each.checkpoint != card.checkpoint
             )
-        except (ServerAwayError, redis.ResponseError):
-            return  # the other thread tells
+        except PublisherError:
+            return  # the other thread tells, or makes the group anew
         for words in others - self._told:
             logger.warning(
                 "edge %s; this worker has %s %s and does nothing for it: start one with that version, "

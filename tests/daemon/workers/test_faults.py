@@ -142,12 +142,12 @@ def test_the_server_is_frozen_beyond_the_deadline(site: Site, monkeypatch: pytes
 def test_what_nobody_answers_in_time_is_late_and_taken_back(site: Site) -> None:
     edge = site.edge()
     edge.put(0, deadline_s=0.3)
-    edge.put(1)
+    edge.put(7)
     assert edge.take(1) == [("yard", 0, True)]
     wait(lambda: edge.asking.counts.fates["given up"] == 1)
     assert len(site.keys("pictures")) == 1
     site.worker()
-    assert edge.take(1) == [("yard", 1, False)]
+    assert edge.take(1) == [("yard", 7, False)]
 
 
 def test_a_late_answer_is_dropped_and_counted(site: Site) -> None:
