@@ -132,7 +132,8 @@ def drained(queue: WorkersQueue, count: int, tell: Callable[[list[Any]], Any] = 
         batch = queue.take(64, 0.0)
         for one in batch:
             camera, number = one.pair.after.camera, one.pair.after.pts
-            assert number > last.get(camera, -1), "out of order"
+            if number <= last.get(camera, -1):
+                sys.exit("out of order")
             last[camera] = number
         count -= len(batch)
         if batch:
@@ -192,20 +193,18 @@ def looking(most: int) -> None:
     total = sum(map(len, footage.values()))
     print(f"{total} pairs of {len(footage)} cameras\n")
     print(
-        "| workers | pairs/s | CPU s: edge | workers | server | ms a pair: edge | worker | MB a pair | records |"
+        "| workers | pairs/s | CPU s: edge | workers | server | ms/pair: edge | worker | MB/pair | records |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for count in (0, 1, 2, 4):
-        captioner = load_captioner()
-        assert isinstance(captioner, Grounded)
+        captioner: Any = load_captioner()
         plans = [CameraPlan(name, "", workers=count > 0) for name in footage]
         with EmbeddedServer() as server, tempfile.TemporaryDirectory() as folder:
             queue = WorkersQueue(list(footage), 10**6, lambda: server.url)
             journals = {name: Journal(Path(folder), name) for name in footage}
             narrator = Narrator(captioner, plans, journals, live=False, accounts=queue.accounts)
             queue.begin(captioner, narrator.plans)
-            asking = queue.asking
-            assert asking is not None
+            asking: Any = queue.asking
             with at_work(server.url, count, captioned=True) as hands:
                 while asking.alive[0] < count:
                     time.sleep(0.05)
@@ -301,8 +300,8 @@ def pictures() -> None:
 
     parts = predictors.parts()
     every = [pair for part in ("unseen", "seen") for pair in parts[part]]
-    captioner, plan = load_captioner(), camera_plan("describe", "", CameraDefaults())
-    assert isinstance(captioner, Grounded)
+    captioner: Any = load_captioner()
+    plan = camera_plan("describe", "", CameraDefaults())
     print("| codec | kB a picture | encoding ms | pairs told otherwise | sentences |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         shown = predictors.pictures(every, Path(folder))
