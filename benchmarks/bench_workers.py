@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import signal
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -38,7 +39,7 @@ from torch import Tensor
 from daemon.config.plan import CameraPlan, camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.service.embedded_redis import EmbeddedServer
-from daemon.threads.narrator import Narrator
+from daemon.threads.narrator import Narrator, warm_up
 from daemon.workers.broker import GROUP, Broker, answers_key, asks_key, own_name, pictures_key
 from daemon.workers.messages import Ask, WorkerCard
 from daemon.workers.pair_queue import WorkersQueue
@@ -171,6 +172,37 @@ def waiting(seconds: float) -> None:
         )
 
 
+def latencies(coming: Sequence[tuple[float, int, int]], workers: int) -> list[float]:
+    """Seconds from each pair's coming to when it can be told, with workers whose look is to wait 50 ms."""
+    cameras = [str(n) for n in range(1 + max(camera for _, camera, _ in coming))]
+    put, out = dict[tuple[str, int], float](), list[float]()
+    with EmbeddedServer() as server:
+        queue = OnePicture(cameras, 10**6, lambda: server.url)
+        queue.begin(Waiting(), {n: CameraPlan(n, "", workers=True) for n in cameras})  # type: ignore[arg-type]
+        with at_work(server.url, workers, captioned=False):
+            while queue.asking.alive[0] < workers:  # type: ignore[union-attr]
+                time.sleep(0.05)
+            began = time.monotonic()
+
+            def come() -> None:
+                for number, (at, camera, _) in enumerate(coming):
+                    time.sleep(max(0.0, began + at - time.monotonic()))
+                    put[str(camera), number] = began + at
+                    queue.put(str(camera), blank(str(camera), number), wait=False)
+
+            thread = threading.Thread(target=come)
+            thread.start()
+
+            def tell(batch: list[Any]) -> None:
+                now = time.monotonic()
+                out.extend(now - put[one.pair.after.camera, one.pair.after.pts] for one in batch)
+
+            drained(queue, len(coming), tell)
+            thread.join()
+        queue.leave(5.0)
+    return out
+
+
 def real_pairs(most: int) -> dict[str, list[FramePair]]:
     """Pairs of two clips, each told as three cameras."""
     found = {}
@@ -198,6 +230,7 @@ def looking(most: int) -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     for count in (0, 1, 2, 4):
         captioner: Any = load_captioner()
+        warm_up(captioner)
         plans = [CameraPlan(name, "", workers=count > 0) for name in footage]
         with EmbeddedServer() as server, tempfile.TemporaryDirectory() as folder:
             queue = WorkersQueue(list(footage), 10**6, lambda: server.url)
@@ -332,6 +365,7 @@ class Travel:
         self._codec = codec
 
     def eyes(self, captioner: Grounded) -> Callable[[Sequence[Tensor]], list[Detections]]:
+        """Those of the captioner's detector, at the end of the way."""
         from models.grounded.sight import seen  # noqa: PLC0415
 
         return lambda all_: seen(captioner.detector, [self._travelled(picture) for picture in all_])

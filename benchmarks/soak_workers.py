@@ -2,10 +2,10 @@
 
     python benchmarks/soak_workers.py [--minutes 15] [--out soak_workers.json] [--clip FILE ...]
 
-Four cameras on loopback RTSP (see soak.py) show four clips, again and again; two workers with the shipped captioner
-look. Every 15 s the next of these: a worker is killed, and another takes its place; a worker is frozen
-for 10 s; the server is killed, and is back after 3 s from its append-only file; frozen for 3 s; flushed; the edge is
-killed and started again. In the end the edge gets SIGTERM, and
+Four cameras on loopback RTSP (see soak.py) show four clips, again and again; two workers with the shipped
+captioner look. Every 15 s comes the next of these: a worker is killed, and another takes its place; a worker
+is frozen for 10 s; the server is killed, and back after 3 s from its append-only file; frozen for 3 s;
+flushed; the edge is killed and started again. In the end the edge gets SIGTERM, and
 
 * every line of the journals must verify: no sequence number is absent or there twice, in each camera's order;
 * the streams must hold exactly the journals' records, in order (what was flushed is published again);
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ class Site:
         )
 
     def worker(self) -> Process:
+        """One more."""
         return self.run("worker", "--redis", f"redis://127.0.0.1:{self.it.redis_port}", "--device", "cpu")
 
     def start(self) -> Process:
@@ -137,6 +139,7 @@ class Site:
                 self.edge = self.start()
 
     def end(self) -> None:
+        """Nothing is left running."""
         for process in (self.edge, *self.workers, self.rtsp, self.server):
             process.send_signal(signal.SIGCONT)
             soak.end(process)
@@ -150,7 +153,7 @@ def judged(site: Site) -> tuple[dict[str, Any], list[str]]:
         records = list(read_camera(journal, f"camera{number}"))
         twice += len(records) - len({record.id for record in records})
         times = [record.after.moment for record in records]
-        back += sum(later < earlier for earlier, later in zip(times, times[1:], strict=False))
+        back += sum(later < earlier for earlier, later in pairwise(times))
         told.update(record.fallback or "seen by workers" for record in records)
     last = site.now
     settled = last.get("narrated_pairs_total", 0) + last.get("narrated_pairs_waiting", 0)

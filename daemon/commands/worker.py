@@ -35,6 +35,8 @@ def worker(
         raise typer.BadParameter(
             "name the edges' server: --redis URL, or -c with redis.url", param_hint="--redis"
         )
+    secrets = Secrets()
+    secrets.reveal(url)  # one that is absent ends it before anything is loaded
     from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415 - loads torch
     from daemon.config.device import chosen_device  # noqa: PLC0415
     from daemon.health.log import start_logging  # noqa: PLC0415
@@ -42,7 +44,6 @@ def worker(
     from models import load_captioner  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
-    secrets = Secrets()
     start_logging(secrets, verbose=verbose)
     settings = configuration.captioner if configuration else None
     where = chosen_device(device or (settings.device if settings else "auto"))

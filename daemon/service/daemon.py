@@ -139,7 +139,7 @@ def startup(
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
     if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
         queue.begin(captioner, narrator.plans, health.pulses)
-        resources.callback(queue.leave, 1.0)
+        resources.callback(queue.leave, 0.5)
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
     daemon = Daemon(
         path=path,

@@ -17,6 +17,9 @@ from daemon.workers.worker import Worker
 from models.detections import Detections
 from models.grounded.grounded import Grounded
 
+WATCHDOG_S = 150
+"""Of the unit: longer than any batch may take."""
+
 logger = logging.getLogger(__name__)
 
 
