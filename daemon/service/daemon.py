@@ -6,14 +6,15 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from daemon.config.checkpoint import chosen_checkpoint
 from daemon.config.configuration import ConfigurationError
-from daemon.config.device import chosen_device
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
 from daemon.config.secrets import Secrets
@@ -24,26 +25,29 @@ from daemon.health.pages import Pages
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.lines import time_line
 from daemon.service.metrics import Metrics
+from daemon.service.proof import CaptionerProof
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import JournalledPair, Narrator, warm_up
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
+from daemon.threads.pulse import Pulses
 from daemon.threads.retention import Retention, retention_options
 from daemon.threads.signatures import open_signing
-from daemon.workers.pair_queue import WorkersQueue
-from models import load_captioner
-from models.captioner import Captioner
-from models.grounded.grounded import Grounded
+from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first
+from pipeline.policy.hourly_cap import HOUR
 from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
 from pipeline.record import RecordError
+
+if TYPE_CHECKING:  # it loads torch
+    from daemon.threads.narrator import JournalledPair, Narrator
+    from daemon.workers.pair_queue import WorkersQueue
 
 PAIRS_HELD = 8
 """Pairs per camera that wait for the narrator; of a live camera the newest."""
@@ -121,8 +125,10 @@ def startup(
         logger.info("metrics and health at http://%s", pages.address)
     plans = camera_plans(configuration, secrets)
     settings = configuration.captioner
-    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
-    warm_up(captioner)
+    checkpoint = chosen_checkpoint(settings)
+    label = read_label(checkpoint)
+    for plan in plans:
+        plan.change_options(label)
     journals: dict[str, Journal] = {}
     resources.callback(_close_all, journals)
     for plan in plans:
@@ -130,22 +136,29 @@ def startup(
     url = _server(configuration, resources)
     publisher = _publisher(configuration, secrets, url)
     publishing = Publishing(journals, publisher, health.pulses)
-    queue = _queue(plans, captioner, lambda: secrets.reveal(url))
+    workers = _workers(plans, label.name, lambda: secrets.reveal(url), health.pulses)
+    queue = workers or PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     retention = Retention(retention_options(configuration), journals, keeper.store, health.pulses)
     signing = open_signing(configuration, secrets, journals, health.pulses)
     publishing.start()
     publishing.compare(COMPARE_S, signals.stop)
-    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
-    if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
-        queue.begin(captioner, narrator.plans, health.pulses)
-        resources.callback(queue.leave, 0.5)
+
+    def narrator() -> Narrator:
+        return _narrator(configuration, plans, journals, queue, keeper)
+
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
+    proof = None
+    if not workers and _may_sleep(plans, journals):
+        proof = CaptionerProof(checkpoint, settings.device)
+        resources.callback(proof.stop)
+    else:
+        narrating.awake()
     daemon = Daemon(
         path=path,
         configuration=configuration,
         secrets=secrets,
-        captioner=captioner,
+        captioner=label,
         journals=journals,
         queue=queue,
         narrating=narrating,
@@ -158,6 +171,8 @@ def startup(
         health=health,
         observed=metrics.observe,
         pages=pages,
+        proof=proof,
+        workers=workers,
     )
     store = CalibrationStore(configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
@@ -190,7 +205,8 @@ def main_loop(daemon: Daemon) -> None:
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
-        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried:
+        proved = daemon.proof is None or daemon.proof.holds()
+        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried and proved:
             daemon.health.phase = Phase.WATCHING
             daemon.watch.ready(daemon.status)
         daemon.watch.progress(daemon.status, healthy=not daemon.health.stuck())
@@ -211,7 +227,7 @@ def reload(daemon: Daemon) -> None:
         again = None
     if again and change:
         daemon.cameras.apply(change)
-        if not isinstance(daemon.queue, WorkersQueue) and any(plan.workers for plan in again.plans):
+        if not daemon.workers and any(plan.workers for plan in again.plans):
             logger.warning(
                 "narrate.workers: the first camera with workers needs a restart; until then it has none"
             )
@@ -242,6 +258,8 @@ def shutdown(daemon: Daemon) -> bool:
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
+    if daemon.workers:
+        daemon.workers.leave(0.3)
     daemon.signing.finish()
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
@@ -254,6 +272,40 @@ def _note(daemon: Daemon, journalled: JournalledPair) -> None:
     daemon.observed(journalled.record)
     daemon.publishing.wake()
     logger.info("%s", time_line(journalled.record))
+
+
+def _may_sleep(plans: Sequence[CameraPlan], journals: Mapping[str, Journal]) -> bool:
+    """Whether the narrator can be made when something happens: not for footage, nor where it told of late.
+
+    Of what was told within an hour there are limits to go on with.
+    """
+    since = datetime.now(UTC) - HOUR
+    latest = [next(latest_first(journals[plan.name].folder, plan.name), None) for plan in plans]
+    told = any(record and record.after.moment > since for record in latest)
+    return not told and all(plan.url.startswith(("rtsp:", "rtsps:")) for plan in plans)
+
+
+def _narrator(
+    configuration: Configuration,
+    plans: Sequence[CameraPlan],
+    journals: Mapping[str, Journal],
+    queue: PairQueue,
+    keeper: EvidenceKeeper,
+) -> Narrator:
+    """Load the captioner and try it; where it has workers, it looks with their eyes from now on."""
+    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
+    from daemon.workers.pair_queue import WorkersQueue  # noqa: PLC0415
+    from models.grounded.grounded import Grounded  # noqa: PLC0415
+
+    settings = configuration.captioner
+    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
+    warm_up(captioner)
+    settle()
+    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
+        queue.begin(captioner, narrator.plans)
+    return narrator
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
@@ -296,16 +348,19 @@ def _server(configuration: Configuration, resources: ExitStack) -> str:
     return url
 
 
-def _queue(plans: list[CameraPlan], captioner: Captioner, url: Callable[[], str]) -> PairQueue:
-    """Where pairs wait for the narrator, and for workers where a camera has some."""
-    names = [plan.name for plan in plans]
+def _workers(
+    plans: Sequence[CameraPlan], captioner: str, url: Callable[[], str], pulses: Pulses
+) -> WorkersQueue | None:
+    """Where pairs wait if workers look at those of some camera."""
     if not any(plan.workers for plan in plans):
-        return PairQueue(names, PAIRS_HELD)
-    if not isinstance(captioner, Grounded):
+        return None
+    if captioner != "grounded":
         raise ConfigurationError(
-            [f"narrate.workers: the captioner {captioner.name} has no workers: take grounded"]
+            [f"narrate.workers: the captioner {captioner} has no workers: take grounded"]
         )
-    return WorkersQueue(names, PAIRS_HELD, url)
+    from daemon.workers.pair_queue import WorkersQueue  # noqa: PLC0415 - loads torch
+
+    return WorkersQueue([plan.name for plan in plans], PAIRS_HELD, url, pulses=pulses)
 
 
 def _publisher(configuration: Configuration, secrets: Secrets, url: str) -> Publisher:

@@ -21,7 +21,6 @@ from daemon.service.state import Daemon
 from daemon.service.verified import verification
 from daemon.service.worker_metrics import of_workers
 from daemon.threads.camera_thread import SCREENING
-from daemon.workers.pair_queue import WorkersQueue
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
 
@@ -75,8 +74,8 @@ class Metrics(Collector):
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
         yield from verification(daemon.configuration.state)
-        if isinstance(daemon.queue, WorkersQueue) and daemon.queue.asking:
-            yield from of_workers(daemon.queue.asking)
+        if daemon.workers and daemon.workers.asking:
+            yield from of_workers(daemon.workers.asking)
 
 
 def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
@@ -158,9 +157,10 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     facts = CounterMetricFamily(
         "narrated_told_by_facts", "Pairs told without the captioner.", labels=["camera", "reason"]
     )
+    captioning = daemon.narrating.captioning
     for reason, counts in (
-        ("late", daemon.narrating.captioning.late),
-        ("failed", daemon.narrating.captioning.failed),
+        ("late", captioning.late if captioning else {}),
+        ("failed", captioning.failed if captioning else {}),
     ):
         for name, count in counts.copy().items():
             facts.add_metric([name, reason], count)

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.health.health import Health
 from daemon.health.pages import Pages
+from daemon.service.proof import CaptionerProof
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras
@@ -22,9 +24,12 @@ from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
-from models.captioner import Captioner
+from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.record import Record
+
+if TYPE_CHECKING:  # it loads torch
+    from daemon.workers.pair_queue import WorkersQueue
 
 
 @dataclass(slots=True)
@@ -38,13 +43,15 @@ class Daemon:
         narrations: journalled, by camera.
         observed: told of every record that is journalled.
         lateness: whether this machine keeps up.
+        proof: that the captioner can work, while the narrator sleeps; None where it was awake from the start.
+        workers: the queue, where workers look at what some camera shows.
         reloads: times the configuration was read again, by what came of it.
     """
 
     path: Path
     configuration: Configuration
     secrets: Secrets
-    captioner: Captioner
+    captioner: CheckpointLabel
     journals: dict[str, Journal]
     queue: PairQueue
     narrating: NarratorThread
@@ -57,6 +64,8 @@ class Daemon:
     health: Health
     observed: Callable[[Record], None]
     pages: Pages | None
+    proof: CaptionerProof | None = None
+    workers: WorkersQueue | None = None
     cameras: Cameras = field(init=False)
     lateness: Lateness = field(default_factory=Lateness)
     narrations: Counter[str] = field(default_factory=Counter)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from daemon.workers.asking import Asking
+if TYPE_CHECKING:  # it loads torch
+    from daemon.workers.asking import Asking
 
 FATES = ("answered", "refused", "given up", "lost")
 STRAY = ("late", "twice", "unreadable")
@@ -20,7 +22,8 @@ def of_workers(asking: Asking) -> Iterator[Metric]:
     living.add_metric(["ours"], ours)
     living.add_metric(["other"], others)
     yield living
-    yield GaugeMetricFamily("narrated_workers_away", "1 while the server does not answer.", float(bool(asking.away)))
+    away = float(bool(asking.away))
+    yield GaugeMetricFamily("narrated_workers_away", "1 while the server does not answer.", away)
     yield CounterMetricFamily("narrated_worker_asks", "Asks sent.", counts.fates["asked"])
     done = CounterMetricFamily("narrated_worker_asks_ended", "Asks, by how they ended.", labels=["fate"])
     for fate in FATES:

@@ -64,6 +64,7 @@ class WorkersQueue(PairQueue):
     Args:
         cameras, capacity, accounts: see `PairQueue`.
         url: asks for the server's URL.
+        pulses: told that the threads get on.
         in_flight: see `IN_FLIGHT`.
         on_server: see `ON_SERVER`.
 
@@ -79,28 +80,26 @@ class WorkersQueue(PairQueue):
         url: Callable[[], str],
         accounts: Accounts | None = None,
         *,
+        pulses: Pulses | None = None,
         in_flight: int = IN_FLIGHT,
         on_server: int = ON_SERVER,
     ) -> None:
         super().__init__(cameras, capacity, accounts)
         self.asking: Asking | None = None
         self.sightings: Sightings | None = None
-        self._url, self._most, self._on_server = url, in_flight, on_server
+        self._url, self._most, self._on_server, self._pulses = url, in_flight, on_server, pulses
         self._flights: dict[str, deque[_Flight]] = {}
         self._told: list[str] = []  # digests of pairs that are being told
         self._kept: dict[
             str, list[str]
         ] = {}  # by camera, of the pair told last: the next one shows them, too
 
-    def begin(
-        self, captioner: Grounded, plans: Mapping[str, CameraPlan], pulses: Pulses | None = None
-    ) -> None:
+    def begin(self, captioner: Grounded, plans: Mapping[str, CameraPlan]) -> None:
         """Lend the captioner the workers' eyes, and start to ask.
 
         Args:
             captioner: tells; its own detector looks for cameras without workers only.
             plans: of the cameras, by name; they may change.
-            pulses: told that the threads get on.
 
         Raises:
             PublisherError: the server's URL is malformed.
@@ -108,11 +107,13 @@ class WorkersQueue(PairQueue):
         cameras = sum(plan.workers for plan in plans.values())
         card = edge_card(captioner.name, captioner.sha256, cameras)
         sightings = Sightings(partial(seen, captioner.detector))
-        asking = Asking(Broker(self._url), card, sightings, self._heard, bound=self._on_server, pulses=pulses)
+        asking = Asking(
+            Broker(self._url), card, sightings, self._heard, bound=self._on_server, pulses=self._pulses
+        )
         self._captioner, self._plans, self._sightings, self._asking = captioner, plans, sightings, asking
         self.asking, self.sightings = asking, sightings
         captioner.eyes = sightings
-        self.loops = [asking.loop, Loop(LOOP, self._turn, pulses=pulses)]
+        self.loops = [asking.loop, Loop(LOOP, self._turn, pulses=self._pulses)]
         for loop in self.loops:
             loop.start()
 

@@ -28,6 +28,7 @@ from daemon.service import daemon as live
 from daemon.service.worker_metrics import of_workers
 from daemon.threads.narrator import Narrator
 from daemon.threads.pair_queue import PairQueue
+from daemon.threads.pulse import Pulses
 from daemon.workers.broker import Broker, own_name
 from daemon.workers.messages import WorkerCard
 from daemon.workers.pair_queue import WorkersQueue
@@ -245,9 +246,9 @@ def test_workers_need_a_server_and_a_captioner_that_sees(captioner: Captioner) -
     configuration = parse_configuration(text + "redis: {url: 'redis://localhost'}\n")
     plans = camera_plans(configuration, Secrets())
     with pytest.raises(ConfigurationError, match="ddla has no workers: take grounded"):
-        live._queue(plans, captioner, lambda: "")
+        live._workers(plans, captioner.name, lambda: "", Pulses())
     home = replace(plans[0], workers=False)
-    assert type(live._queue([home], captioner, lambda: "")) is PairQueue
+    assert live._workers([home], captioner.name, lambda: "", Pulses()) is None
     assert home.settings_sha256(captioner, limits=True) == plans[0].settings_sha256(captioner, limits=True)
 
 
