@@ -59,6 +59,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 CLIPS = ("opencv_vtest.avi", "intelprev_person-bicycle-car-detection.mp4")
 WAIT_S, CHECKPOINT = 0.05, "c" * 64
 START = datetime(2026, 1, 1, tzinfo=UTC)
+PARTS = ("waiting", "looking", "server", "pictures")
 CODECS = ("png", "jpeg 98", "jpeg 95", "jpeg 90")
 
 
@@ -389,7 +390,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("waiting", "looking", "server", "pictures"))
+    parser.add_argument("part", nargs="?", default="waiting", choices=PARTS)
     parser.add_argument("--seconds", type=float, default=6.0, help="of waiting, for each number of workers")
     parser.add_argument("--pairs", type=int, default=12, help="looking: of each clip at most")
     parser.add_argument("--asks", type=int, default=2000, help="server: of each size")

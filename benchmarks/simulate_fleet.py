@@ -158,6 +158,20 @@ def fleet(cameras: int, seed: int) -> list[str]:
     return [kind for kind in kinds if chance.random() < AWAKE[kind]]
 
 
+def by_kind() -> None:
+    """What the clips show."""
+    clips = json.loads(TIMES.read_text())
+    print("| kind | clips | minutes | pairs an hour while it is so | new pictures a pair |")
+    print("|---|---|---|---|---|")
+    for kind in KINDS:
+        own = [clip for clip in clips if clip["kind"] == kind]
+        seconds, pairs = sum(c["seconds"] for c in own), [p for c in own for p in c["pairs"]]
+        each = statistics.mean(pictures for _, pictures in pairs) if pairs else 0.0
+        rate = 3600 * len(pairs) / seconds
+        print(f"| {kind} | {len(own)} | {seconds / 60:.1f} | {rate:.0f} | {each:.1f} |")
+    print()
+
+
 def by_load(cameras: int, seed: int, costs: Costs) -> None:
     """Latency by load, from a quarter to more than the workers can do."""
     awake = fleet(cameras, seed)
@@ -250,6 +264,7 @@ def main() -> None:
     elif options.check:
         check(options.seed)
     else:
+        by_kind()
         by_load(options.cameras, options.seed, GPU if options.gpu else CPU)
 
 

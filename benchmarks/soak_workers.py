@@ -207,6 +207,13 @@ def main() -> int:
                 print(f"{time.monotonic() - began:5.0f} s  {VICTIMS[number % len(VICTIMS)]}", flush=True)
                 number += 1
             time.sleep(EVERY_S)
+            soak.end(site.rtsp)  # nothing more is seen: what is on the way comes to its end
+            until = time.monotonic() + 120
+            while time.monotonic() < until:
+                site.look()
+                if not (site.now["narrated_pairs_waiting"] or site.now["narrated_unpublished"]):
+                    break
+                time.sleep(1)
             site.fold()
             site.edge.send_signal(signal.SIGTERM)
             site.edge.wait(60)
