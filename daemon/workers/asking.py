@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from time import monotonic
@@ -37,7 +39,7 @@ from daemon.workers.messages import (
     unpacked,
 )
 from daemon.workers.sightings import Sightings
-from pipeline.publisher.publisher import ServerAwayError
+from pipeline.publisher.publisher import PublisherError
 
 LOOP = "workers"
 """The listening thread's name among the loops that the watchdog goes by."""
@@ -129,6 +131,7 @@ class Asking:
         self.waiting, self.away = 0, ""
         self.loop = Loop(LOOP, self._turn, pulses=pulses, last=self._leave)
         self._broker, self._sightings, self._heard, self._bound = broker, sightings, heard, bound
+        self._encoders = ThreadPoolExecutor(os.cpu_count(), "encoding")
         self._numbers = count(1)
         self._open: dict[str, OpenAsk] = {}
         self._given_up: dict[str, None] = {}
@@ -156,9 +159,9 @@ class Asking:
 
         Raises:
             ServerAwayError: nothing was asked, or it is not known whether; ask again.
-            PublisherError: the server refuses.
+            PublisherError: the server refuses, and will again.
         """
-        data = [encoded(picture) for picture in pictures]
+        data = list(self._encoders.map(encoded, pictures))
         ask = Ask(
             id=f"{self.card.name}:{next(self._numbers)}",
             edge=self.card.name,
@@ -219,7 +222,7 @@ class Asking:
             if self.away:
                 logger.warning("workers: the server answers again")
             self.away = ""
-        except ServerAwayError as error:
+        except PublisherError as error:
             if not self.away:
                 logger.warning("workers: %s; what waits too long is told without the captioner", error)
             self.away = str(error)
@@ -334,8 +337,9 @@ class Asking:
                 ]
                 together.delete(*names)
                 together.execute()
-        except ServerAwayError as error:
+        except PublisherError as error:
             logger.info("workers: what was asked last is not taken back: %s", error)
+        self._encoders.shutdown(wait=False)
         self._broker.close()
 
 

@@ -224,7 +224,7 @@ class WorkersQueue(PairQueue):
                 if not self._loops_stopped():
                     asked |= self._send(flight, asked)
             self._asking.give_up()
-        except ServerAwayError:
+        except PublisherError:  # the listening thread tells
             self.loops[1].stopped.wait(_PAUSE_S)
         self._heard()
 
