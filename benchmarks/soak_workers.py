@@ -141,8 +141,9 @@ class Site:
     def end(self) -> None:
         """Nothing is left running."""
         for process in (self.edge, *self.workers, self.rtsp, self.server):
-            process.send_signal(signal.SIGCONT)
-            soak.end(process)
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                soak.end(process)
 
 
 def judged(site: Site) -> tuple[dict[str, Any], list[str]]:
