@@ -129,6 +129,9 @@ class Narrate(Section):
         60,
         description="records in any hour at most, and as many again without the captioner; null: no limit",
     )
+    workers: Literal["none", "redis"] = Field(
+        "none", description="who looks at the pictures: this process, or `narrated worker`s through redis.url"
+    )
     deadline: SecondsOrNone = Field(
         30.0,
         description="a pair that waits longer is reported without the captioner; 0s: it waits",
@@ -301,6 +304,12 @@ class Configuration(Section):
     serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _workers_are_met_at_a_server(self) -> Self:
+        if self.redis.url is None and any(each.narrate.workers == "redis" for each in self.cameras.values()):
+            raise ValueError("narrate.workers: redis needs redis.url, the server where they meet")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -27,10 +27,15 @@ _PASSING_CODES = (
 )
 
 
-def connect(url: str, timeout_s: float) -> redis.Redis:
+def connect(url: str, timeout_s: float, *, text: bool = True) -> redis.Redis:
     """A client for `url` that connects at its first command and never tries again by itself.
 
     Trying again is the caller's business: it alone knows when to stop.
+
+    Args:
+        url: of the server.
+        timeout_s: longest wait for an answer.
+        text: answers are text, else bytes.
 
     Raises:
         PublisherError: the URL is malformed.
@@ -41,7 +46,7 @@ def connect(url: str, timeout_s: float) -> redis.Redis:
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
+            decode_responses=text,
             encoding_errors="replace",  # what others put on a stream need not be text
             protocol=2,  # one shape of answers from Redis 6.2 to 8
         )
@@ -53,7 +58,7 @@ def connect(url: str, timeout_s: float) -> redis.Redis:
 
 
 def renewed(
-    client: redis.Redis, connected_to: str, url: Callable[[], str], timeout_s: float
+    client: redis.Redis, connected_to: str, url: Callable[[], str], timeout_s: float, *, text: bool = True
 ) -> tuple[redis.Redis, str]:
     """The client for what the URL says by now, and that URL: a changed password may stand in its file.
 
@@ -62,10 +67,11 @@ def renewed(
         connected_to: the URL that was last asked for.
         url: asks for it again.
         timeout_s: see `connect`.
+        text: see `connect`.
     """
     try:
         now = url()
-        fresh = None if now == connected_to else connect(now, timeout_s)
+        fresh = None if now == connected_to else connect(now, timeout_s, text=text)
     except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
         return client, connected_to
     if fresh is None:
