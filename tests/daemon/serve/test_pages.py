@@ -31,6 +31,7 @@ def test_live_shows_the_newest_and_every_camera(served: Served) -> None:
     assert told == ["gate.2_-x", "gate.2_-x", "yard", "yard", "yard"]
     assert re.findall(r'data-camera="(.*?)"', page) == ["gate.2_-x", "yard"]
     assert "What the cameras do now is not known" in page
+    assert page.count('data-viewer data-mode="before"') == 1  # of who has left
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
 
 
@@ -240,6 +241,7 @@ def test_a_journal_that_does_not_verify_is_shown_as_such(odd: ServedHouse) -> No
         assert texts(served.client.get("/review?text=9")) == ["Person 9 has come."]
         page = served.client.get(f"/record/{identity('yard', 1)}").text
         assert '<h2 id="chain-title">Does not verify</h2>' in page
+        assert "Its hash holds" not in page
         served.stop()
 
 
