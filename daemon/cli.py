@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +23,7 @@ VERBS = (
     "describe",
     "tail",
     "query",
+    "export",
     "forward",
     "verify",
     "keys",
@@ -28,6 +31,7 @@ VERBS = (
     "check-config",
     "calibrate",
     "doctor",
+    "warm-up",
     "probe",
     "snapshot",
 )
@@ -40,7 +44,9 @@ _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
 
 class _LazyCommands(TyperGroup):
-    """A verb's file is imported when the verb is called, or when --help shows what it does."""
+    """A verb's file is imported when the verb is called; what it does, --help reads in its source."""
+
+    _listed = False
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -51,9 +57,24 @@ class _LazyCommands(TyperGroup):
         verb = ALIASES.get(cmd_name, cmd_name)
         if verb not in VERBS:
             return None
+        if self._listed:
+            return TyperCommand(verb, help=_said_of(verb))
         file, alone = verb.replace("-", "_"), typer.Typer(add_completion=False)
         alone.command(verb)(getattr(import_module(f"daemon.commands.{file}"), file))
         return typer.main.get_command(alone)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the verbs."""
+        self._listed = True
+        super().format_help(ctx, formatter)
+
+
+def _said_of(verb: str) -> str | None:
+    """The docstring of a verb's function, without what its file imports."""
+    file = verb.replace("-", "_")
+    source = Path(__file__).with_name("commands").joinpath(f"{file}.py").read_text(encoding="utf-8")
+    functions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
+    return next((ast.get_docstring(each) for each in functions if each.name == file), None)
 
 
 app = typer.Typer(

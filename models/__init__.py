@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+from models.label import CheckpointError, CheckpointLabel, read_label
 
-from models.captioner import Captioner
-from models.checkpoint import CheckpointError, fill, read_checkpoint, save
-from models.encoders.encoder import ENCODERS, Encoder
-from models.language.vocabulary import Vocabulary
+if TYPE_CHECKING:  # whoever only names captioners need not load torch
+    import torch
+
+    from models.captioner import Captioner
+    from models.encoders.encoder import Encoder
 
 __all__ = [
     "CAPTIONERS",
@@ -19,7 +21,9 @@ __all__ = [
     "DEFAULT_CHECKPOINT",
     "SHIPPED",
     "CheckpointError",
+    "CheckpointLabel",
     "load_captioner",
+    "read_label",
     "save",
 ]
 
@@ -57,10 +61,20 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
     "capt-att": _in("papers.duda_ablations", "CaptAtt"),
     "capt-dual-att": _in("papers.duda_ablations", "CaptDualAtt"),
     "duda": _in("papers.duda", "DUDA"),
+    "dirl": _in("papers.dirl", "DIRL"),
+    "ccr": _in("papers.ccr", "CCR"),
+    "scorer": _in("papers.scorer", "SCORER"),
     "spot-it": _in("papers.spot_it", "SpotIt"),
     "idc-pcl": _in("papers.idc_pcl", "IDCPCL"),
 }
 """Every captioner by its name; call the value for its class."""
+
+
+def save(captioner: Captioner, path: Path) -> str:
+    """See `models.checkpoint.save`."""
+    from models.checkpoint import save as written  # noqa: PLC0415 - loads torch
+
+    return written(captioner, path)
 
 
 def load_captioner(
@@ -78,6 +92,10 @@ def load_captioner(
         CheckpointError: absent, damaged, of another model, or trained on other encoder weights.
         ImportError: the encoder needs a package that is not installed.
     """
+    from models.checkpoint import fill, read_checkpoint  # noqa: PLC0415 - loads torch
+    from models.encoders.encoder import ENCODERS  # noqa: PLC0415
+    from models.language.vocabulary import Vocabulary  # noqa: PLC0415
+
     path = path or DEFAULT_CHECKPOINT
     checkpoint = read_checkpoint(path)
     if checkpoint.captioner not in CAPTIONERS:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,106 +14,14 @@ from torch import Tensor, nn
 
 from models.boxes import Box, area, intersection
 from models.decoding import Decoded, decode
-from models.detections import Detections
 from models.encoders.encoder import Encoder
-from models.language.facts import Fact
-from models.language.places import Zone
 from models.language.vocabulary import Vocabulary, surface
 from models.language.wording import read
 from models.pair_batch import PairBatch
+from models.sentences import DescribeOptions, Outline, Sentence, Sighted
 from models.state import State
 
-__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence"]
-
-Outline = tuple[tuple[float, float], ...]
-"""A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """One sentence about one change.
-
-    Attributes:
-        text: English, starts with a capital letter, ends with a full stop.
-        type: appeared, disappeared, moved, more, fewer, replaced, none or unknown.
-        object: the class of the first object noun (person, car, ...), or "unknown".
-        box: where, ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none.
-        salience: probability 0..1 under the alignment prior that this cluster is worth a sentence.
-        confidence: 0..1; of a captioner without perception the geometric mean of the words' probabilities,
-            of a grounded one the calibrated probability that type and object are right.
-        count: how many objects it tells; 1 of a captioner that does not count.
-        before, after: the box of what it tells on each side; None where it is not on that side, and both
-            of a captioner that does not say.
-        outline_before, outline_after: the outline of what it tells on each side.
-        moment_s: seconds after the before frame at which it happened; None where that was not seen.
-        paths: the ways that were followed, of each object points ``(x, y)`` in 0..1 of the frame.
-    """
-
-    text: str
-    type: str
-    object: str
-    box: Box | None
-    salience: float
-    confidence: float
-    count: int = 1
-    before: Box | None = None
-    after: Box | None = None
-    outline_before: Outline = ()
-    outline_after: Outline = ()
-    moment_s: float | None = None
-    paths: tuple[tuple[tuple[float, float], ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeOptions:
-    """How a captioner chooses and words its sentences.
-
-    Attributes:
-        sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
-            by `min_salience` and `min_confidence`.
-        max_sentences: at most this many.
-        min_salience: a cluster is told if its prior is at least this share of the largest prior; a captioner
-            that perceives objects tells what it is sure of, whatever its share. The default was best on
-            plain DDLA's validation cameras.
-        min_confidence: a sentence is told if it is at least this confident; None takes the captioner's own
-            threshold.
-        beam_size: 1 is greedy.
-        max_words: longest sentence in words.
-        zones: parts of the picture that have names; where a thing stands in one, a captioner that words its
-            facts says the first such name instead of the place in the picture.
-        colours: whether such a captioner says a colour where it is sure of it.
-        depth: whether it says near and far ("in the foreground on the left") in place of bottom and top:
-            true of cameras that look ahead, not of those that look down.
-        no_change: whether a sentence that says that nothing changed is kept, for scoring its words; otherwise
-            it is silence.
-    """
-
-    sentences: int | None = None
-    max_sentences: int = 16
-    min_salience: float = 0.05
-    min_confidence: float | None = None
-    beam_size: int = 1
-    max_words: int = 24
-    zones: tuple[Zone, ...] = ()
-    colours: bool = True
-    depth: bool = False
-    no_change: bool = False
-
-
-@runtime_checkable
-class Sighted(Protocol):
-    """A captioner that sees objects in single pictures, and words facts that somebody else found."""
-
-    def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
-        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
-        ...
-
-    def tell(
-        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
-    ) -> list[list[Sentence]]:
-        """Sentences for the facts of a batch of so many pairs."""
-        ...
-
+__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence", "Sighted"]
 
 FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""
@@ -143,6 +51,7 @@ class Captioner(nn.Module, ABC):
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
         needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
+        needs_masks: whether it looks at `PairBatch.masks`; where it does not, training may leave them away.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +69,7 @@ class Captioner(nn.Module, ABC):
     sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
+    needs_masks: bool = True
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         """Build with random weights.
@@ -258,9 +168,9 @@ class Captioner(nn.Module, ABC):
         return self.scale_mean.device
 
     def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
-        """The encoder's maps of before and after, the given ones or newly computed."""
+        """The encoder's maps of before and after, float32, the given ones or newly computed."""
         if pairs.maps is not None:
-            return pairs.maps
+            return pairs.maps[0].float(), pairs.maps[1].float()
         if pairs.before is None or pairs.after is None:
             raise ValueError("a PairBatch needs its images or its maps; this one has neither")
         before, after = self.encoder(torch.cat([pairs.before, pairs.after])).chunk(2)

@@ -16,19 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as serialized
 from torch import Tensor
 
 from models.captioner import Captioner
+from models.label import FORMAT, KEY, CheckpointError, read_label
 
-FORMAT = 1
-KEY = "narrated"
 ENCODER = "encoder."
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,26 +103,19 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
     """
-    try:
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            f"no checkpoint at {path}; give the path of one, or train one with narrated-train"
-        ) from error
-    except OSError as error:
-        raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror or error}") from error
-    except SafetensorError as error:
-        raise CheckpointError(
-            f"{path} is damaged, cut short or not a checkpoint ({error}); copy it again from its source"
-        ) from error
-    if KEY not in metadata:
-        raise CheckpointError(
-            f"{path} holds tensors but is not a checkpoint of narrated; give one that narrated-train wrote"
-        )
-    return _described(path, metadata[KEY], weights, sha256)
+    label = read_label(path)
+    with safe_open(path, framework="pt") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    return Checkpoint(
+        captioner=label.name,
+        arguments=label.arguments,
+        encoder=label.encoder,
+        encoder_sha256=label.encoder_sha256,
+        words=label.words,
+        record=label.record,
+        weights=weights,
+        sha256=label.sha256,
+    )
 
 
 def fill(captioner: Captioner, checkpoint: Checkpoint, path: Path) -> None:
@@ -151,26 +139,3 @@ def fill(captioner: Captioner, checkpoint: Checkpoint, path: Path) -> None:
         )
     captioner.record = checkpoint.record
     captioner.sha256 = checkpoint.sha256
-
-
-def _described(path: Path, text: str, weights: Mapping[str, Tensor], sha256: str) -> Checkpoint:
-    try:
-        described = json.loads(text)
-        if described["format"] > FORMAT:
-            raise CheckpointError(
-                f"{path} has format {described['format']}, this version reads up to {FORMAT}: update narrated"
-            )
-        return Checkpoint(
-            captioner=described["captioner"],
-            arguments=described["arguments"],
-            encoder=described["encoder"]["name"],
-            encoder_sha256=described["encoder"]["sha256"],
-            words=tuple(described["vocabulary"]),
-            record=described["record"],
-            weights=weights,
-            sha256=sha256,
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{path}: its description is damaged ({error!r}); copy or train it again"
-        ) from error

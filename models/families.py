@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 COCO = (
     "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic_light",
     "fire_hydrant", "stop_sign", "parking_meter", "bench", "bird", "cat", "dog", "horse", "sheep", "cow",
@@ -83,10 +81,3 @@ def first_of(family: str) -> int:
         ValueError: no object is of this family.
     """
     return [family_of(name) for name in OBJECTS].index(family)
-
-
-GROUPS = torch.tensor([[object_of(label) == name for label in CLASSES] for name in OBJECTS])
-"""Bool ``(len(OBJECTS), len(CLASSES))``: which classes an object's name stands for."""
-
-FAMILY = torch.tensor([first_of(family_of(name)) for name in OBJECTS])
-"""int64 ``(len(OBJECTS),)``: the first object of each one's family."""

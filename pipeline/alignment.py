@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeline.kernels import Kernel
 
 Shift = tuple[int, int]
 """``(dx, dy)`` in pixels: content of the before frame moved by this lies on the after frame."""
@@ -78,7 +79,7 @@ def shifted(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
     return np.ascontiguousarray(framed[y : y + height, x : x + width])
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _least(before: NDArray[np.uint8], window: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
     """Index of the offset ``(x, y)`` at which before is nearest to the window of after; the first of equals.
 
@@ -106,7 +107,7 @@ def _least(before: NDArray[np.uint8], window: NDArray[np.uint8], offsets: NDArra
     return best
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _row_distance(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
     """Sum of squared differences of at most _MAX_WIDTH elements."""
     total = np.int32(0)  # half the width of 64 bits: twice the lanes

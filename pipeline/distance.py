@@ -6,9 +6,11 @@ differences are exact integers; only the last division and root are in floating 
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeline.kernels import Kernel
 
 BLOCK = 32
 """Side in pixels of the blocks of the distance map."""
@@ -35,7 +37,10 @@ def l2_rgb(
             range.
     """
     _check(a, b, 3)
-    return _l2(a.reshape(a.shape[0], -1), b.reshape(b.shape[0], -1), a.shape[1], 3, block)
+    _check_block(block)
+    height, width = a.shape[:2]
+    planes = [np.ascontiguousarray(each.reshape(height, -1)) for each in (a, b)]
+    return _rooted(squared_blocks(planes[0], planes[1], block, 3 * block), height, width, 3, block)
 
 
 def l2_luma(
@@ -56,7 +61,13 @@ def l2_luma(
         ValueError: the planes are not two uint8 ``(h, w)`` arrays of one shape, or the block is out of range.
     """
     _check(a, b, 1)
-    return _l2(a, b, a.shape[1], 1, block)
+    _check_block(block)
+    # Small enough for NumPy, whose sums are as exact: what screens a scene needs no kernel.
+    apart = cv2.absdiff(a, b)
+    squares = np.multiply(apart, apart, dtype=np.uint16).astype(np.int64)
+    rows, columns = (np.arange(0, side, block) for side in a.shape)
+    sums = np.add.reduceat(np.add.reduceat(squares, rows, axis=0), columns, axis=1)
+    return _rooted(sums, a.shape[0], a.shape[1], 1, block)
 
 
 def _check(a: NDArray[np.uint8], b: NDArray[np.uint8], channels: int) -> None:
@@ -72,13 +83,15 @@ def _check(a: NDArray[np.uint8], b: NDArray[np.uint8], channels: int) -> None:
         raise ValueError(f"images of shape {a.shape} hold no pixels")
 
 
-def _l2(
-    a: NDArray[np.uint8], b: NDArray[np.uint8], width: int, channels: int, block: int
-) -> tuple[float, NDArray[np.float32]]:
+def _check_block(block: int) -> None:
     if not 1 <= block <= _MAX_BLOCK:
         raise ValueError(f"a block of {block} pixels is not within 1..{_MAX_BLOCK}")
-    height = a.shape[0]
-    sums = squared_blocks(np.ascontiguousarray(a), np.ascontiguousarray(b), block, block * channels)
+
+
+def _rooted(
+    sums: NDArray[np.int64], height: int, width: int, channels: int, block: int
+) -> tuple[float, NDArray[np.float32]]:
+    """Distances of the whole frame and of its blocks, from their sums of squares."""
     rows = np.minimum(block, height - block * np.arange(sums.shape[0]))
     columns = np.minimum(block, width - block * np.arange(sums.shape[1]))
     counts = channels * rows[:, None] * columns[None, :]
@@ -86,7 +99,7 @@ def _l2(
     return whole, np.sqrt(sums / counts).astype(np.float32)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def squared_blocks(a: NDArray[np.uint8], b: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.int64]:
     """Sums of squared differences over blocks of `rows` x `columns` elements of two contiguous planes."""
     height, width = a.shape
@@ -101,7 +114,7 @@ def squared_blocks(a: NDArray[np.uint8], b: NDArray[np.uint8], rows: int, column
     return sums
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _add_row(a: NDArray[np.uint8], b: NDArray[np.uint8], columns: int, sums: NDArray[np.int64]) -> None:
     width = a.size
     for k in range(sums.size):
@@ -113,7 +126,7 @@ def _add_row(a: NDArray[np.uint8], b: NDArray[np.uint8], columns: int, sums: NDA
         sums[k] += total
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _add_four_rows(a: NDArray[np.uint8], b: NDArray[np.uint8], columns: int, sums: NDArray[np.int64]) -> None:
     """Four rows at a time: adding up the lanes of a vector at the end of a block costs like a short row.
 

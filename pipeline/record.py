@@ -33,7 +33,7 @@ from pipeline.record_members import (
 )
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
-    from models.captioner import Sentence
+    from models.sentences import Sentence
     from pipeline.narration.narration import FrameStamp, Narration
 
 __all__ = [

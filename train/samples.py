@@ -168,7 +168,7 @@ def _with_annotator(sample: Sample, sentences: tuple[str, ...]) -> Sample:
 
 def _entries(path: Path) -> list[object]:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         there = sorted(p.name for p in path.parent.glob("*.json"))
         raise SampleError(f"{path} does not exist; this folder has {there or 'no JSON files'}") from None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -16,12 +15,10 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from daemon.commands import selection
 from daemon.commands.options import Json
-from daemon.config.configuration import load_configuration
-from daemon.config.settings import Configuration
 from daemon.search.errors import NoJournalsError, SearchError
-from daemon.search.filters import GROUPINGS, Filters, Question, options_of
-from daemon.search.folders import default_state, journal_folder
+from daemon.search.filters import GROUPINGS, Question, options_of
 
 if TYPE_CHECKING:
     from daemon.search.found import FoundRecord
@@ -29,9 +26,7 @@ if TYPE_CHECKING:
     from daemon.search.search import Search
 
 _SHOWN = 50
-_TOLD_EVERY = 20_000
 _EVERY_S = 0.5
-_FAILED, _USAGE = 1, 2
 
 
 class OutputFormat(StrEnum):
@@ -45,45 +40,23 @@ class OutputFormat(StrEnum):
     HTML = "html"
 
 
-Words = Annotated[list[str] | None, typer.Argument(help="A question in plain English; see docs/query.md.")]
-
-
 def query(
-    question: Words = None,
+    question: selection.Words = None,
     *,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            "-j", "--journal", help="Folder of journals, or a replay's --out; else the state folder."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("-c", "--config", help="Take the state folder from it.")
-    ] = None,
-    camera: Annotated[
-        list[str] | None, typer.Option(help="Only this camera; several are alternatives.")
-    ] = None,
-    zone: Annotated[list[str] | None, typer.Option(help='Told to be there: entrance, "on the left".')] = None,
-    thing: Annotated[
-        list[str] | None, typer.Option("--object", help="person, car, vehicle, somebody, ...; also plurals.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="came, left, moved, appeared, light_changed, ...")
-    ] = None,
-    colour: Annotated[list[str] | None, typer.Option("--colour", "--color", help="Of the object.")] = None,
-    text: Annotated[str, typer.Option(help='Words of the sentence: driv*, "driven off".')] = "",
-    confidence: Annotated[float | None, typer.Option(min=0, max=1, help="At least so sure.")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Before then; written like --since.")] = None,
-    between: Annotated[
-        tuple[str, str] | None, typer.Option(help="Hours of the day, over midnight too: 22:00 06:00.")
-    ] = None,
-    last: Annotated[bool, typer.Option("--last", help="The newest alone, or the newest of --limit.")] = False,
-    first: Annotated[
-        bool, typer.Option("--first", help="The oldest alone, or the oldest of --limit.")
-    ] = False,
+    journal: selection.Journals = None,
+    config: selection.StateOf = None,
+    camera: selection.Cameras = None,
+    zone: selection.Zones = None,
+    thing: selection.Objects = None,
+    kind: selection.Kinds = None,
+    colour: selection.Colours = None,
+    text: selection.Text = "",
+    confidence: selection.Confidence = None,
+    since: selection.Since = None,
+    until: selection.Until = None,
+    between: selection.Between = None,
+    last: selection.Last = False,
+    first: selection.First = False,
     limit: Annotated[
         int | None, typer.Option(min=0, help="So many at most; 0 is all. A table shows the newest 50.")
     ] = None,
@@ -98,41 +71,22 @@ def query(
     json: Json = False,
     pictures: Annotated[bool, typer.Option("--pictures", help="Name the pictures in the table.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the answer there.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="Of days and hours; else this machine's.")] = None,
-    evidence: Annotated[
-        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
-    ] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the index anew first.")] = False,
+    timezone: selection.TimeZone = None,
+    evidence: selection.Pictures = None,
+    rebuild: selection.Rebuild = False,
 ) -> None:
     """Ask what was narrated: with filters, or in plain English."""
     shape = OutputFormat.JSONL if json else shape
-    with _complaints():
+    with selection.complaints():
         from daemon.search.local_time import LocalTime  # noqa: PLC0415
-        from daemon.search.search import Search  # noqa: PLC0415
-        from daemon.search.time_of_day import parse_time_of_day  # noqa: PLC0415
 
-        local, now = LocalTime.named(timezone), _now()
-        filters = Filters(
-            cameras=tuple(camera or ()),
-            zones=tuple(zone or ()),
-            objects=tuple(thing or ()),
-            kinds=tuple(kind or ()),
-            colours=tuple(colour or ()),
-            text=text,
-            confidence=confidence,
-            since=local.parse(since, now) if since else None,
-            until=local.parse(until, now) if until else None,
-            between=(parse_time_of_day(between[0]), parse_time_of_day(between[1])) if between else None,
-        )
-        given = Question(filters, "last" if last else "first" if first else "all", limit, count or bool(by))
-        given = replace(given, by=_groupings(by or ()))
-        _check(given, shape, follow=follow, both=first and last)
-        folder = journal_folder(journal or _state(config))
-        with Search.opened(folder, local, evidence, _progress()) as search:
-            if rebuild:
-                search.index.rebuild()
-            _look(search)
-            asked = _understood(search, " ".join(question), given, now) if question else given
+        local, now = LocalTime.named(timezone), selection.present()
+        filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
+        given = selection.Given(*filters, last, first, limit).question(local, now)
+        given = replace(given, count=count or bool(by), by=_groupings(by or ()))
+        _check(given, shape, follow=follow)
+        with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
+            asked = selection.understood(search, question, given, now, "query") if question else given
             with _written(out) as file:
                 if asked.count:
                     _tell_counts(search, asked, shape, file)
@@ -140,11 +94,6 @@ def query(
                 _tell(search, asked, shape, file, pictures=pictures, follow=follow)
                 if follow:
                     _follow(search, asked, shape, file, pictures=pictures)
-
-
-def _state(config: Path | None) -> Path:
-    usual = Configuration.model_fields["state"].get_default(call_default_factory=True)
-    return load_configuration(config).state if config else default_state(usual)
 
 
 def _groupings(by: Iterable[str]) -> tuple[str, ...]:
@@ -155,55 +104,14 @@ def _groupings(by: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _check(question: Question, shape: OutputFormat, *, follow: bool, both: bool) -> None:
+def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
     """Refuse what cannot be done at the same time."""
-    if both:
-        raise SearchError("--first and --last: give one of them")
     if follow and shape not in (OutputFormat.TABLE, OutputFormat.JSONL):
         raise SearchError(f"--follow with --format {shape} has no end: write table or jsonl")
     if follow and question.count:
         raise SearchError("--follow cannot count: leave one of them out")
     if question.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
-
-
-def _look(search: Search) -> None:
-    """Catch up, and say what should be known."""
-    look = search.look()
-    if sys.stderr.isatty() and look.records >= _TOLD_EVERY:
-        typer.echo("", err=True)
-    if search.said:
-        _say(search.said)
-    for name, reason in look.left_out.items():
-        _say(f"{search.folder / name} is left out: {reason}")
-    for fault in search.faults():
-        _say(f"does not verify: {fault}")
-
-
-def _understood(search: Search, words: str, given: Question, now: datetime) -> Question:
-    """The question in words, with the options beside it; how it was understood goes to stderr."""
-    asked = search.asker().read(words, now)
-    added, filters = given.filters, asked.filters
-    merged = Filters(
-        cameras=added.cameras or filters.cameras,
-        zones=added.zones or filters.zones,
-        objects=added.objects or filters.objects,
-        kinds=added.kinds or filters.kinds,
-        colours=added.colours or filters.colours,
-        text=added.text or filters.text,
-        confidence=filters.confidence if added.confidence is None else added.confidence,
-        since=added.since or filters.since,
-        until=added.until or filters.until,
-        between=added.between or filters.between,
-    )
-    order = given.order if given.order != "all" else asked.order
-    limit = asked.limit if given.limit is None else given.limit
-    asked = Question(merged, order, limit, given.count or asked.count, given.by or asked.by)
-    typer.echo(f"understood as: narrated query {options_of(asked, search.local)}", err=True)
-    for zone in merged.zones:
-        if not search.selection.tells_of(zone):
-            _say(f"no narration tells of a place {zone!r}")
-    return asked
 
 
 def _tell_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
@@ -243,9 +151,11 @@ def _tell(
             f"these are the newest {answer.shown} (--limit 0 shows all, --count counts them)", err=True
         )
     if search.reader.gone:
-        _say(f"{search.reader.gone} of them were deleted by retention meanwhile")
+        selection.complain(f"{search.reader.gone} of them were deleted by retention meanwhile")
     if search.reread():
-        _say("a journal was changed since it was read; ask again, and `narrated verify` says more")
+        selection.complain(
+            "a journal was changed since it was read; ask again, and `narrated verify` says more"
+        )
 
 
 def _page(search: Search, question: Question, found: Iterable[FoundRecord], shown: int) -> Iterator[str]:
@@ -256,7 +166,7 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
         ("Asked", options_of(question, search.local) or "everything"),
         ("Found", f"{shown:,}"),
         ("Journals", str(search.folder)),
-        ("Written", local_words(_now(), search.local)),
+        ("Written", local_words(selection.present(), search.local)),
     ]
     return page("What was narrated", facts, search.faults(), found, search.local)
 
@@ -306,35 +216,3 @@ def _written(out: Path | None) -> Iterator[TextIO]:
         raise NoJournalsError(f"cannot write {out}: {error.strerror or error}") from None
     finally:
         fresh.unlink(missing_ok=True)
-
-
-@contextmanager
-def _complaints() -> Iterator[None]:
-    """What cannot be answered is told in our own words; to redact it would load the decoders."""
-    try:
-        yield
-    except SearchError as error:
-        _say(str(error))
-        raise typer.Exit(_FAILED if isinstance(error, NoJournalsError) else _USAGE) from None
-
-
-def _progress() -> Callable[[int], None]:
-    """Tells how far the index is, on a terminal."""
-    shown = 0
-
-    def told(records: int) -> None:
-        nonlocal shown
-        if records - shown >= _TOLD_EVERY and sys.stderr.isatty():
-            shown = records
-            sys.stderr.write(f"\rnarrated: reading the journals into the index, {records:,} records")
-            sys.stderr.flush()
-
-    return told
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _say(text: str) -> None:
-    typer.echo(f"narrated: {text}", err=True)

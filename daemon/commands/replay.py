@@ -19,6 +19,7 @@ from daemon.config.settings import CameraDefaults, CaptionerSettings, Configurat
 
 if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.config.plan import CameraPlan
+    from daemon.replay.cluster import RayCluster
     from daemon.replay.replay import ReplayOptions, ReplayReport
     from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
@@ -78,6 +79,13 @@ def replay(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     evidence: EvidenceChoice = None,
     limits: LimitsChoice = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or "
+            "local for the processors of this one. Needs --out."
+        ),
+    ] = None,
 ) -> None:
     """Narrate footage that was recorded before."""
     configuration = load_configuration(config) if config else None
@@ -89,14 +97,18 @@ def replay(
 
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
+    if ray and out is None:
+        raise typer.BadParameter("--ray needs --out: the folder in which all that is narrated comes together")
     if out and not resume:
         check_output(out, force=force)
     settings = configuration.captioner if configuration else CaptionerSettings()
-    loaded = loaded_captioner(captioner, captioner_file, device or settings.device, settings)
+    device = device or settings.device
+    loaded = loaded_captioner(captioner, captioner_file, "cpu" if ray else device, settings)
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    finish(_replayed(paths, camera, loaded, options, json=json), out, json=json)
+    cluster = _cluster(ray, settings, captioner, captioner_file, device) if ray else None
+    finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
 def _plan(
@@ -156,11 +168,21 @@ def _span(begin: str | None, end: str | None) -> Span:
     return Span(first, last)
 
 
+def _cluster(
+    address: str, settings: CaptionerSettings, name: str | None, file: Path | None, device: str
+) -> RayCluster:
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
+
+    return RayCluster(address, chosen_checkpoint(settings, name, file), device)
+
+
 def _replayed(
     paths: list[str],
     camera: str | None,
     captioner: Captioner,
     options: ReplayOptions,
+    cluster: RayCluster | None,
     *,
     json: bool,
 ) -> ReplayReport:
@@ -177,4 +199,9 @@ def _replayed(
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:
-        return replay(find_footage(paths, camera), captioner, options, show, progress)
+        footage = find_footage(paths, camera)
+        if cluster:
+            from daemon.replay.cluster import replay_on  # noqa: PLC0415
+
+            return replay_on(cluster, footage, captioner, options, show=show, progress=progress)
+        return replay(footage, captioner, options, show, progress)

@@ -32,10 +32,9 @@ def tail(
     json: Json = False,
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C."""
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415
     from daemon.config.secrets import Secrets  # noqa: PLC0415
 
-    url = redis or (load_configuration(config).redis.url if config else None) or DEFAULT_SERVER
+    url = redis or (_configured(config) if config else None) or DEFAULT_SERVER
     from daemon.service.lines import json_line, time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
@@ -51,3 +50,9 @@ def tail(
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
+
+
+def _configured(path: Path) -> str | None:
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+    return load_configuration(path).redis.url

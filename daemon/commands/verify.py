@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_format
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +13,16 @@ import typer
 from daemon.commands.options import Json
 
 if TYPE_CHECKING:
-    from pipeline.journal import Comparison, Verification, VerifyOptions
+    from pipeline.journal import Comparison, Problem, Verification, VerifyOptions
 
 _SHOWN = 20
 
 
 def verify(
-    paths: Annotated[list[Path], typer.Argument(help="Journals, narrations.jsonl, or folders of journals.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Journals, narrations.jsonl, folders of journals, or what export wrote."),
+    ],
     *,
     against: Annotated[
         Path | None,
@@ -37,11 +41,17 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, of their pictures and signatures was changed."""
+    from daemon.export.contents import is_export  # noqa: PLC0415
     from pipeline.journal import VerifyOptions  # noqa: PLC0415
 
     if against and len(paths) != 1:
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
+    if exports := [path for path in paths if is_export(path)]:
+        if against or len(exports) < len(paths):
+            raise typer.BadParameter("check an export by itself: without journals and --against")
+        _verify_exports(exports, keys, json=json)
+        return
     found = _checked(paths, VerifyOptions(not no_evidence, evidence, keys))
     other = _checked([against], VerifyOptions(not no_evidence)) if against else None
     comparison = _comparison(paths[0], against) if against else None
@@ -56,6 +66,26 @@ def verify(
             _tell_comparison(comparison)
     compared = not against or (comparison and not comparison.differences)
     if not (found.ok and (other is None or other.ok) and compared):
+        raise typer.Exit(1)
+
+
+def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> None:
+    """Check what `narrated export` wrote, and say what it proves."""
+    from daemon.export.verification import tell_export, verify_export  # noqa: PLC0415
+
+    checked = [verify_export(path, keys) for path in paths]
+    problems = [problem for found in checked for problem in found.problems]
+    if json:
+        exports = [
+            asdict(found) | {"path": str(found.path), "problems": len(found.problems)} for found in checked
+        ]
+        typer.echo(json_format.dumps({"ok": not problems, "exports": exports, "problems": _plain(problems)}))
+    else:
+        for problem in problems:
+            typer.echo(f"narrated: {problem}", err=True)
+        for found in checked:
+            tell_export(found, typer.echo, known=bool(keys))
+    if problems:
         raise typer.Exit(1)
 
 
@@ -103,8 +133,12 @@ def _members(found: Verification) -> dict[str, Any]:
         "lines": found.lines,
         "pictures": found.pictures,
         "ends": ends,
-        "problems": [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in found.problems],
+        "problems": _plain(found.problems),
     }
+
+
+def _plain(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    return [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in problems]
 
 
 def _compared(comparison: Comparison) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 
@@ -12,9 +14,14 @@ class DeviceError(Exception):
 def chosen_device(name: str) -> torch.device:
     """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; ``auto`` takes a GPU where there is one.
 
+    From then on torch computes in half as many threads as there are processors, unless `OMP_NUM_THREADS` says
+    otherwise: the others decode, and of two hyperthreads the second adds less than it costs.
+
     Raises:
         DeviceError: there is no such device.
     """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // 2))
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
@@ -14,12 +14,16 @@ from daemon.config.configuration import ConfigurationError
 from daemon.config.evidence import EvidenceOptions
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera, CameraDefaults, Clusters, Configuration
-from models.captioner import Captioner, DescribeOptions
 from models.language.places import Zone
+from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
 from pipeline.pairs import PairOptions
 from pipeline.policy.limits import NO_LIMITS, LimitOptions
 from pipeline.sources import SourceOptions
+
+if TYPE_CHECKING:
+    from models import CheckpointLabel
+    from models.captioner import Captioner
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class CameraPlan:
     clock_skew_s: float = 2.0
     screening: str | None = field(default=None, repr=False)
 
-    def change_options(self, captioner: Captioner) -> ChangeOptions:
+    def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained, but for what is set by hand.
 
         Raises:
@@ -66,7 +70,7 @@ class CameraPlan:
                 [f"{self.name}: clusters: with captioner {captioner.name}: {error}"]
             ) from None
 
-    def settings_sha256(self, captioner: Captioner, *, limits: bool = False) -> str:
+    def settings_sha256(self, captioner: Captioner | CheckpointLabel, *, limits: bool = False) -> str:
         """Hash (hex) of the settings that decide the text, whatever the camera is called.
 
         Args:

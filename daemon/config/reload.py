@@ -10,7 +10,7 @@ from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
-from models.captioner import Captioner
+from models import CheckpointLabel
 
 AT_RUN_TIME = frozenset({"cameras", "defaults", "forward"})
 """What a reload can change, and what is another process's; all else is opened once, at the start."""
@@ -31,14 +31,16 @@ class ReadAgain:
     plans: tuple[CameraPlan, ...]
 
 
-def read_again(path: Path, old: Configuration, secrets: Secrets, captioner: Captioner) -> ReadAgain | None:
+def read_again(
+    path: Path, old: Configuration, secrets: Secrets, captioner: CheckpointLabel
+) -> ReadAgain | None:
     """Read the file and check all of it before anything is touched.
 
     Args:
         path: the file.
         old: the configuration in force.
         secrets: read again too.
-        captioner: the cameras' settings must fit it.
+        captioner: by its checkpoint; the cameras' settings must fit it.
 
     Returns:
         None where it cannot be used; the log then says why, line by line.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from platformdirs import user_state_path
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.forward import ForwardSettings
 from daemon.config.section import Section
+from daemon.config.state import usual_state
 from daemon.config.values import (
     AreaCorners,
     FrameSize,
@@ -273,18 +272,12 @@ def _named_captioner(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-def _default_state() -> Path:
-    if folder := os.environ.get("STATE_DIRECTORY"):
-        return Path(folder.split(":")[0])
-    return user_state_path("narrated", appauthor=False)
-
-
 class Configuration(Section):
     """The whole file."""
 
     version: Literal[1] = Field(description="of this format")
     state: Annotated[Path, Field(strict=False)] = Field(
-        default_factory=_default_state,
+        default_factory=usual_state,
         description="folder of journals and calibrations; absent: systemd's StateDirectory or the user's",
     )
     redis: RedisSettings = RedisSettings()

@@ -18,8 +18,9 @@ from daemon.config.settings import Configuration
 from daemon.forward.courier import Courier
 from daemon.forward.filter import Filter
 from daemon.forward.intake import Intake
+from daemon.forward.kinds import fault, open_target
 from daemon.forward.ledger import Ledger, LedgerError, alone
-from daemon.forward.target import Target, fault, open_target
+from daemon.forward.target import Target
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.loop import Loop

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from daemon.replay.resumption import Outcome, Resumption
 from daemon.threads.narrator import JournalledPair
+from pipeline.disk import replace_file
 from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
-from pipeline.report.writer import ReportFiles, ReportWriter
+from pipeline.report.writer import PICTURES, ReportFiles, ReportWriter
 
 _OWN = ("narrations.jsonl", "report.html", "journal")
 
@@ -34,6 +36,39 @@ def check_output(folder: Path, *, force: bool) -> None:
         raise OutputError(
             f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
             "go on with a replay that was interrupted"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCamera:
+    """What the folder of a replay holds of one finished camera.
+
+    Attributes:
+        camera: its name.
+        outcome: what came of it.
+        journal, evidence: contents by path in the folder.
+        pictures: those of the report.
+    """
+
+    camera: str
+    outcome: Outcome
+    journal: dict[str, bytes]
+    evidence: dict[str, bytes]
+    pictures: bytes
+
+    @classmethod
+    def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
+        """Of a folder that a replay of this one camera has written, its report left out."""
+
+        def contents(paths: Iterable[Path]) -> dict[str, bytes]:
+            return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
+
+        return cls(
+            camera,
+            outcome,
+            contents(_chains(folder / "journal", [camera])),
+            contents((folder / "evidence").rglob("*")),
+            (folder / PICTURES).read_bytes(),
         )
 
 
@@ -101,6 +136,24 @@ class OutputFolder:
     def add(self, journalled: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
         self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
+
+    def adopt(self, files: FinishedCamera) -> None:
+        """Take a camera that was narrated elsewhere; afterwards it counts as finished.
+
+        Raises:
+            OutputError: the folder cannot be written.
+        """
+        try:
+            for name, content in (files.evidence | files.journal).items():
+                path = self.folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, content, durable=name in files.journal)
+            self._report.take_pictures(files.pictures)
+            self.finish_camera(files.camera, files.outcome)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
+            ) from None
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
         """A camera's records are all here: a replay that is resumed keeps them."""

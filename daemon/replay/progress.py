@@ -53,6 +53,16 @@ class ReplayProgress:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
+    def update_files(self, finished: int, files: int, read_s: float, narrations: int) -> None:
+        """Say how many files others have finished, and how many seconds of footage these held."""
+        self._progress.update(
+            self._task,
+            completed=read_s,
+            total=read_s * files / finished,
+            description=f"{finished}/{files} files",
+            narrations=narrations,
+        )
+
     def update(self, threads: Sequence[CameraThread], narrations: int) -> None:
         """Take a look at the threads."""
         done_s = sum(thread.read_s for thread in threads)

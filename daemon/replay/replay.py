@@ -55,6 +55,7 @@ class ReplayOptions:
         redis_url: where narrations are published: ``none:``, ``embedded`` or a server.
         out: folder of the journal, subtitles and report; None writes none.
         resume: go on with an interrupted replay in `out`.
+        report: write narrations.jsonl, subtitles and the page in the end; else a replay that is resumed does.
     """
 
     plan: CameraPlan
@@ -63,6 +64,7 @@ class ReplayOptions:
     redis_url: str = NO_SERVER
     out: Path | None = None
     resume: bool = False
+    report: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ class ReplayReport:
         problems: one line, without secrets, per input that could not be read (entirely) or published, and
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
+        outcomes: what came of each finished camera.
     """
 
     narrations: int
     problems: tuple[str, ...]
     interrupted: bool
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
 
 def replay(
@@ -113,7 +117,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.narrations, tuple(problems), interrupted)
+        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished)
 
 
 class _Replay:
@@ -162,7 +166,7 @@ class _Replay:
         self._publishing = None if url == NO_SERVER else Publishing(self._journals, open_publisher(url))
         self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in left]
         self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in left}
-        self._finished = dict[str, Outcome]()
+        self.finished = dict[str, Outcome]()
         self._shown = 0  # cameras whose turn is over
 
     def main_loop(self, progress: ReplayProgress) -> None:
@@ -207,7 +211,7 @@ class _Replay:
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
-        if self._output:
+        if self._output and self._options.report:
             self._output.finish(self._facts(problems), complete=not interrupted)
         return problems
 
@@ -262,12 +266,12 @@ class _Replay:
         """Journal the last of every camera that has ended, and note that a resumed replay need not see it."""
         for thread in self._threads:
             name = thread.plan.name
-            if name in self._finished or not self._queue.ended(name):
+            if name in self.finished or not self._queue.ended(name):
                 continue
             self._note(self._narrator.finish(name))
-            self._finished[name] = self._outcome(thread)
+            self.finished[name] = self._outcome(thread)
             if self._output:
-                self._output.finish_camera(name, self._finished[name])
+                self._output.finish_camera(name, self.finished[name])
 
     def _outcome(self, thread: CameraThread) -> Outcome:
         return Outcome(
@@ -283,7 +287,7 @@ class _Replay:
         while self._shown < len(self._threads):
             name = self._threads[self._shown].plan.name
             self._show_all(name)
-            if name not in self._finished:
+            if name not in self.finished:
                 return
             self._shown += 1
 

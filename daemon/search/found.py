@@ -35,11 +35,13 @@ class FoundRecord:
         record: as the journal has it.
         marks: what people should know of it before they believe it; mostly empty.
         pictures: the files of its pictures that are there, by side: before, after, overlay.
+        line: the journal's bytes, without the line's end.
     """
 
     record: Record
     marks: tuple[str, ...] = ()
     pictures: Mapping[str, Path] = field(default_factory=dict)
+    line: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,9 +156,10 @@ class Reader:
             return None
         if int(record.hash[:16], 16) != digest:
             return None
-        flags |= 0 if hash_holds(line.rstrip(b"\n")) else ALTERED
+        line = line.rstrip(b"\n")
+        flags |= 0 if hash_holds(line) else ALTERED
         marks = tuple(text for flag, text in _MARKS.items() if flags & flag)
-        return FoundRecord(record, marks, _pictures(record, store))
+        return FoundRecord(record, marks, _pictures(record, store), line)
 
 
 def _pictures(record: Record, store: EvidenceStore | None) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -27,16 +27,45 @@ class PageEntry:
         found: what is told.
         time: local.
         pictures: ``(name, address)``: the overlay where there is one, else what there is of before and after.
+        clip: address of a recording of it; mostly empty.
     """
 
     found: FoundRecord
     time: str
     pictures: tuple[tuple[str, str], ...]
+    clip: str = ""
 
     @property
     def event(self) -> str | None:
         """The scene event in words, None where objects changed."""
         return EVENTS.get(self.found.record.event)
+
+
+def embedded(path: Path) -> str:
+    """The address of a picture that is in the page itself; empty where its file is gone."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return ""  # retention came between
+    return f"data:{_MEDIA[path.suffix]};base64,{base64.b64encode(content).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a page has its pictures and recordings from.
+
+    Attributes:
+        picture: the address of a picture's file; empty where it is gone.
+        clip: the address of a recording of a narration; empty where there is none.
+        sources: from where its Content-Security-Policy lets them come.
+    """
+
+    picture: Callable[[Path], str] = embedded
+    clip: Callable[[FoundRecord], str] = lambda _found: ""
+    sources: str = "data:"
+
+
+_WITHIN = Addresses()
 
 
 def page(
@@ -45,6 +74,8 @@ def page(
     faults: Sequence[str],
     found: Iterable[FoundRecord],
     local: LocalTime,
+    *,
+    addresses: Addresses = _WITHIN,
 ) -> Iterator[str]:
     """The page in parts, so that its pictures are never all in memory.
 
@@ -54,6 +85,7 @@ def page(
         faults: what does not verify.
         found: the narrations.
         local: in which times are told.
+        addresses: of pictures and recordings; by default all are in the page.
     """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -62,29 +94,28 @@ def page(
     style = resources.files("pipeline.report").joinpath("style.css").read_text(encoding="utf-8")
     source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
     entries = (
-        PageEntry(each, local_words(each.record.after.moment, local), _pictures(each)) for each in found
+        PageEntry(
+            each,
+            local_words(each.record.after.moment, local),
+            _pictures(each, addresses.picture),
+            addresses.clip(each),
+        )
+        for each in found
     )
     return environment.from_string(source).generate(
         title=title,
         facts=facts,
         faults=faults,
         entries=entries,
+        sources=addresses.sources,
         style=Markup(style),  # noqa: S704 - our own file
     )
 
 
-def _pictures(found: FoundRecord) -> tuple[tuple[str, str], ...]:
+def _pictures(found: FoundRecord, address: Callable[[Path], str]) -> tuple[tuple[str, str], ...]:
     sides = ("overlay",) if "overlay" in found.pictures else ("before", "after")
     named = {"overlay": "before and after"}
     shown = (
-        (named.get(side, side), _address(found.pictures[side])) for side in sides if side in found.pictures
+        (named.get(side, side), address(found.pictures[side])) for side in sides if side in found.pictures
     )
-    return tuple((name, address) for name, address in shown if address)
-
-
-def _address(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return ""  # retention came between
-    return f"data:{_MEDIA[path.suffix]};base64,{base64.b64encode(content).decode()}"
+    return tuple((name, where) for name, where in shown if where)

@@ -6,13 +6,14 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from daemon.config.checkpoint import chosen_checkpoint
-from daemon.config.device import chosen_device
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
 from daemon.config.secrets import Secrets
@@ -23,23 +24,27 @@ from daemon.health.pages import Pages
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.lines import time_line
 from daemon.service.metrics import Metrics
+from daemon.service.proof import CaptionerProof
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import JournalledPair, Narrator, warm_up
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention, retention_options
 from daemon.threads.signatures import open_signing
-from models import load_captioner
+from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first
+from pipeline.policy.hourly_cap import HOUR
 from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
 from pipeline.record import RecordError
+
+if TYPE_CHECKING:  # it loads torch
+    from daemon.threads.narrator import JournalledPair, Narrator
 
 PAIRS_HELD = 8
 """Pairs per camera that wait for the narrator; of a live camera the newest."""
@@ -117,8 +122,10 @@ def startup(
         logger.info("metrics and health at http://%s", pages.address)
     plans = camera_plans(configuration, secrets)
     settings = configuration.captioner
-    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
-    warm_up(captioner)
+    checkpoint = chosen_checkpoint(settings)
+    label = read_label(checkpoint)
+    for plan in plans:
+        plan.change_options(label)
     journals: dict[str, Journal] = {}
     resources.callback(_close_all, journals)
     for plan in plans:
@@ -131,13 +138,22 @@ def startup(
     signing = open_signing(configuration, secrets, journals, health.pulses)
     publishing.start()
     publishing.compare(COMPARE_S, signals.stop)
-    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+
+    def narrator() -> Narrator:
+        return _narrator(configuration, plans, journals, queue, keeper)
+
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
+    proof = None
+    if _may_sleep(plans, journals):
+        proof = CaptionerProof(checkpoint, settings.device)
+        resources.callback(proof.stop)
+    else:
+        narrating.awake()
     daemon = Daemon(
         path=path,
         configuration=configuration,
         secrets=secrets,
-        captioner=captioner,
+        captioner=label,
         journals=journals,
         queue=queue,
         narrating=narrating,
@@ -150,6 +166,7 @@ def startup(
         health=health,
         observed=metrics.observe,
         pages=pages,
+        proof=proof,
     )
     store = CalibrationStore(configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
@@ -182,7 +199,8 @@ def main_loop(daemon: Daemon) -> None:
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
-        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried:
+        proved = daemon.proof is None or daemon.proof.holds()
+        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried and proved:
             daemon.health.phase = Phase.WATCHING
             daemon.watch.ready(daemon.status)
         daemon.watch.progress(daemon.status, healthy=not daemon.health.stuck())
@@ -242,6 +260,35 @@ def _note(daemon: Daemon, journalled: JournalledPair) -> None:
     daemon.observed(journalled.record)
     daemon.publishing.wake()
     logger.info("%s", time_line(journalled.record))
+
+
+def _may_sleep(plans: Sequence[CameraPlan], journals: Mapping[str, Journal]) -> bool:
+    """Whether the narrator can be made when something happens: not for footage, nor where it told of late.
+
+    Of what was told within an hour there are limits to go on with.
+    """
+    since = datetime.now(UTC) - HOUR
+    latest = [next(latest_first(journals[plan.name].folder, plan.name), None) for plan in plans]
+    told = any(record and record.after.moment > since for record in latest)
+    return not told and all(plan.url.startswith(("rtsp:", "rtsps:")) for plan in plans)
+
+
+def _narrator(
+    configuration: Configuration,
+    plans: Sequence[CameraPlan],
+    journals: Mapping[str, Journal],
+    queue: PairQueue,
+    keeper: EvidenceKeeper,
+) -> Narrator:
+    """Load the captioner and try it."""
+    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
+
+    settings = configuration.captioner
+    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
+    warm_up(captioner)
+    settle()
+    return Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:

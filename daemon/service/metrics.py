@@ -154,9 +154,10 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
     facts = CounterMetricFamily(
         "narrated_told_by_facts", "Pairs told without the captioner.", labels=["camera", "reason"]
     )
+    captioning = daemon.narrating.captioning
     for reason, counts in (
-        ("late", daemon.narrating.captioning.late),
-        ("failed", daemon.narrating.captioning.failed),
+        ("late", captioning.late if captioning else {}),
+        ("failed", captioning.failed if captioning else {}),
     ):
         for name, count in counts.copy().items():
             facts.add_metric([name, reason], count)

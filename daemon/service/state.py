@@ -11,6 +11,7 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.health.health import Health
 from daemon.health.pages import Pages
+from daemon.service.proof import CaptionerProof
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras
@@ -22,7 +23,7 @@ from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
-from models.captioner import Captioner
+from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.record import Record
 
@@ -38,13 +39,14 @@ class Daemon:
         narrations: journalled, by camera.
         observed: told of every record that is journalled.
         lateness: whether this machine keeps up.
+        proof: that the captioner can work, while the narrator sleeps; None where it was awake from the start.
         reloads: times the configuration was read again, by what came of it.
     """
 
     path: Path
     configuration: Configuration
     secrets: Secrets
-    captioner: Captioner
+    captioner: CheckpointLabel
     journals: dict[str, Journal]
     queue: PairQueue
     narrating: NarratorThread
@@ -57,6 +59,7 @@ class Daemon:
     health: Health
     observed: Callable[[Record], None]
     pages: Pages | None
+    proof: CaptionerProof | None = None
     cameras: Cameras = field(init=False)
     lateness: Lateness = field(default_factory=Lateness)
     narrations: Counter[str] = field(default_factory=Counter)

@@ -20,7 +20,8 @@ import torch
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.pair_queue import Proposed
-from models.captioner import Captioner, DescribeOptions
+from models.captioner import Captioner
+from models.sentences import DescribeOptions
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
 from pipeline.following import Follower
 from pipeline.narration.fallback import FAILED, LATE, narrate_facts

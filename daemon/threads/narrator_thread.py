@@ -5,13 +5,16 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from daemon.config.settings import CaptionerSettings
-from daemon.threads.captions import Captioning
 from daemon.threads.loop import Loop
-from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
+
+if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
+    from daemon.threads.captions import Captioning
+    from daemon.threads.narrator import JournalledPair, Narrator
 
 LOOP = "narrator"
 """Its name among the loops that the watchdog goes by."""
@@ -26,8 +29,11 @@ class NarratorThread:
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
     batch that never ends is noticed.
 
+    The narrator is made when it is first needed, for what it loads takes more memory than all else: while
+    nothing happens before the cameras, there is none.
+
     Args:
-        narrator: used by this thread only, once it has started.
+        narrator: makes the narrator; called once, in this thread or by `awake`.
         pairs: where the batches come from.
         settings: size of a batch, and how long it waits to be full.
         pulses: told of every turn.
@@ -41,7 +47,7 @@ class NarratorThread:
 
     def __init__(
         self,
-        narrator: Narrator,
+        narrator: Callable[[], Narrator],
         pairs: PairQueue,
         settings: CaptionerSettings,
         pulses: Pulses,
@@ -49,29 +55,36 @@ class NarratorThread:
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
-        self._narrator, self._pairs, self._settings = narrator, pairs, settings
+        self._made, self._pairs, self._settings = narrator, pairs, settings
+        self._narrator: Narrator | None = None
         self._telling = telling
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, pulses=pulses, last=self._end)
 
     @property
-    def captioning(self) -> Captioning:
-        """What the captioner did, and what was told without it."""
-        return self._narrator.captioning
+    def captioning(self) -> Captioning | None:
+        """What the captioner did, and what was told without it; None while the narrator sleeps."""
+        return self._narrator.captioning if self._narrator else None
 
     @property
     def capped(self) -> frozenset[str]:
         """The cameras at their hourly cap."""
-        return self._narrator.capped
+        return self._narrator.capped if self._narrator else frozenset()
+
+    def awake(self) -> Narrator:
+        """The narrator; for whoever starts this thread, before that."""
+        if self._narrator is None:
+            self._narrator = self._made()
+        return self._narrator
 
     def ask(self, change: Callable[[Narrator], None]) -> None:
         """Have `change` called with the narrator between two batches; pairs taken before are told first."""
         self._asked.put(change)
 
     def knows(self, camera: str) -> bool:
-        """Whether anything may still be journalled of the camera."""
-        return self._narrator.knows(camera)
+        """Whether anything may still be journalled of the camera, as while the narrator sleeps."""
+        return self._narrator is None or self._narrator.knows(camera)
 
     def finish(self, until: float) -> bool:
         """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
@@ -100,15 +113,18 @@ class NarratorThread:
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
-            self._give_out(self._narrator.tell(batch))
+            self._give_out(self.awake().tell(batch))
             self.seconds += monotonic() - began
             self.batches += 1
         while not self._asked.empty():
-            self._asked.get()(self._narrator)
-        self._give_out(self._narrator.settle(self._pairs.waiting))
+            self.loop.beat(BATCH_LIMIT_S)
+            self._asked.get()(self.awake())
+        if self._narrator:
+            self._give_out(self._narrator.settle(self._pairs.waiting))
 
     def _end(self) -> None:
-        self._give_out(self._narrator.finish())
+        if self._narrator:
+            self._give_out(self._narrator.finish())
 
     def _give_out(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:

@@ -12,7 +12,8 @@ from typing import Any
 
 from daemon.config.plan import CameraPlan
 from daemon.tools.gaps import Gap, gap_between
-from models.captioner import Captioner, Sentence
+from models.captioner import Captioner
+from models.sentences import Sentence
 from pipeline.changes import Change, find_changes
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.narration.narration import Narration, narrate

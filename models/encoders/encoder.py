@@ -70,6 +70,12 @@ class Encoder(nn.Module, ABC):
         with torch.no_grad():
             return self.features(images.float().contiguous(memory_format=torch.channels_last)).contiguous()
 
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are; the CPU where it has none."""
+        held = next(iter((*self.parameters(), *self.buffers())), None)
+        return torch.device("cpu") if held is None else held.device
+
     def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - the signature of nn.Module
         """Stays in evaluation mode: training the captioner must not move the batch statistics."""
         return super().train(False)

@@ -27,7 +27,8 @@ from torch import Tensor
 
 from models.box_tensors import overlaps
 from models.boxes import Box, box_of, hull, inside, iou
-from models.families import FAMILY, OBJECTS, family_of, first_of
+from models.families import OBJECTS, family_of, first_of
+from models.family_tensors import FAMILY
 from models.grounded.linker import Ends
 from models.language.facts import Fact
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from models.box_tensors import corner_overlaps
 from models.detections import Detections
-from models.families import FAMILY, GROUPS
+from models.family_tensors import FAMILY, GROUPS
 from models.grounded.detector import Answer
 
 OVERLAP = 0.6

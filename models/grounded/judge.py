@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models.box_tensors import overlaps, shared_area
-from models.families import FAMILY
+from models.family_tensors import FAMILY
 from models.grounded.linker import Ends, looks
 
 EVIDENCE = (

@@ -22,7 +22,8 @@ from torch.nn.functional import normalize
 
 from models.box_tensors import middles, overlaps, shared_area
 from models.detections import Detections
-from models.families import FAMILY, OBJECTS
+from models.families import OBJECTS
+from models.family_tensors import FAMILY
 
 FEATURES = 192
 """Numbers of `Detections.feature`."""

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from models.boxes import Box, box_of, overlaps
 from models.detections import Detections
-from models.families import FAMILY, first_of
+from models.families import first_of
+from models.family_tensors import FAMILY
 from models.grounded.assignment import assigned
 from models.grounded.tracks import Sight, Track, alike
 

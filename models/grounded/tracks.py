@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.families import FAMILY
+from models.family_tensors import FAMILY
 
 LOOK_ALIKE = 0.96
 """Likeness of colours, a mean of Bhattacharyya coefficients, that speaks neither for nor against."""

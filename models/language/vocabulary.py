@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PAD, BOS, EOS, UNK = range(4)
 """Padding, begin of sentence, end of sentence, a word that is not in the vocabulary."""
@@ -94,6 +95,8 @@ class Vocabulary:
         Returns:
             int64 ``(B, T, L)``: words, EOS, padding; a missing sentence is all padding. T, L >= 1.
         """
+        import torch  # noqa: PLC0415 - words alone need none
+
         encoded = [[self.encode(s)[:-1][:max_words] for s in sentences] for sentences in descriptions]
         encoded = [[[*tokens, EOS] for tokens in pair if tokens] for pair in encoded]
         most = max((len(pair) for pair in encoded), default=0)

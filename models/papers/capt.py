@@ -71,6 +71,7 @@ class CaptMasked(Capt):
         smoothing: float = 2.0
 
     name = "capt-masked"
+    needs_masks = True
     options: Options
 
     def log_weights(self, pairs: PairBatch) -> Tensor:

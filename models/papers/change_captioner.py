@@ -6,13 +6,19 @@ Change Captioning by Learning from an Auxiliary Task", CVPR 2021.
     L = c L_changed + (1 - c) L_distractor + further terms, c = 0.5
 
 L_changed and L_distractor are the mean of -log P(word) over the words said about pairs in which something
-changed, and about distractors.
+changed, and about distractors. Further terms are of changed pairs only, as in the released code
+(github.com/Seth-Park/RobustChangeCaptioning). A word's vector goes through ReLU and dropout, as there.
 
 Where the papers are silent, and departures:
 * Their batches hold a changed and a distractor pair of every scene. Here a batch is drawn from the split, and
   where it has pairs of one kind only (Spot-the-diff has no distractors) their mean counts whole.
 * A pair is a distractor where no sentence about it tells a change (`PairBatch.changed`).
-* A sentence ends with EOS; the released code has no such token.
+* A sentence ends with EOS; in the released code the first NULL of the padding does that.
+* A cell's coordinates are those of its centre; the code's of its upper left corner.
+* What belongs to training stands in configs/train/duda.yaml: an epoch draws one caption of each pair
+  (`drawn`), the views of a scene without a change are swapped (`swapped`), the rate falls tenfold every 15
+  epochs. The code swaps both pairs of a scene together, and clips no gradients; here each pair is swapped by
+  itself, and gradients are clipped.
 """
 
 from __future__ import annotations
@@ -73,13 +79,14 @@ class ChangeCaptioner(WholePair):
         self.register_buffer("coordinates", at, persistent=False)
 
     @abstractmethod
-    def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:
         """Further terms of the loss, a scalar.
 
         Args:
             state: of B pairs, before the first word.
             unrolled: of N sentences, after each of L words.
-            said: bool ``(N, L)``, False for padding.
+            said: bool ``(N, L)``, False for padding and for all sentences about distractors.
+            changed: bool ``(B,)``, False for distractors.
         """
 
     def cells(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
@@ -101,11 +108,13 @@ class ChangeCaptioner(WholePair):
         unrolled = list(self.unrolled(state.select(b), tokens))
         log_p = self.word_log_likelihood(torch.stack([seen for seen, _ in unrolled], dim=1), tokens)
         said = tokens != PAD
-        changed = torch.ones_like(b, dtype=torch.bool) if pairs.changed is None else pairs.changed[b]
-        kinds = ((changed, self.changed_weight), (~changed, 1 - self.changed_weight))
+        changed = pairs.valid.new_ones(len(pairs.valid)) if pairs.changed is None else pairs.changed
+        told = changed[b]
+        kinds = ((told, self.changed_weight), (~told, 1 - self.changed_weight))
         means = [(-log_p[kind].sum() / said[kind].sum(), weight) for kind, weight in kinds if kind.any()]
         of_words = means[0][0] if len(means) == 1 else sum(mean * weight for mean, weight in means)
-        return of_words + self.further_loss(state, [after for _, after in unrolled], said)
+        after = [state for _, state in unrolled]
+        return of_words + self.further_loss(state, after, said & told.unsqueeze(1), changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +169,6 @@ def attended(cells: Tensor, attention: Tensor) -> Tensor:
     return (cells.flatten(2) @ attention.unsqueeze(2))[..., 0]
 
 
-def attention_size(attention: Tensor) -> Tensor:
-    """Mean over pairs and images of the sum of attention ``(B, images, 196)``: small where it is sparse."""
-    return attention.sum(dim=2).mean()
+def attention_size(attention: Tensor, changed: Tensor) -> Tensor:
+    """Mean over images and `changed` pairs ``(B,)`` of the sum of attention ``(B, images, 196)``."""
+    return (attention.sum(dim=2).mean(dim=1) * changed).sum() / changed.sum().clamp(min=1)

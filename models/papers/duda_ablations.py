@@ -16,6 +16,8 @@ Where the papers are silent, and departures:
   ReLU bring to the vector.
 * The pixels' difference is after minus before, signed, -1..1, brought to 14x14 by pyramid reduction.
 * Capt-Att sees [f_before; f_after]; of these the difference is a linear function.
+* None of them was released. What DUDA's code does to word vectors and to u is done here to word vectors and
+  to the vector, so that the rows differ in nothing else.
 """
 
 from __future__ import annotations
@@ -64,11 +66,18 @@ class OneVector(ChangeCaptioner):
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Recurrent`: the hidden state, ``(N, hidden)``."""
-        words = self.dropout(self.embed_word(tokens))
-        hidden, cell = self.telling(torch.cat([words, state.pictures[0]], dim=1), state.memory)
+        words = self.dropout(self.embed_word(tokens).relu())
+        seen = torch.cat([words, self.dropout(state.pictures[0])], dim=1)
+        hidden, cell = self.telling(seen, state.memory)
         return self.dropout(hidden), state.remember(hidden, cell)
 
-    def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:  # noqa: ARG002 - DUDA's
+    def further_loss(
+        self,
+        state: State,
+        unrolled: list[State],  # noqa: ARG002 - DUDA's
+        said: Tensor,  # noqa: ARG002
+        changed: Tensor,  # noqa: ARG002
+    ) -> Tensor:
         """None."""
         return state.pictures[0].new_zeros(())
 
@@ -184,9 +193,15 @@ class _Attended(OneVector):
         left, right = (self.options.scale * attended(cells, own) for cells, own in each)
         return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
 
-    def further_loss(self, state: State, unrolled: list[State], said: Tensor) -> Tensor:  # noqa: ARG002 - DUDA's
+    def further_loss(
+        self,
+        state: State,
+        unrolled: list[State],  # noqa: ARG002 - DUDA's
+        said: Tensor,  # noqa: ARG002
+        changed: Tensor,
+    ) -> Tensor:
         """Sparse attention."""
-        return self.options.attention_weight * attention_size(state.pictures[1])
+        return self.options.attention_weight * attention_size(state.pictures[1], changed)
 
 
 class CaptAtt(_Attended):

@@ -20,9 +20,11 @@ Where the paper is silent, and departures:
   of words are sinusoids, those of cells are learned, from sinusoids of row and column on.
 * The judge reads both [IMG] vectors after the cross-modal layers: two layers, one answer. It does not silence
   the words, which may themselves say that nothing changed; see `distractors`.
-* `comparing` lets the pair layers begin where a long training brings them: each cell attends to the same
-  cell of the other image, by a bias learned per head, and what it finds there is subtracted. From random
-  weights some thousand steps are spent on finding that cell (benchmarks/papers/idc-pcl.md).
+* `comparing` lets the layers in which the images meet first begin where a long training brings them: each
+  cell attends to the same cell of the other image, by a bias learned per head, and what it finds there is
+  subtracted. From random weights some thousand steps are spent on finding that cell
+  (benchmarks/papers/idc-pcl.md). These are the pair layers, and without a difference encoder the first
+  cross-modal layer: that row of the ablation loses the encoder, not what was set by hand.
 * After the last layer stands a layer norm, as pre-norm needs. Words are predicted by a linear layer of their
   own.
 """
@@ -73,8 +75,8 @@ class IDCPCL(Captioner):
             single_layers: of the single-image encoder.
             pair_layers: of the pair encoder.
             difference_encoder: whether there are these two; False is a row of the ablation.
-            comparing: whether the pair layers, if any, begin by comparing cells, see the head of this file;
-                False from random weights, as in the paper.
+            comparing: whether the layers in which images meet first begin by comparing cells, see the head
+                of this file; False from random weights, as in the paper.
             judge: whether fine-tuning also learns to tell distractors; False is a row of the ablation.
             judge_weight: of that beside the words; the paper adds both.
             share: of the words that count in fine-tuning, above 0 and at most 1.
@@ -105,6 +107,7 @@ class IDCPCL(Captioner):
 
     name = "idc-pcl"
     whole = True
+    needs_masks = False
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
@@ -123,15 +126,16 @@ class IDCPCL(Captioner):
         self.embed_cell = nn.Sequential(nn.Linear(encoder.channels, size), nn.LayerNorm(size))
         self.place = nn.Parameter(places(size))
         self.image_cls = nn.Parameter(0.02 * torch.randn(2, size))
-        comparing = options.comparing and options.difference_encoder
+        comparing = options.comparing
         self.kind = nn.Parameter((_KIND if comparing else 0.02) * torch.randn(3, size))
         self.single = stack(options.single_layers if options.difference_encoder else 0)
         self.pair = stack(options.pair_layers if options.difference_encoder else 0)
         self.same_cell = nn.Parameter(torch.full((options.heads, 1, 1), _SAME_CELL)) if comparing else None
-        if comparing:
-            for layer in self.pair:
-                layer.subtract(_SUBTRACTED)
         self.cross = stack(options.layers)
+        if comparing:
+            comparers = list(self.pair) if options.difference_encoder else list(self.cross)[:1]
+            for layer in comparers:
+                layer.subtract(_SUBTRACTED)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))
         self.judge = (
@@ -160,8 +164,7 @@ class IDCPCL(Captioner):
         heads = self.image_cls.expand(len(cells), 2, self.size).unsqueeze(2)
         x = torch.cat([heads, self.embed_cell(cells)], dim=2) + self.place + self.kind[1:].unsqueeze(1)
         x = self.single(self.dropout(x).flatten(0, 1)).view(x.shape)
-        bias = None if self.same_cell is None else self.same_cell * same_cells(x)
-        pictures: Tensor = self.pair(x.flatten(1, 2), seen(present), bias)
+        pictures: Tensor = self.pair(x.flatten(1, 2), seen(present), self._compared(x))
         return pictures
 
     def joined(
@@ -181,7 +184,9 @@ class IDCPCL(Captioner):
         images = torch.ones_like(pictures[..., 0], dtype=torch.bool).unsqueeze(1)
         shown = seen(present)
         allowed = torch.cat([(tokens != PAD).unsqueeze(1), images if shown is None else shown], dim=2)
-        text, images_after = self.last_norm(self.cross(x, allowed)).split([tokens.shape[1], 2 * IMAGE], dim=1)
+        for k, layer in enumerate(self.cross):
+            x = layer(x, layer.kept(x), allowed, self._compared_without(k, x, tokens.shape[1]))
+        text, images_after = self.last_norm(x).split([tokens.shape[1], 2 * IMAGE], dim=1)
         return text, images_after
 
     def encode(self, pairs: PairBatch) -> State:
@@ -297,13 +302,24 @@ class IDCPCL(Captioner):
         dropped: Tensor = self.dropout(embedded)
         return dropped
 
+    def _compared(self, like: Tensor) -> Tensor | None:
+        """What is added where a cell attends to the same cell of the other image, ``(heads, 100, 100)``."""
+        return None if self.same_cell is None else self.same_cell * same_cells(like)
+
+    def _compared_without(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
+        """The same of a cross-modal layer, behind its words: of the first without a difference encoder."""
+        if layer or self.options.difference_encoder:
+            return None
+        bias = self._compared(like)
+        return None if bias is None else nn.functional.pad(bias, (words, 0, words, 0))
+
     def _images(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the images ``(N, layers, 100, 2 * size)``, and what they are in the end."""
         every = []
-        for layer in self.cross:
+        for k, layer in enumerate(self.cross):
             own = layer.kept(x)
             every.append(own)
-            x = layer(x, own)
+            x = layer(x, own, None, self._compared_without(k, x))
         return torch.stack(every, dim=1), self.last_norm(x)
 
     def _masks(self, kept: Tensor, tokens: Tensor) -> Tensor:

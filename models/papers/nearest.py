@@ -62,6 +62,7 @@ class Nearest(Captioner):
 
     name = "nn"
     whole = True
+    needs_masks = False
     options: Options
     joined: bool = False
     memory: Tensor

@@ -37,7 +37,7 @@ class Recurrent(Captioner):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Captioner`."""
         seen, state = self.advance(tokens, state)
-        return self.next_word(seen).log_softmax(dim=1), state
+        return self.next_word(seen).float().log_softmax(dim=1), state
 
     def unrolled(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
         """What `advance` gives at every position of the given sentences, int64 ``(N, L)``."""
@@ -63,7 +63,7 @@ class Recurrent(Captioner):
     def word_log_likelihood(self, seen: Tensor, tokens: Tensor) -> Tensor:
         """Log probability of every word ``(N, L)``, 0 for padding, from what predicts it ``(N, L, ...)``."""
         real = tokens != PAD
-        log_probs = self.next_word(seen[real]).log_softmax(dim=1)
+        log_probs = self.next_word(seen[real]).float().log_softmax(dim=1)  # halves could not be put beside
         likelihood = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
         log_p: Tensor = likelihood.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), likelihood)
         return log_p
@@ -77,6 +77,7 @@ class WholePair(Recurrent):
     """
 
     whole = True
+    needs_masks = False
     joined: bool = False
 
     @property

@@ -4,7 +4,10 @@ Vo et al., "Composing Text and Image for Image Retrieval", CVPR 2019; the auxili
 and Wang, "Image Change Captioning by Learning from an Auxiliary Task", CVPR 2021.
 
     f(x, t) = a0 sigmoid(W ReLU(BN[x; t])) * x + a1 MLP(ReLU(BN[x; t])),   a = (1, 10), learned
-    k(A, C) = s f / |f|,   g(I) = s x / |x|,   s = 4, learned;   a candidate's score is <k(A, C), g(I)>
+    k(A, C) = f(A, C),   g(I) = x;   a candidate's score is <k(A, C), g(I)>
+
+as in equations 6 and 9 of Hosseinzadeh and Wang. TIRG's own code takes s f / |f| and s x / |x|,
+s = 4 and learned: `scale`.
 
 x is the picture's vector (512) and t the sentence's, the last state of an LSTM (512) over its words.
 
@@ -29,7 +32,8 @@ from safetensors.torch import save as serialized
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
 
-from models.checkpoint import CheckpointError, write_whole
+from models.checkpoint import write_whole
+from models.label import CheckpointError
 from models.language.vocabulary import PAD, Vocabulary
 
 KEY = "narrated-retrieval"
@@ -54,7 +58,7 @@ class TIRG(nn.Module):
             words: size of the word vectors.
             grid: cells of the picture, in both directions; 1 is the papers' mean.
             cells: channels of a cell.
-            scale: of the normalised vectors, at first.
+            scale: s, of normalised vectors, at first; None does not normalise them.
             dropout: share 0..1, of word vectors and of the LSTM's last state.
         """
 
@@ -62,7 +66,7 @@ class TIRG(nn.Module):
         words: int = 512
         grid: int = 7
         cells: int = 64
-        scale: float = 4.0
+        scale: float | None = None
         dropout: float = 0.1
 
     def __init__(
@@ -93,7 +97,7 @@ class TIRG(nn.Module):
         self.gate = nn.Linear(2 * size, size)
         self.change = nn.Sequential(nn.Linear(2 * size, 2 * size), nn.ReLU(), nn.Linear(2 * size, size))
         self.shares = nn.Parameter(torch.tensor([1.0, 10.0]))
-        self.scale = nn.Parameter(torch.tensor(options.scale))
+        self.scale = None if options.scale is None else nn.Parameter(torch.tensor(options.scale))
         self.dropout = nn.Dropout(options.dropout)
 
     def arguments(self) -> dict[str, Any]:
@@ -115,7 +119,7 @@ class TIRG(nn.Module):
 
     def candidates(self, pictures: Tensor) -> Tensor:
         """g(I) from the vectors of `pictures`, float32 ``(N, size)``."""
-        return self.scale * normalize(pictures, dim=1)
+        return self._scored(pictures)
 
     def queries(self, pictures: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """k(A, C).
@@ -134,7 +138,10 @@ class TIRG(nn.Module):
         both = torch.cat([pictures, self.sentence(self.dropout(said))], dim=1)
         kept = self.gate(_normalised(self.gate_norm, both).relu()).sigmoid() * pictures
         changed = self.change(_normalised(self.change_norm, both).relu())
-        return self.scale * normalize(self.shares[0] * kept + self.shares[1] * changed, dim=1)
+        return self._scored(self.shares[0] * kept + self.shares[1] * changed)
+
+    def _scored(self, vectors: Tensor) -> Tensor:
+        return vectors if self.scale is None else self.scale * normalize(vectors, dim=1)
 
     @torch.no_grad()
     def scores(self, before: Tensor, tokens: Tensor, candidates: Tensor) -> Tensor:

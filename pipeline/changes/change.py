@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment import Shift
 from pipeline.changes.difference import ChangeOptions, Difference, difference
 from pipeline.changes.scene import SceneEvent, scene_event
 from pipeline.clusters import Cluster, dbscan, find_clusters
+from pipeline.kernels import Kernel
 from pipeline.pairs import FramePair
 
 Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -171,7 +171,7 @@ def _correlations(moments: NDArray[np.int64]) -> NDArray[np.float64]:
     return correlations
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _moments(
     before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32], count: int
 ) -> NDArray[np.int64]:

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment import Shift, alignment_shift, shifted
+from pipeline.kernels import Kernel
 from pipeline.sources import Polygon, covered
 
 Masks = tuple[Polygon, ...]
@@ -182,7 +182,7 @@ def light_matched(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArra
     return np.asarray(cv2.LUT(before, table), np.uint8)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _light_table(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Look-up table ``(1, 256, 3)`` from before's levels to after's."""
     table = np.empty((1, 256, 3), np.uint8)
@@ -193,7 +193,7 @@ def _light_table(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray
     return table
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _line(x: NDArray[np.float32], y: NDArray[np.float32]) -> tuple[float, float]:
     """Gain and offset of y over x: least squares over what lies within 2.5 deviations of the line so far."""
     gain, offset = _first_line(x, y)
@@ -215,7 +215,7 @@ def _line(x: NDArray[np.float32], y: NDArray[np.float32]) -> tuple[float, float]
     return float(gain), float(offset)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _first_line(x: NDArray[np.float32], y: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
     """The line of least median residual among no change and those through two pixels.
 
@@ -237,7 +237,7 @@ def _first_line(x: NDArray[np.float32], y: NDArray[np.float32]) -> tuple[np.floa
     return gain, offset
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _median_residual(
     x: NDArray[np.float32], y: NDArray[np.float32], gain: np.float32, offset: np.float32
 ) -> float:
@@ -252,7 +252,7 @@ def _median_residual(
     return (level + 0.5) / 4
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _active(
     before: NDArray[np.uint8], after: NDArray[np.uint8], delta: float, noise_factor: float
 ) -> NDArray[np.bool_]:
@@ -274,7 +274,7 @@ def _active(
     return active
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _median_square(squares: NDArray[np.int32], levels: int) -> int:
     """The lower median; -1 where it is not below `levels`."""
     counts = np.zeros((4, levels + 1), np.int32)  # four lists: equal neighbours do not wait for each other

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.clusters.runs import Active, connect, core_runs, join_borders, paint
+from pipeline.kernels import Kernel
 
 _SMALL_DISC = 8  # discs of so many rows from centre to edge are counted for a whole row at once
 _CROWDED = 16  # where at least every so manieth pixel of the row is active
@@ -93,7 +93,7 @@ def _words(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return words
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _label(
     mask: NDArray[np.uint8],
     words: NDArray[np.uint64],
@@ -113,7 +113,7 @@ def _label(
     join_borders(active, core, runs, half, labels)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _active(mask: NDArray[np.uint8], words: NDArray[np.uint64]) -> Active:
     """Columns of the active pixels in raster order, and where each row of them starts."""
     starts = np.zeros(mask.shape[0] + 1, np.int64)
@@ -137,7 +137,7 @@ def _active(mask: NDArray[np.uint8], words: NDArray[np.uint64]) -> Active:
     return columns, starts
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _row_sums(active: Active, width: int, half: NDArray[np.int64]) -> NDArray[np.int32]:
     """Prefix sums of every row, with so wide a margin that a disc around any pixel stays inside."""
     columns, starts = active
@@ -153,7 +153,7 @@ def _row_sums(active: Active, width: int, half: NDArray[np.int64]) -> NDArray[np
     return sums
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _cores(
     active: Active, sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int
 ) -> NDArray[np.bool_]:
@@ -173,7 +173,7 @@ def _cores(
     return core
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _row_counts(sums: NDArray[np.int32], half: NDArray[np.int64], y: int, width: int) -> NDArray[np.int32]:
     """Active pixels in the discs around all pixels of a row: faster than one by one if discs are small."""
     counts = np.zeros(width, np.int32)
@@ -186,7 +186,7 @@ def _row_counts(sums: NDArray[np.int32], half: NDArray[np.int64], y: int, width:
     return counts
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _dense(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int, x: int, y: int) -> bool:
     """Whether the disc around a pixel holds enough; nearest rows first, so that most pixels need few."""
     above, left = half.size - 1, half[0]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from models.boxes import Box
+from pipeline.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None
     return tuple(clusters)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _bounds(labels: NDArray[np.int32], count: int) -> NDArray[np.int64]:
     """Left, top, right, bottom (inclusive) and number of pixels of every label."""
     height, width = labels.shape

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeline.kernels import Kernel
 
 Active = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Columns of the active pixels in raster order; the place of each row's first one, and last their number."""
@@ -18,7 +19,7 @@ _TILE = 16  # pixels
 _FAR = 1 << 40  # beyond every half width
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def core_runs(active: Active, core: NDArray[np.bool_], reach: int) -> Runs:
     """Runs of neighbouring core pixels, and chains of runs whose gaps are at most `reach` (>= 1)."""
     columns, starts = active
@@ -48,7 +49,7 @@ def core_runs(active: Active, core: NDArray[np.bool_], reach: int) -> Runs:
     return first[:runs], last[:runs], chain_run[: chains + 1], row_chain, chain_row[:chains]
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _root(parent: NDArray[np.int64], node: int) -> int:
     while parent[node] != node:
         parent[node] = parent[parent[node]]
@@ -56,7 +57,7 @@ def _root(parent: NDArray[np.int64], node: int) -> int:
     return node
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def connect(runs: Runs, half: NDArray[np.int64], parent: NDArray[np.int64]) -> None:
     """Unite chains of rows at most eps apart; the earlier chain in raster order becomes the root."""
     first, last, chain_run, row_chain, _ = runs
@@ -76,7 +77,7 @@ def connect(runs: Runs, half: NDArray[np.int64], parent: NDArray[np.int64]) -> N
                         parent[max(one, other)] = min(one, other)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _touch(runs: Runs, a: int, b: int, gap: int) -> bool:
     """Whether any run of chain a comes within `gap` columns of any run of chain b."""
     first, last, chain_run, _, _ = runs
@@ -91,7 +92,7 @@ def _touch(runs: Runs, a: int, b: int, gap: int) -> bool:
     return False
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def paint(runs: Runs, parent: NDArray[np.int64], labels: NDArray[np.int32]) -> None:
     """Write the labels of core pixels into labels of -1: roots are numbered in raster order."""
     first, last, chain_run, _, chain_row = runs
@@ -107,7 +108,7 @@ def paint(runs: Runs, parent: NDArray[np.int64], labels: NDArray[np.int32]) -> N
                 labels[chain_row[chain], x] = number[root]
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def join_borders(
     active: Active,
     core: NDArray[np.bool_],
@@ -124,7 +125,7 @@ def join_borders(
                 labels[y, columns[i]] = _nearest(runs, half, labels, columns[i], y)
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _tiles(runs: Runs, height: int, width: int) -> NDArray[np.bool_]:
     """Which tiles of the raster hold core pixels: most noise lies far from all of them."""
     first, last, chain_run, _, chain_row = runs
@@ -135,7 +136,7 @@ def _tiles(runs: Runs, height: int, width: int) -> NDArray[np.bool_]:
     return tiles
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _near(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
     """Whether any tile within `reach` rows and columns holds core pixels."""
     bottom, right = (
@@ -149,7 +150,7 @@ def _near(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
     return False
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _nearest(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: int, y: int) -> int:
     """Label of the nearest core pixel within eps, else -1."""
     height, width = labels.shape
@@ -166,7 +167,7 @@ def _nearest(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: 
     return label
 
 
-@njit(nogil=True, cache=True)
+@Kernel
 def _beside(runs: Runs, row: int, x: int) -> tuple[int, int]:
     """Steps from column x of a row to its nearest core pixel on the left (or at x) and on the right."""
     first, last, chain_run, row_chain, _ = runs

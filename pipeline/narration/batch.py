@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, PairBatch, Sighted
+from models.captioner import Captioner, PairBatch
 from models.detections import Detections
 from models.grounded.sight import canvas
+from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change
 from pipeline.changes.difference import resized

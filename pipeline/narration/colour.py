@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.captioner import Sentence
 from models.language.claims import PEOPLE, VEHICLES
 from models.language.phrases import coloured
+from models.sentences import Sentence
 from pipeline.sources import Image
 
 _Floats = NDArray[np.float32]

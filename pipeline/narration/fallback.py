@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from models.boxes import Box, hull
-from models.captioner import Captioner, DescribeOptions, Sentence
+from models.captioner import Captioner
 from models.language.places import place, zone_of
+from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.narration import Narration, event_sentence, narration_of
 

@@ -7,18 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.boxes import intersection
-from models.captioner import Captioner, DescribeOptions, Sentence, Sighted
+from models.sentences import DescribeOptions, Sentence, Sighted
 from pipeline.changes import Change, SceneEvent
-from pipeline.following import Follower
-from pipeline.narration.batch import pair_batch, seeing
 from pipeline.narration.colour import with_colours
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
+
+if TYPE_CHECKING:  # what a narration is can be known without torch
+    from models.captioner import Captioner
+    from pipeline.following import Follower
 
 EVENT_SENTENCES = {
     SceneEvent.LIGHT: "The light has changed.",
@@ -146,6 +149,8 @@ def _all_sentences(
     followers: Mapping[str, Follower],
 ) -> list[list[Sentence] | None]:
     """Everything that may be said of each change; None where the captioner is not asked."""
+    from pipeline.narration.batch import pair_batch, seeing  # noqa: PLC0415 - loads torch
+
     found: list[list[Sentence] | None] = [None] * len(changes)
     stills = []
     for n, change in enumerate(changes):

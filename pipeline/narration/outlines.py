@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.captioner import Outline
+from models.sentences import Outline
 
 """A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
 

@@ -34,7 +34,7 @@ from datetime import datetime, timedelta
 
 from models import families
 from models.boxes import Box, area, intersection, iou, offset
-from models.captioner import Sentence
+from models.sentences import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from models.captioner import Sentence
+from models.sentences import Sentence
 from pipeline.narration.narration import CapEvent, Narration
 
 HOUR = timedelta(hours=1)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.captioner import Outline
+from models.sentences import Outline
 from pipeline.report.labels import Rectangle, place_labels
 from pipeline.sources import Image
 

@@ -19,7 +19,8 @@ from pipeline.report.subtitles import subtitles
 from pipeline.sources import Image
 
 _WIDTH = 600
-_PICTURES = ".pictures"
+PICTURES = ".pictures"
+"""The hidden file in a folder where pictures wait until all narrations are there."""
 _HEAD = struct.Struct("64sII")
 """Of an entry there: the record's hash, and how many bytes its two pictures have."""
 
@@ -52,7 +53,7 @@ class ReportWriter:
         self.folder = folder
         self._records: dict[str, list[Record]] = {}
         self._places: dict[str, tuple[int, int, int]] = {}
-        path = folder / _PICTURES
+        path = folder / PICTURES
         self._pictures = path.open("r+b" if resume and path.exists() else "w+b")
         self._find_pictures()
 
@@ -66,7 +67,7 @@ class ReportWriter:
         """Drop the pictures, or keep them for another writer; what `finish` wrote stays."""
         self._pictures.close()
         if not keep:
-            (self.folder / _PICTURES).unlink(missing_ok=True)
+            (self.folder / PICTURES).unlink(missing_ok=True)
 
     def restore(self, records: Sequence[Record]) -> bool:
         """Take a camera's records; False, and none, if a picture of theirs was not kept."""
@@ -97,6 +98,12 @@ class ReportWriter:
         self._pictures.write(_HEAD.pack(record.hash.encode(), *sizes) + b"".join(encoded))
         self._places[record.hash] = (offset, *sizes)
         self._records.setdefault(record.camera, []).append(record)
+
+    def take_pictures(self, entries: bytes) -> None:
+        """Take the whole file of pictures of another writer; `restore` then takes its records."""
+        self._pictures.seek(0, 2)
+        self._pictures.write(entries)
+        self._find_pictures()
 
     def finish(self, facts: ReportFacts | None = None) -> ReportFiles:
         """Write all files, each as a whole or not at all."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.families import CLASSES, FAMILIES, FAMILY, GROUPS, OBJECTS, family_of, first_of, object_of
+from models.families import CLASSES, FAMILIES, OBJECTS, family_of, first_of, object_of
+from models.family_tensors import FAMILY, GROUPS
 from pipeline.policy import deduplication
 from train.footage.votes import FAMILY as VOTED
 

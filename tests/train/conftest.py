@@ -32,12 +32,15 @@ class ToyEncoder(Encoder):
 
     def __init__(self, weights: Path | None = None) -> None:
         super().__init__()
+        self.register_buffer("grey", torch.full((1, 1, 1), 90.0), persistent=False)
         self._freeze({"none": torch.zeros(1)})
 
     def features(self, images: Tensor) -> Tensor:
-        scaled = (images - 90.0) / 60.0
+        scaled = (images - self.grey) / 60.0
         peaks = torch.nn.functional.max_pool2d(scaled, 16)
-        down = torch.linspace(-1, 1, 14).view(1, 1, 14, 1).expand(len(images), 1, 14, 14)
+        down = (
+            torch.linspace(-1, 1, 14, device=images.device).view(1, 1, 14, 1).expand(len(images), 1, 14, 14)
+        )
         place = torch.cat([down, down.transpose(2, 3)], dim=1)
         return torch.cat([adaptive_avg_pool2d(scaled, (14, 14)), peaks, place], dim=1)
 

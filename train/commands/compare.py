@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,7 @@ from train.commands.options import Device, Json, say
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
+    from train.papers.claims import Found
     from train.papers.comparison import CompareOptions, Shelf
     from train.papers.results import Result
     from train.papers.suites import FolderName, Suite
@@ -76,6 +78,14 @@ def compare(
     bf16: Annotated[
         bool | None, typer.Option("--bf16/--no-bf16", help="Train in bfloat16; by default on a GPU.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs side by side, by default as many as cores (with memory) or GPUs allow; they do not "
+            "change the results.",
+        ),
+    ] = None,
     with_meteor: Annotated[
         bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and half a minute).")
     ] = True,
@@ -88,7 +98,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train every system of a paper's tables alike, and write those tables: resumable, seed by seed."""
-    from train.papers.comparison import CompareOptions, compare_rows, rows_left_out  # noqa: PLC0415 - needed by this command only
+    from train.papers.comparison import CompareOptions, rows_left_out  # noqa: PLC0415 - needed by this command only
+    from train.papers.side_by_side import compare_rows, fitting_workers  # noqa: PLC0415
     from train.papers.suites import SUITES  # noqa: PLC0415
 
     paper = SUITES[suite.value]()
@@ -104,6 +115,7 @@ def compare(
         cache=cache,
         device=device,
         bf16=bf16,
+        workers=workers or fitting_workers(device),
     )
     command = _command(suite.value, options)
     authority = (with_meteor, spice_jars)
@@ -158,7 +170,9 @@ def _report(
     authority: tuple[bool, Path | None] | None,
 ) -> Report:
     """Everything that is found so far; METEOR, and SPICE where its jars are given, only at the end."""
-    from train.papers.results import examined, trivial_results, with_authority  # noqa: PLC0415
+    from train.papers.claims import examined  # noqa: PLC0415
+    from train.papers.comparison import about_data  # noqa: PLC0415
+    from train.papers.results import trivial_results, with_authority  # noqa: PLC0415
     from train.papers.tables import Report  # noqa: PLC0415
 
     splits = shelf.any
@@ -168,10 +182,11 @@ def _report(
         wanted, jars = authority
         every, missing = with_authority(every, splits.measured, jars, with_meteor=wanted)
     ours, rest = tuple(every[: len(results)]), tuple(every[len(results) :])
-    found = tuple(f for c in suite.claims if (f := examined(c, ours, splits.measured)) is not None)
+    found = tuple(f for c in suite.claims if (f := examined(suite, c, ours, splits.measured)) is not None)
     seeds = sorted({r.seed for r in ours})
     about = (
         f"`{command}`",
+        f"The data: {about_data(options.data)}.",
         (
             f"Size {options.size}; {len(splits.training.samples)} training pairs with "
             f"{len(splits.training.annotations)} annotations, {len(splits.measured.samples)} pairs of "
@@ -194,7 +209,7 @@ def _written(report: Report, stem: Path, *, plots: bool) -> None:
         "about": list(report.about),
         "rows": [asdict(result) for result in report.results],
         "trivial": [asdict(result) for result in report.trivial],
-        "claims": [{**asdict(found), "verdict": found.verdict} for found in report.found],
+        "claims": [_claim(found) for found in report.found],
         "theirs": {t.title: {k: list(v) for k, v in t.theirs.items()} for t in report.suite.tables},
         "notes": list(report.notes),
     }
@@ -211,6 +226,13 @@ def _written(report: Report, stem: Path, *, plots: bool) -> None:
             part.replace(stem.with_suffix(suffix))
     except OSError as error:
         raise TrainError(f"{stem} cannot be written ({error.strerror}); choose another --out") from error
+
+
+def _claim(found: Found) -> dict[str, object]:
+    """With what follows from it; an interval is null where it has no end."""
+    ends = found.difference.interval()
+    interval = list(ends) if math.isfinite(ends[0]) else None
+    return {**asdict(found), "interval": interval, "power": found.power, "verdict": found.verdict}
 
 
 def _folder(path: Path) -> Path:

@@ -31,6 +31,14 @@ def generate(
             help="One change a pair and all types equally often, as in CLEVR-Change; else as told.",
         ),
     ] = False,
+    crowded: Annotated[
+        bool,
+        typer.Option(
+            "--crowded",
+            help="Things alike of which one changes, in pairs with the same before frame: only the end of "
+            "the caption tells them apart.",
+        ),
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the pairs.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -38,9 +46,8 @@ def generate(
     from train.papers.generated import GenerateOptions, StageOptions  # noqa: PLC0415
     from train.papers.generated import generate as generate_pairs  # noqa: PLC0415
 
-    options = GenerateOptions(
-        pairs, seed, size, annotators, distractors, cameras, StageOptions(balanced=balanced)
-    )
+    staged = StageOptions(balanced=balanced, crowded=crowded)
+    options = GenerateOptions(pairs, seed, size, annotators, distractors, cameras, staged)
     with progress_counts() as tell:
         report = generate_pairs(options, out, workers, tell)
     if as_json:

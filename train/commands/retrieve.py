@@ -50,7 +50,9 @@ def retrieve(
         raise typer.BadParameter(f"one of {', '.join(SPLITS)}", param_hint="--split")
     encoder = checked_encoder(trained)
     changes = ChangeOptions.of(trained.record.get("changes", {}))
-    loaded = load_split(data, split, encoder, changes, cache=cache or data / ".features", whole=True)
+    loaded = load_split(
+        data, split, encoder, changes, cache=cache or data / ".features", whole=True, masks=False
+    )
     found = split_recall(trained, loaded)
     if as_json:
         print_json({**asdict(found), "chance_at_1": found.chance(1)})
@@ -61,5 +63,11 @@ def retrieve(
     )
     typer.echo(
         f"{found.pairs} pairs among {found.candidates} frames: {at}; median rank {found.median_rank:g}; the "
-        f"before frame itself was preferred in {found.before:.3f}"
+        f"before frame itself was preferred in {found.before:.3f}, in {found.before_otherwise:.3f} with "
+        "another pair's sentence"
     )
+    if found.sibling is not None:
+        typer.echo(
+            f"of pairs with one before frame, {found.sibling:.3f} find their own after frame rather than the "
+            "other's (by chance .5)"
+        )

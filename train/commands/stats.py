@@ -15,15 +15,18 @@ from train.commands.tables import statistics_table
 
 def stats(
     folder: Annotated[
-        Path, typer.Argument(help="Folder with train.json, val.json or test.json; no images needed.")
+        Path,
+        typer.Argument(
+            help="Folder of train.json, val.json, test.json, or CLEVR-Change, Birds-to-Words; without images."
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Count annotations, sentences and words, beside the paper's Table 1."""
-    from train.metrics.annotations import folder_statistics  # noqa: PLC0415
+    """Count annotations, sentences and words; of Spot-the-diff beside the paper's Table 1."""
+    from train.papers.datasets.statistics import set_statistics  # noqa: PLC0415
 
-    rows = folder_statistics(folder)
+    layout, rows = set_statistics(folder)
     if as_json:
         print_json({name: asdict(row) for name, row in rows.items()})
     else:
-        Console().print(statistics_table(rows), soft_wrap=True)
+        Console().print(statistics_table(rows, paper=layout == "spot-the-diff"), soft_wrap=True)

@@ -43,13 +43,14 @@ _LABELS = {
 }
 
 
-def statistics_table(rows: dict[str, AnnotationStatistics]) -> Table:
-    """Splits side by side, and the paper's Table 1."""
-    table = Table("", *(f"{name}" for name in rows), "paper, Table 1", title="Annotations")
+def statistics_table(rows: dict[str, AnnotationStatistics], *, paper: bool = True) -> Table:
+    """Splits side by side, and the paper's Table 1 where it is about them."""
+    further = ("paper, Table 1",) if paper else ()
+    table = Table("", *(f"{name}" for name in rows), *further, title="Annotations")
     plain = {name: asdict(row) for name, row in rows.items()}
     for key, label in _LABELS.items():
         values = [_shown(key, plain[name][key]) for name in rows]
-        table.add_row(label, *values, TABLE_1.get(key, ""))
+        table.add_row(label, *values, *([TABLE_1.get(key, "")] if paper else []))
     return table
 
 

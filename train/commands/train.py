@@ -80,6 +80,7 @@ class _Samples:
     cache: Path | None
     resume: bool
     device: str
+    bf16: bool | None
     leave_out: frozenset[str]
     as_json: bool
 
@@ -101,6 +102,9 @@ def train(
     val_camera: _ValCamera = None,
     reid: _Reid = None,
     device: Device = "cpu",
+    bf16: Annotated[
+        bool | None, typer.Option("--bf16/--no-bf16", help="Train in bfloat16; by default on a GPU.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a captioner; options here override the file."""
@@ -108,7 +112,8 @@ def train(
 
     given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "patience": patience}
     settings = load_config(config, seed=seed, **given)
-    asked = _Samples(data, out, config, cache, resume, device, frozenset(leave_out or ()), as_json)
+    without = frozenset(leave_out or ())
+    asked = _Samples(data, out, config, cache, resume, device, bf16, without, as_json)
     framed = {"--start": start, "--val-camera": val_camera, "--reid": reid}
     if settings.captioner == "grounded" and (data / _FRAMES).is_file():
         _refuse(
@@ -183,6 +188,7 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
             cache=asked.cache,
             resume=asked.resume,
             device=asked.device,
+            bf16=asked.bf16,
             command=command,
             leave_out=asked.leave_out,
             telling=telling,

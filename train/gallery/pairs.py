@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from models.captioner import Captioner, DescribeOptions, Sentence
 from pipeline.changes import SceneEvent, find_changes
-from pipeline.distance import l2_luma, l2_rgb
 from pipeline.narration.narration import Narration, narrate
-from pipeline.pairs import FramePair
-from pipeline.sources import SourceError, SourceOptions, read_still
-from pipeline.thresholds import PairThresholds
+from train.learning.frame_pairs import frame_pair
 from train.learning.runs import trained_changes
 from train.metrics.confidence import OperatingPoint, Reliability, choices, reliability
 from train.metrics.verdicts import Shares, Verdict, judge, shares
 from train.progress import Count
-from train.samples import Sample, SampleError
+from train.samples import Sample
 
 _AT_ONCE = 8
 
@@ -145,27 +141,6 @@ def figures(told: Iterable[GalleryPair]) -> Figures:
         alarms=sum(bool(each.sentences) for each in unchanged),
         reliability=reliability(np.clip(confidence, 0, 1), right),
         choices=tuple(rows),
-    )
-
-
-def frame_pair(sample: Sample) -> FramePair:
-    """The pictures of a sample as a frame pair.
-
-    Raises:
-        SampleError: one of them cannot be read, or they differ in size.
-    """
-    try:
-        before, after = (
-            read_still(p, SourceOptions(), sample.camera or "own") for p in (sample.before, sample.after)
-        )
-    except SourceError as error:
-        raise SampleError(f"sample {sample.id}: {error}") from None
-    if before.image.shape != after.image.shape:
-        raise SampleError(f"sample {sample.id}: its pictures differ in size; give two of one camera")
-    after = replace(after, time=max(after.time, before.time + timedelta(seconds=1)), pts=1)
-    beyond = l2_luma(before.luma, after.luma)[0] > PairThresholds().upper
-    return FramePair(
-        before, after, l2_rgb(before.image, after.image)[0], beyond_upper=beyond, gap_known=False
     )
 
 

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
-from models.families import FAMILY, OBJECTS, first_of
+from models.families import OBJECTS, first_of
+from models.family_tensors import FAMILY
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, assigned, looks

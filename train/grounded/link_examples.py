@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.box_tensors import corner_overlaps, corners
-from models.families import FAMILY, OBJECTS
+from models.families import OBJECTS
+from models.family_tensors import FAMILY
 from models.grounded.linker import Ends
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
 

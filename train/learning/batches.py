@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from models.papers.recurrent import WholePair
 from pipeline.changes import ChangeOptions
 from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.features import Features, sample_features
+from train.learning.lookahead import done_ahead
 from train.progress import Count
 from train.samples import Sample, load_samples
 
@@ -65,6 +67,7 @@ def load_split(
     leave_out: frozenset[str] = frozenset(),
     whole: bool = False,
     images: bool = False,
+    masks: bool = True,
 ) -> Split:
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
@@ -78,13 +81,14 @@ def load_split(
         leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
         whole: skip no pair for want of clusters, see `Captioner.whole`.
         images: keep the images beside the maps, see `Captioner.needs_images`.
+        masks: open the clusters' masks, see `Captioner.needs_masks`.
 
     Raises:
         SampleError: the split cannot be read.
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     samples = tuple(load_samples(folder, split))
-    features = sample_features(samples, encoder, options, cache, progress, images=images)
+    features = sample_features(samples, encoder, options, cache, progress, images=images, masks=masks)
     annotated = [
         (position, sentences)
         for position, sample in enumerate(samples)
@@ -108,6 +112,9 @@ def epoch_batches(
     epoch: int,
     max_words: int,
     group: ProcessGroup = ALONE,
+    drawn: bool = False,
+    swapped: float = 0.0,
+    workers: int = 0,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
     """The annotations of a split in an order that seed and epoch decide, `size` at a time.
 
@@ -121,18 +128,82 @@ def epoch_batches(
         epoch: not negative.
         max_words: longer sentences are cut.
         group: of processes that take their shares of every batch.
+        drawn: take one annotation of every pair, by chance.
+        swapped: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is
+            that other view, see `twins`.
+        workers: threads that make the next batches; they change nothing.
 
     Yields:
         The pairs and their tokens, int64 ``(B, T, L)``.
     """
-    order = np.random.default_rng([seed, epoch]).permutation(len(split.annotations))
-    for start in range(0, len(order), size):
-        chosen = [split.annotations[i] for i in group.share(order[start : start + size].tolist())]
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(split.annotations)).tolist()
+    if drawn:  # the first of each pair, in an order of chance
+        first = {split.annotations[i][0]: i for i in reversed(order)}
+        order = [i for i in order if first[split.annotations[i][0]] == i]
+    twin = twins(split.samples) if swapped else {}
+    turned = {i for i in order if rng.random() < swapped} if twin else set[int]()
+
+    def batch(start: int) -> tuple[PairBatch, Tensor]:
+        numbers = group.share(order[start : start + size])
+        chosen = [split.annotations[i] for i in numbers]
         tokens = vocabulary.batch([sentences for _, sentences in chosen], max_words)
-        pairs = split.features.batch([position for position, _ in chosen], whole=split.whole)
+        positions = [position for position, _ in chosen]
+        pairs = split.features.batch(positions, whole=split.whole)
+        other = {
+            row: twin[position]
+            for row, (number, position) in enumerate(zip(numbers, positions, strict=True))
+            if number in turned and position in twin
+        }
         rows = [(split.samples[position], sentences) for position, sentences in chosen]
         changed = torch.tensor([_tells_change(sample, sentences) for sample, sentences in rows])
-        yield replace(pairs, changed=changed), tokens
+        return replace(_seen_from(pairs, other, positions, split.features), changed=changed), tokens
+
+    yield from done_ahead((partial(batch, start) for start in range(0, len(order), size)), workers)
+
+
+def annotations_an_epoch(split: Split, *, drawn: bool) -> int:
+    """How many annotations `epoch_batches` gives."""
+    return len({position for position, _ in split.annotations} if drawn else split.annotations)
+
+
+def twins(samples: Sequence[Sample]) -> dict[int, int]:
+    """Distractors by the positions of pairs with the same before frame, and of their own.
+
+    CLEVR-Change has three pictures of a scene: the default one, one in which something changed, and another
+    view in which nothing did. The first is the before frame of both pairs.
+    """
+    views = {s.before: k for k, s in enumerate(samples) if s.kind in DISTRACTORS}
+    changed = {s.before for s in samples if s.kind not in DISTRACTORS}
+    return {k: views[s.before] for k, s in enumerate(samples) if s.before in views and s.before in changed}
+
+
+def _seen_from(
+    pairs: PairBatch, other: Mapping[int, int], positions: Sequence[int], features: Features
+) -> PairBatch:
+    """The batch, some rows with another view of the scene as before frame; a distractor's frames swap."""
+    if not other:
+        return pairs
+    rows = list(other)
+    views = features.batch([other[row] for row in rows], whole=True)
+    own = torch.tensor([other[row] == positions[row] for row in rows])
+
+    def turned(before: Tensor | None, after: Tensor | None, view: Tensor | None) -> tuple[Tensor, Tensor]:
+        assert before is not None  # noqa: S101 - as the captioner asked for them
+        assert after is not None  # noqa: S101
+        assert view is not None  # noqa: S101
+        first, second = before.clone(), after.clone()
+        first[rows] = view
+        swap = [row for row, is_own in zip(rows, own.tolist(), strict=True) if is_own]
+        second[swap] = before[swap]
+        return first, second
+
+    assert pairs.maps is not None  # noqa: S101 - the features' batches have maps
+    maps = turned(*pairs.maps, views.maps[1] if views.maps else None)
+    if pairs.before is None:
+        return replace(pairs, maps=maps)
+    before, after = turned(pairs.before, pairs.after, views.after)
+    return replace(pairs, maps=maps, before=before, after=after)
 
 
 def by_pair(split: Split) -> Split:

@@ -49,6 +49,25 @@ class Alignment:
     chance: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Likelihood:
+    """How likely a captioner finds what people said of each pair.
+
+    Attributes:
+        nats: -log P of all sentences about each pair, summed, float64 ``(N,)``; 0 where none counts.
+        tokens: how many tokens that are, int64 ``(N,)``.
+    """
+
+    nats: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+
+    @property
+    def perplexity(self) -> float:
+        """Exponential of the nats per token; NaN where there is no token."""
+        tokens = int(self.tokens.sum())
+        return math.exp(min(float(self.nats.sum()) / tokens, 700.0)) if tokens else math.nan
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Everything measured on one split.
@@ -57,7 +76,7 @@ class Evaluation:
         single: the first sentence against all sentences of the pair (the paper's Table 4).
         multi: T sentences, T given, joined, against each annotator's joined sentences (Table 5).
         length_ratio: LenRatio of the multi-sentence setting.
-        perplexity: per token, under the marginal likelihood; None without clusters.
+        perplexity: per token, under the marginal likelihood, of the pairs that have a cluster; None without.
         truth: whether what is said is right, with the captioner's own number of sentences for no change.
         alignment: None where no sample knows its boxes or the captioner aligns nothing.
         trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
@@ -66,6 +85,7 @@ class Evaluation:
             captioner that sees pairs as a whole.
         groups: scores in the single setting of changed and distractor pairs and of each type of change, where
             samples know; each by its own references.
+        likelihood: what the perplexity is made of; not among the plain values.
     """
 
     single: TextScores
@@ -78,6 +98,7 @@ class Evaluation:
     human: TextScores | None
     without_clusters: int
     groups: tuple[tuple[str, TextScores], ...] = ()
+    likelihood: Likelihood | None = None
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON and training records."""
@@ -120,18 +141,19 @@ def evaluate(
     described_pairs = described(captioner, split, lambda _: options)
     multi = multi_texts(captioner, split, options, silence)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
-    measured = perplexity(captioner, split)
+    found = likelihood(captioner, split)
     return Evaluation(
         single=text_scores(single, split.sentences),
         multi=text_scores(multi, joined),
         length_ratio=length_ratio(multi, joined),
-        perplexity=None if math.isnan(measured) else measured,
+        perplexity=None if math.isnan(found.perplexity) else found.perplexity,
         truth=truth(single, [not sentences for sentences in described_pairs], split.sentences),
         alignment=_alignment(captioner, split),
         trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
         human=_human(split.samples),
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
         groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
+        likelihood=found if found.tokens.any() else None,
     )
 
 
@@ -163,26 +185,38 @@ def multi_texts(
     return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
-def perplexity(captioner: Captioner, split: Split) -> float:
-    """Exponential of the mean of -log P(S_i | X) per token over a split.
+def likelihood(captioner: Captioner, split: Split) -> Likelihood:
+    """-log P(S_i | X) of the sentences about the pairs that have a cluster.
 
-    NaN where there is no token, and of a captioner that is certain of every word.
+    The pairs are the same for every captioner, also for one that sees pairs as a whole and could be asked
+    about the others: perplexities of different sentences do not compare. A captioner that is certain of every
+    word has none.
     """
+    nats, tokens = np.zeros(len(split.samples)), np.zeros(len(split.samples), np.int64)
     if isinstance(captioner, Nearest):
-        return math.nan
-    total, tokens = 0.0, 0
+        return Likelihood(nats, tokens)
     captioner.eval()
     if not tells_stories(captioner):
         split = by_pair(split)
+    asked = [each for each in split.annotations if split.features.counts[each[0]]]
     with torch.inference_mode():
-        for start in range(0, len(split.annotations), _AT_ONCE):
-            some = split.annotations[start : start + _AT_ONCE]
+        for start in range(0, len(asked), _AT_ONCE):
+            some = asked[start : start + _AT_ONCE]
             said = captioner.vocabulary.batch([sentences for _, sentences in some])
             positions = [position for position, _ in some]
             pairs = split.features.batch(positions, whole=captioner.whole).to(captioner.device)
-            total += float(captioner.log_likelihood(pairs, said.to(captioner.device)).sum())
-            tokens += int((said != PAD).sum())
-    return math.exp(min(-total / tokens, 700.0)) if tokens else math.nan
+            found = captioner.log_likelihood(pairs, said.to(captioner.device))
+            np.subtract.at(nats, positions, found.double().sum(dim=1).cpu().numpy())
+            np.add.at(tokens, positions, (said != PAD).sum(dim=(1, 2)).numpy())
+    return Likelihood(nats, tokens)
+
+
+def perplexity(captioner: Captioner, split: Split) -> float:
+    """Exponential of the mean of -log P(S_i | X) per token over a split, see `likelihood`.
+
+    NaN where there is no token, and of a captioner that is certain of every word.
+    """
+    return likelihood(captioner, split).perplexity
 
 
 def _given(options: DescribeOptions, number: int) -> DescribeOptions:

@@ -5,17 +5,20 @@ aligned, at the encoder's size.
 
 The encoder is frozen, so a sample's maps never change while a captioner is trained. They are kept in shards
 of 64 samples. A shard is named by the hash of everything it was made from (image files, encoder weights,
-change options), becomes visible by one rename, and is checked byte for byte when it is opened: a shard that
-was half written, truncated or made from other images is made again, never trusted.
+change options), becomes visible by one rename, and is checked byte for byte: a shard that was half written,
+truncated or made from other images is made again, never trusted. Files that stay as they are, images and
+shards, are read for that once and not at every start.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import cv2
@@ -29,6 +32,8 @@ from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
 from pipeline.narration.batch import aligned
 from pipeline.sources import Image
+from train.learning.file_hashes import FileHashes
+from train.learning.lookahead import done_ahead
 from train.learning.shards import SHARD, FeatureError, Shard, ShardContent, open_shard, sweep, write_shard
 from train.progress import Count
 from train.samples import Sample
@@ -37,6 +42,8 @@ __all__ = ["FeatureError", "Features", "read_image", "sample_features"]
 
 FORMAT = 1
 _ENCODED_AT_ONCE = 8
+_READERS = min(os.cpu_count() or 1, 8)
+"""Threads that read images for an encoder on another device; on the CPU it has the cores for itself."""
 
 
 class Features:
@@ -71,6 +78,8 @@ class Features:
     def batch(self, indices: Sequence[int], *, whole: bool = False) -> PairBatch:
         """The samples at some positions, as one batch with known maps, clusters padded to the largest K.
 
+        Maps are float16, as they are kept. Masks have no pixels where they are not looked at.
+
         Args:
             indices: at least one position, each of a sample with clusters.
             whole: also take samples without clusters, for a captioner that sees pairs as a whole.
@@ -81,7 +90,8 @@ class Features:
         counts = self.counts[list(indices)]
         if not len(counts) or not (whole or counts.all()):
             raise ValueError("a batch takes samples with at least one cluster; leave the others out")
-        height, width = self.mask_size
+        looked_at = self._shards[0].masks is not None
+        height, width = self.mask_size if looked_at else (0, 0)
         most = int(counts.max())
         masks = np.zeros((len(counts), most, height, width), np.bool_)
         boxes = np.zeros((len(counts), most, 4), np.float32)
@@ -90,14 +100,15 @@ class Features:
         images: list[NDArray[np.uint8]] = []
         for b, index in enumerate(indices):
             shard, rows, position = self._rows(index)
-            unpacked = np.unpackbits(shard.masks[rows], axis=1, count=height * width)
-            masks[b, : counts[b]] = unpacked.reshape(-1, height, width).view(np.bool_)
+            if shard.masks is not None:
+                unpacked = np.unpackbits(shard.masks[rows], axis=1, count=height * width)
+                masks[b, : counts[b]] = unpacked.reshape(-1, height, width).view(np.bool_)
             boxes[b, : counts[b]] = shard.boxes[rows]
             active[b, : counts[b]] = shard.active[rows]
             maps.append(shard.maps[position])
             if shard.images is not None:
                 images.append(shard.images[position])
-        both = torch.from_numpy(np.stack(maps)).float()
+        both = torch.from_numpy(np.stack(maps))
         seen = torch.from_numpy(np.stack(images)) if images else None
         return PairBatch(
             before=None if seen is None else seen[:, 0],
@@ -123,6 +134,7 @@ def sample_features(
     progress: Count | None = None,
     *,
     images: bool = False,
+    masks: bool = True,
 ) -> Features:
     """Features of samples: those in the cache, the others computed and added to it.
 
@@ -133,6 +145,7 @@ def sample_features(
         cache: folder of the shards; made where it does not exist.
         progress: told how many samples are ready.
         images: keep the images, too, for a captioner that needs them.
+        masks: open the clusters' masks; False for a captioner that does not look at them.
 
     Returns:
         Features by the samples' positions; the images are compared at ``options.size``.
@@ -141,11 +154,11 @@ def sample_features(
         FeatureError: an image cannot be read, or the cache cannot be written.
     """
     sweep(cache)
-    seen = ShardContent(images)
+    seen, hashes = ShardContent(images, masks), FileHashes(cache)
     shards, keys = [], []
     for start in range(0, len(samples), SHARD):
         part = samples[start : start + SHARD]
-        key = _key(part, encoder, options, seen)
+        key = _key(part, encoder, options, seen, hashes)
         opened = partial(open_shard, cache / key, seen, encoder.channels, options.size)
         shard = opened()
         if shard is None:
@@ -159,6 +172,7 @@ def sample_features(
         shards.append(shard)
         keys.append(key)
         _ready(progress, start, len(samples), len(part))
+    hashes.keep()
     return Features(shards, options.size, hashlib.sha256("\n".join(keys).encode()).hexdigest())
 
 
@@ -181,7 +195,13 @@ def _ready(progress: Count | None, start: int, whole: int, done: int) -> None:
         progress(start + done, whole)
 
 
-def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, seen: ShardContent) -> str:
+def _key(
+    samples: Sequence[Sample],
+    encoder: Encoder,
+    options: ChangeOptions,
+    seen: ShardContent,
+    hashes: FileHashes,
+) -> str:
     made_from = [FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options)]
     if seen.images:
         made_from.append("images")
@@ -189,10 +209,19 @@ def _key(samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, se
     for sample in samples:
         for path in (sample.before, sample.after):
             try:
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+                digest.update(hashes.sha256(path))
             except OSError as error:
                 raise FeatureError(f"{path} cannot be read: {error.strerror}") from error
     return digest.hexdigest()[:32]
+
+
+def _looked_at(
+    sample: Sample, size: tuple[int, int], options: ChangeOptions
+) -> tuple[tuple[Cluster, ...], Sequence[Image]]:
+    """What changed in a sample, and its frames, before aligned."""
+    before, after = read_image(sample.before), read_image(sample.after)
+    shift, clusters, _ = image_changes(before, after, options)
+    return clusters, aligned(before, after, shift, options.size, size)
 
 
 def _computed(
@@ -205,15 +234,13 @@ def _computed(
     found: list[tuple[Cluster, ...]] = []
     maps: list[NDArray[np.float16]] = []
     kept: list[NDArray[np.uint8]] = []
-    for start in range(0, len(samples), _ENCODED_AT_ONCE):
-        images = list[Image]()
-        for sample in samples[start : start + _ENCODED_AT_ONCE]:
-            before, after = read_image(sample.before), read_image(sample.after)
-            shift, clusters, _ = image_changes(before, after, options)
-            found.append(clusters)
-            images += aligned(before, after, shift, options.size, encoder.image_size)
+    looks = [partial(_looked_at, sample, encoder.image_size, options) for sample in samples]
+    looked = done_ahead(looks, _READERS if encoder.device.type != "cpu" else 0)
+    while some := list(islice(looked, _ENCODED_AT_ONCE)):
+        found += [clusters for clusters, _ in some]
+        images = [image for _, pair in some for image in pair]
         pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
-        encoded = encoder(pictures).numpy().astype(np.float16)
+        encoded = encoder(pictures.to(encoder.device)).cpu().numpy().astype(np.float16)
         maps.append(encoded.reshape(-1, 2, *encoded.shape[1:]))
         if seen.images:
             kept.append(pictures.numpy().reshape(-1, 2, *pictures.shape[1:]))

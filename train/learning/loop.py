@@ -9,9 +9,11 @@ checkpoint, byte by byte, as an uninterrupted one.
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +26,14 @@ from torch import Tensor
 from models import save
 from models.captioner import Captioner, PairBatch
 from models.papers.nearest import Nearest
-from train.learning.batches import Split, by_pair, epoch_batches, prior_features, tells_stories
+from train.learning.batches import (
+    Split,
+    annotations_an_epoch,
+    by_pair,
+    epoch_batches,
+    prior_features,
+    tells_stories,
+)
 from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.evaluation import perplexity, single_sentences
 from train.learning.objectives import Objective, Own, Step
@@ -43,6 +52,10 @@ from train.metrics.scores import text_scores
 __all__ = ["OnBatch", "Point", "TrainError", "TrainOptions", "Trained", "state_path", "train"]
 
 
+LOADERS = min(os.cpu_count() or 1, 4)
+"""Threads that make batches for another device; on the CPU training has the cores for itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
     """How a captioner is trained.
@@ -51,7 +64,8 @@ class TrainOptions:
         epochs: at most this many.
         batch: annotations in a batch (the paper's 8).
         learning_rate: of Adam, in the first epoch.
-        decay: the learning rate is multiplied by this after every epoch; 1 keeps it.
+        decay: the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it.
+        decay_every: epochs, at least 1.
         warmup: batches over which the learning rate rises to its value, after which it falls with the root of
             the batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
         clip_norm: gradients are scaled down to at most this norm.
@@ -61,13 +75,18 @@ class TrainOptions:
         keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
             rate has fallen by then (few validation cameras choose between epochs by chance).
         by_pair: whether what all annotators say of a pair is learnt at once: the pair is looked at once an
-            epoch instead of once for each of them. A batch then counts pairs. Not for stories.
+            epoch instead of once for each of them. A batch then counts pairs. Not for stories, nor where an
+            objective takes all of it as one text.
+        drawn: whether an epoch takes one annotation of each pair, drawn by chance, instead of all.
+        swapped: share 0..1 of the pairs of a scene seen twice without a change that are seen from the other
+            view, see `train.learning.batches.twins`. Not for captioners that look at masks.
     """
 
     epochs: int = 20
     batch: int = 8
     learning_rate: float = 1e-3
     decay: float = 1.0
+    decay_every: int = 1
     warmup: int = 0
     clip_norm: float = 5.0
     patience: int = 4
@@ -75,17 +94,23 @@ class TrainOptions:
     max_words: int = 24
     keep: Literal["best", "last"] = "best"
     by_pair: bool = False
+    drawn: bool = False
+    swapped: float = 0.0
 
     def __post_init__(self) -> None:
-        positive = (self.epochs, self.batch, self.learning_rate, self.decay, self.clip_norm, self.max_words)
-        if min(positive) <= 0 or min(self.patience, self.seed, self.warmup) < 0:
+        counts = (self.epochs, self.batch, self.max_words, self.decay_every)
+        if min(*counts, self.learning_rate, self.decay, self.clip_norm) <= 0 or (
+            min(self.patience, self.seed, self.warmup) < 0
+        ):
             raise ValueError(
                 f"training options must be positive (patience, seed and warmup at least 0): {self}"
             )
+        if not 0 <= self.swapped <= 1 or (self.by_pair and self.drawn):
+            raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
 
     def rate(self, step: Step) -> float:
         """The learning rate of a batch."""
-        rate = self.learning_rate * self.decay ** (step.epoch - 1)
+        rate = self.learning_rate * self.decay ** ((step.epoch - 1) // self.decay_every)
         if self.warmup:
             reached = (step.done + 1) / self.warmup
             rate *= min(reached, reached**-0.5)
@@ -158,9 +183,8 @@ def train(
             f"nothing to train on: none of {len(training.samples)} pairs has a cluster of differing pixels; "
             "lower delta or min_area under `changes`"
         )
-    if options.by_pair:
-        training = _together(captioner, training)
     objective = (objective or Own()).to(captioner.device)
+    training = _suited(captioner, training, objective, options)
     captioner.record = {
         **(record or {}),
         **({"precision": "bfloat16"} if bf16 else {}),
@@ -194,8 +218,19 @@ def train(
     return Trained(tuple(run.curves), run.best_epoch, _stale(run, options), seconds)
 
 
-def _together(captioner: Captioner, training: Split) -> Split:
-    """Pairs instead of annotations, see `TrainOptions.by_pair`."""
+def _suited(captioner: Captioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
+    """The split with pairs instead of annotations, where the options say so and it can be."""
+    if options.swapped and captioner.needs_masks:
+        raise TrainError(
+            f"{captioner.name} looks at masks, which are of one before frame: leave out training.swapped"
+        )
+    if not options.by_pair:
+        return training
+    if objective.one_text:
+        raise TrainError(
+            f"objective {objective.name} takes an annotator's sentences as one text, and would take those of "
+            "all: leave out training.by_pair; training.drawn looks at each pair once an epoch, too"
+        )
     if tells_stories(captioner):
         raise TrainError(
             f"{captioner.name} learns an annotator's sentences as one story: leave out training.by_pair"
@@ -246,7 +281,8 @@ def _epoch(
     # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
     drawn = [options.seed, epoch, 1, *([group.rank] if group.rank else [])]
     torch.manual_seed(int(np.random.SeedSequence(drawn).generate_state(1)[0]))
-    batches = -(-len(training.annotations) // options.batch)
+    whole = annotations_an_epoch(training, drawn=options.drawn)
+    batches = -(-whole // options.batch)
     total = 0.0
     captioner.train()
     learner.objective.train()
@@ -258,14 +294,17 @@ def _epoch(
         epoch=epoch,
         max_words=options.max_words,
         group=group,
+        drawn=options.drawn,
+        swapped=options.swapped,
+        workers=0 if captioner.device.type == "cpu" else LOADERS,
     )
     for number, (pairs, tokens) in enumerate(ordered, start=1):
-        size = min(options.batch, len(training.annotations) - (number - 1) * options.batch)
+        size = min(options.batch, whole - (number - 1) * options.batch)
         value = _lowered(learner, pairs, tokens, Step(epoch, number, batches), options, size=size)
         total += value * size
         if on_batch:
             on_batch(epoch, number, batches, value)
-    loss = total / len(training.annotations)
+    loss = total / whole
     point = group.from_first(lambda: _measured(learner, validation, epoch, loss))
     run.take(point, learner, best=options.keep == "last" or point.score > run.best)
 
@@ -278,7 +317,7 @@ def _lowered(
     for each in optimizer.param_groups:
         each["lr"] = options.rate(step)
     pairs, tokens = pairs.to(captioner.device), tokens.to(captioner.device)
-    with torch.autocast(captioner.device.type, torch.bfloat16, enabled=learner.bf16):
+    with torch.autocast(captioner.device.type, torch.bfloat16) if learner.bf16 else nullcontext():
         loss = learner.objective.loss(captioner, pairs, tokens, step)
     if group.size > 1:
         loss = loss * group.weight(size)

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.checkpoint import CheckpointError
 from models.encoders.encoder import ENCODERS, Encoder
+from models.label import CheckpointError
 from models.papers.tirg import TIRG
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
@@ -37,6 +37,9 @@ class Recall:
         at_1, at_5, at_10: recall@k, 0..1.
         median_rank: of the right frame, from 1.
         before: share 0..1 of pairs whose own before frame was ranked above the right frame.
+        before_otherwise: the same with another pair's sentence: where it is no larger, nothing was read.
+        sibling: of pairs with one before frame and different after frames, the share whose sentence finds its
+            own after frame rather than the other's; .5 is by chance, None where there are no such pairs.
     """
 
     pairs: int
@@ -46,6 +49,8 @@ class Recall:
     at_10: float
     median_rank: float
     before: float
+    before_otherwise: float
+    sibling: float | None = None
 
     def chance(self, k: int) -> float:
         """Recall@k of a random order."""
@@ -80,7 +85,22 @@ def split_recall(network: TIRG, split: Split) -> Recall:
     wrong = (scores[:, :n] >= right.unsqueeze(1)) & ~same_pictures(after)
     ranks = (1 + wrong.sum(dim=1) + own).tolist()
     at = {k: recall(ranks, k) for k in (1, 5, 10)}
-    return Recall(n, n + 1, at[1], at[5], at[10], float(np.median(ranks)), float(own.float().mean()))
+    otherwise = network.scores(before.to(device), tokens.roll(1, dims=0).to(device), candidates).cpu()
+    turned = otherwise[:, n:].diagonal() >= otherwise[:, :n].diagonal()
+    same = same_pictures(before) & ~same_pictures(after)
+    same &= (tokens.unsqueeze(1) != tokens.unsqueeze(0)).any(dim=2)
+    won = (right.unsqueeze(1) > scores[:, :n])[same]
+    return Recall(
+        n,
+        n + 1,
+        at[1],
+        at[5],
+        at[10],
+        float(np.median(ranks)),
+        float(own.float().mean()),
+        float(turned.float().mean()),
+        float(won.float().mean()) if len(won) else None,
+    )
 
 
 def rank_images(
@@ -154,8 +174,8 @@ def _maps(split: Split) -> tuple[Tensor, Tensor]:
         maps = split.features.batch(some, whole=True).maps
         if maps is None:
             raise ValueError("recall needs maps of whole frames, this split has crops")
-        before.append(maps[0])
-        after.append(maps[1])
+        before.append(maps[0].float())
+        after.append(maps[1].float())
     return torch.cat(before), torch.cat(after)
 
 

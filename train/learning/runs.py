@@ -52,6 +52,7 @@ def train_on_folder(
     cache: Path | None = None,
     resume: bool = False,
     device: str = "cpu",
+    bf16: bool | None = None,
     command: str = "",
     leave_out: frozenset[str] = frozenset(),
     telling: Telling = QUIET,
@@ -65,6 +66,7 @@ def train_on_folder(
         cache: folder of the features; None takes ``.features`` in `data`.
         resume: go on with the run whose state lies beside `out`.
         device: torch device.
+        bf16: see `train.learning.loop.train`; None wherever the device is a GPU.
         command: the command line, for the record.
         leave_out: cameras of which nothing is trained on, neither as scene nor pasted.
         telling: who is told how far it is.
@@ -81,6 +83,7 @@ def train_on_folder(
             cache=cache or data / ".features",
             resume=resume,
             device=device,
+            bf16=device.startswith("cuda") if bf16 is None else bf16,
             command=command,
             leave_out=leave_out,
             telling=telling if group.first else QUIET,
@@ -96,6 +99,7 @@ def _trained_on_folder(
     cache: Path,
     resume: bool,
     device: str,
+    bf16: bool,
     command: str,
     leave_out: frozenset[str],
     telling: Telling,
@@ -118,6 +122,7 @@ def _trained_on_folder(
                 progress=partial(telling.features, name),
                 whole=captioner.whole,
                 images=captioner.needs_images,
+                masks=captioner.needs_masks,
                 leave_out=leave_out if name == "train" else frozenset(),
             )
             for name in ("train", "val")
@@ -138,6 +143,7 @@ def _trained_on_folder(
         out,
         record=record,
         resume=resume,
+        bf16=bf16,
         group=group,
         telling=telling,
     )
@@ -298,6 +304,7 @@ def evaluate_on_folder(
         progress=progress,
         whole=captioner.whole,
         images=captioner.needs_images,
+        masks=captioner.needs_masks,
     )
     there = (data / "train.json").is_file()
     training = load_samples(data, "train", require_images=False) if there else []

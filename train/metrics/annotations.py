@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def read_annotations(path: Path) -> list[Annotation]:
         AnnotationError: the file cannot be read, is no such list, or an entry lacks a key.
     """
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -142,6 +143,14 @@ def folder_statistics(folder: Path) -> dict[str, AnnotationStatistics]:
         raise AnnotationError(
             f"{folder} holds no annotations: none of train.json, val.json, test.json has an entry"
         )
-    rows = {name: annotation_statistics(found) for name, found in splits.items()}
-    rows["all"] = annotation_statistics([a for found in splits.values() for a in found])
-    return rows
+    return split_statistics(splits)
+
+
+def split_statistics(splits: Mapping[str, list[Annotation]]) -> dict[str, AnnotationStatistics]:
+    """Statistics of splits, those without annotations left out, and under "all" of them together.
+
+    Raises:
+        ValueError: there are no annotations.
+    """
+    rows = {name: annotation_statistics(found) for name, found in splits.items() if found}
+    return {**rows, "all": annotation_statistics([a for found in splits.values() for a in found])}

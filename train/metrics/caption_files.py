@@ -4,14 +4,17 @@
 * ``[{"img_id": ..., "sentences": [...]}, ...]``: every sentence is a caption of the pair.
 
 Captions of one id are merged in their order. An entry may say what kind of pair it is by ``kind`` and
-``changes`` (`train.samples`) or by a word, ``type``.
+``changes`` (`train.samples`) or by a word, ``type``. Who wrote a caption is known where an entry holds all
+``sentences`` of one annotator, or names its ``annotator``. CLEVR-Change's names of a pair (``000000.png``,
+``CLEVR_semantic_000000.png``, with ``_n`` of a distractor) are one: ``000000``, ``000000_n``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.language.wording import read
@@ -22,50 +25,69 @@ from train.metrics.tokens import ptb_tokens
 _FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
 
 
+_CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)?(_n)?(?:\.png)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Captions:
     """The captions of a file.
 
     Attributes:
-        texts: per id, in the order of the file, its captions.
-        empty: how many captions without words were left out.
+        texts: per id, in the order of the file, its captions; also those without a word.
+        empty: how many captions have no word.
         groups: per id the names of its groups, see `train.metrics.groups`; empty where the file does not say.
-        bare: ids of which no caption with a word is left; they are not in `texts`.
+        bare: ids without any caption; they are not in `texts`.
+        annotators: per id the captions of each annotator; empty where the file does not say who wrote what.
     """
 
     texts: dict[str, tuple[str, ...]]
     empty: int
     groups: dict[str, tuple[str, ...]]
     bare: tuple[str, ...] = ()
+    annotators: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
 
-def read_captions(path: Path, *, keep_empty: bool = False) -> Captions:
+def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
     """Read a caption file.
 
     Args:
         path: the file.
-        keep_empty: keep captions without words, as predictions may be; otherwise they are left out.
+        may_be_silent: whether there may be no word in it at all, as in predictions.
 
     Raises:
         AnnotationError: it cannot be read, has another form, an entry lacks a key, or no caption has words.
     """
     texts: dict[str, list[str]] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    empty = 0
+    written: dict[str, dict[object, list[str]]] = {}
+    known, empty = True, 0
     for number, entry in enumerate(_entries(path)):
         name, captions = _captions(path, number, entry)
-        own = texts.setdefault(name, [])
-        for caption in captions:
-            bare = not ptb_tokens(caption)
-            empty += bare
-            if keep_empty or not bare:
-                own.append(caption)
+        texts.setdefault(name, []).extend(captions)
+        empty += sum(not ptb_tokens(caption) for caption in captions)
+        writer = (number,) if "sentences" in entry else entry.get("annotator")
+        known = known and writer is not None
+        if captions:
+            written.setdefault(name, {}).setdefault(str(writer), []).extend(captions)
         groups[name] = groups.get(name) or _groups(entry, captions)
-    bare_ids = tuple(name for name, own in texts.items() if not own)
-    if len(bare_ids) == len(texts):
+    if not may_be_silent and empty == sum(map(len, texts.values())):
         raise AnnotationError(f"{path} holds no caption with a word in it; expected {_FORM}")
-    kept = {name: tuple(own) for name, own in texts.items() if own}
-    return Captions(kept, empty, groups, bare_ids)
+    return Captions(
+        {name: tuple(own) for name, own in texts.items() if own},
+        empty,
+        groups,
+        tuple(name for name, own in texts.items() if not own),
+        {name: tuple(map(tuple, own.values())) for name, own in written.items()} if known else {},
+    )
+
+
+def pair_id(name: str) -> str:
+    """The id of a pair; CLEVR-Change's several names of one pair are one, see the head of this file."""
+    found = _CLEVR.fullmatch(name)
+    if found is None:
+        return name
+    image, number, distractor = found.groups()
+    return f"{number}_n" if distractor or image == "nonsemantic" else number
 
 
 def matched(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
@@ -101,7 +123,7 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
     Args:
         path: the file.
-        ids: of the pairs; one that ends in ``_n`` is a distractor.
+        ids: of the pairs, see `pair_id`; one that ends in ``_n`` is a distractor.
 
     Returns:
         Per id the names of its groups; none where the file does not name it.
@@ -112,7 +134,7 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     content = _read(path)
     if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
         raise AnnotationError(f'{path} has another form; expected {{"type": ["id", ...]}}')
-    type_of = {str(name): str(kind) for kind, own in content.items() for name in own}
+    type_of = {pair_id(str(name)): str(kind) for kind, own in content.items() for name in own}
     groups: dict[str, tuple[str, ...]] = {}
     for name in ids:
         distractor = name.endswith("_n") and name not in type_of
@@ -125,7 +147,7 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def _read(path: Path) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}; name a caption file") from error
     except ValueError as error:
@@ -152,7 +174,7 @@ def _captions(path: Path, number: int, entry: Mapping[str, object]) -> tuple[str
         raise AnnotationError(
             f'{path}: entry {number} needs an id ("image_id") and a text ("caption"); expected {_FORM}'
         )
-    return str(name), tuple(captions)
+    return pair_id(str(name)), tuple(captions)
 
 
 def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str, ...]:
@@ -169,4 +191,5 @@ def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str
         return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
     if not entry.get("kind"):
         return ()
-    return (DISTRACTOR if all(read(c).type == "none" for c in captions) else CHANGED,)
+    said = [c for c in captions if ptb_tokens(c)]
+    return (DISTRACTOR if all(read(c).type == "none" for c in said) else CHANGED,) if said else ()

@@ -51,12 +51,15 @@ def truth(first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[
     Args:
         first: one sentence per pair.
         silent: whether nothing is told about the pair.
-        gold: all gold sentences of each pair.
+        gold: all gold sentences of each pair; a pair without a word in them is not judged.
     """
     right = {"type": 0, "object": 0, "place": 0, "all": 0}
-    pairs = polar = polar_right = silent_right = unchanged = 0
+    pairs = polar = polar_right = silent_right = unchanged = quiet = 0
     for text, nothing, truths in zip(first, silent, gold, strict=True):
-        claims = [claim(t) for t in truths]
+        claims = [claim(t) for t in truths if tokenize(t)]
+        if not claims:
+            continue
+        quiet += nothing
         changed = [c for c in claims if c[0] != "none"]
         unchanged += not changed
         silent_right += nothing and not changed
@@ -76,7 +79,7 @@ def truth(first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[
         pairs=pairs,
         **shares,
         polarity=_share(polar_right, polar),
-        no_change_precision=_share(silent_right, sum(silent)),
+        no_change_precision=_share(silent_right, quiet),
         no_change_recall=_share(silent_right, unchanged),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from train.metrics.caption_files import Captions, matched, read_captions, read_t
 from train.metrics.claims import Truth, told_truth
 from train.metrics.groups import group_scores
 from train.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
+from train.metrics.tokens import ptb_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class FileScores:
     """Everything about a file of predictions.
 
     Attributes:
-        rows: the predictions first, then the trivial rows and, where there is one, the human row.
+        rows: the predictions first, then the trivial rows and, where annotators are known, the human rows.
         groups: text scores of changed and distractor pairs and of each type; empty where it is not known.
         truth: whether what is said is right.
         length_ratio: mean predicted tokens over mean reference tokens.
@@ -86,10 +88,10 @@ def score_files(
         AnnotationError: a file is broken, or the ids do not fit.
         MissingScorersError: SPICE is wanted and cannot run.
     """
-    gold, said = read_captions(references), read_captions(predictions, keep_empty=True)
+    gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
     predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
-    drawn = list(read_captions(training).texts.values()) if training else []
+    drawn = _with_words(read_captions(training)) if training else []
     rows = [Row(predictions.stem, "", text_scores(predicted, texts))]
     rows += [Row(name, *row) for name, row in trivial_rows(texts, drawn).items()]
     meteor_of: dict[str, float] = {}
@@ -101,10 +103,7 @@ def score_files(
             meteor_of = {name: each.meteor for name, each in zip(said_by, found, strict=True)}
         except MissingScorersError as error:
             notes.append(f"METEOR is left out: {error}")
-    several = [own for own in texts if len(own) > 1]
-    if several:
-        human = text_scores([own[0] for own in several], [own[1:] for own in several])
-        rows.append(Row("human, by the others", "", human))
+    rows += human_rows([own for own in gold.annotators.values() if len(own) > 1])
     groups = read_types(types, gold.texts) if types else gold.groups
     return FileScores(
         rows=tuple(Row(r.name, r.sentence, r.scores, meteor_of.get(r.name)) for r in rows),
@@ -116,10 +115,48 @@ def score_files(
     )
 
 
+def human_rows(annotated: Sequence[Sequence[Sequence[str]]]) -> list[Row]:
+    """What people score: every annotator of a pair in turn, judged by the pair's others.
+
+    Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
+    all sentences of the others compares with a prediction of one sentence.
+
+    Args:
+        annotated: pairs with at least two annotators each: the sentences of each.
+
+    Returns:
+        Two rows, whose `pairs` is the number of pairs; none of no pairs.
+    """
+    if not annotated:
+        return []
+    turns = [(own[k], [*own[:k], *own[k + 1 :]]) for own in annotated for k in range(len(own))]
+    joined = [(" ".join(one), [" ".join(each) for each in others]) for one, others in turns]
+    apart = [(one[0], [sentence for each in others for sentence in each]) for one, others in turns]
+    whole, first = (
+        text_scores([said for said, _ in own], [gold for _, gold in own]) for own in (joined, apart)
+    )
+    return [
+        Row(name, "", replace(scores, pairs=len(annotated)))
+        for name, scores in (("human, by the others", whole), ("human, first sentence", first))
+    ]
+
+
+def _with_words(captions: Captions) -> list[tuple[str, ...]]:
+    texts = (tuple(text for text in own if ptb_tokens(text)) for own in captions.texts.values())
+    return [own for own in texts if own]
+
+
 def _notes(path: Path, gold: Captions) -> list[str]:
-    """What is not scored."""
-    notes = [f"{path}: {gold.empty} references without words are left out"] if gold.empty else []
+    """What the user should know of the references."""
+    notes = []
+    if gold.empty:
+        notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")
     if gold.bare:
         few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
-        notes.append(f"{path}: {len(gold.bare)} pairs have no other reference and are not scored ({few})")
+        notes.append(f"{path}: {len(gold.bare)} pairs have no reference and are not scored ({few})")
+    if not gold.annotators and any(len(own) > 1 for own in gold.texts.values()):
+        notes.append(
+            f"{path} does not say who wrote which caption, so there is no human row; give an entry for each "
+            'annotator ({"img_id": ..., "sentences": [...]}), or name each caption\'s "annotator"'
+        )
     return notes

@@ -2,14 +2,14 @@
 
 Runs of one row and one seed lie in a folder of their own, named by everything that decides them, so that a
 finished one is not trained again and an interrupted one goes on from its last epoch. All rows take their
-features from one cache.
+features from one cache. Several runs side by side: `train.papers.side_by_side`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +27,13 @@ from train.learning.cost import Meter
 from train.learning.evaluation import evaluate, multi_texts, silence_of, single_sentences
 from train.learning.loop import TrainError, state_path
 from train.learning.objectives.expansion import LISTS
-from train.learning.runs import QUIET, Telling, plain_changes, train_on_splits
+from train.learning.runs import Telling, plain_changes, train_on_splits
+from train.papers.narrator import NARRATOR, narrator_result
 from train.papers.results import Result, read_result, write_result
 from train.papers.suites import FolderName, SizeName, Suite, System, merged
+from train.samples import SPLITS
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class CompareOptions:
         cache: folder of the features; None takes ``.features`` in `data`.
         device: torch device.
         bf16: train in bfloat16 where that is safe; None wherever the device is a GPU.
+        workers: runs side by side, see `train.papers.side_by_side`; they do not change the results.
     """
 
     data: Path
@@ -63,6 +66,7 @@ class CompareOptions:
     cache: Path | None = None
     device: str = "cpu"
     bf16: bool | None = None
+    workers: int = 1
 
     @property
     def half(self) -> bool:
@@ -93,6 +97,7 @@ class Shelf:
         self._options, self._pairs, self._telling = options, pairs, telling
         self._encoders: dict[str, Encoder] = {}
         self._splits: dict[str, Splits] = {}
+        self._narrated: Result | None = None
         self.measured = "test" if (options.data / "test.json").is_file() else "val"
 
     def encoder(self, config: TrainConfig) -> Encoder:
@@ -103,7 +108,13 @@ class Shelf:
 
     def splits(self, config: TrainConfig, captioner: type[Captioner]) -> Splits:
         """The splits as a captioner sees them."""
-        seen = (config.encoder, captioner.whole, captioner.needs_images, asdict(config.change_options()))
+        seen = (
+            config.encoder,
+            captioner.whole,
+            captioner.needs_images,
+            captioner.needs_masks,
+            asdict(config.change_options()),
+        )
         key = json.dumps(seen)
         if key not in self._splits:
             names = dict.fromkeys(("train", "val", self.measured))
@@ -117,6 +128,7 @@ class Shelf:
                     progress=partial(self._telling.features, name),
                     whole=captioner.whole,
                     images=captioner.needs_images,
+                    masks=captioner.needs_masks,
                 )
                 for name in names
             }
@@ -124,10 +136,22 @@ class Shelf:
             self._splits[key] = Splits(training, loaded["val"], loaded[self.measured])
         return self._splits[key]
 
+    def narrated(self, splits: Splits) -> Result:
+        """What the daemon's narrator says of the measured split, looked at once."""
+        if self._narrated is None:
+            told = partial(self._telling.count, NARRATOR)
+            self._narrated = narrator_result(splits.measured, splits.training.sentences, progress=told)
+        return self._narrated
+
     @property
     def any(self) -> Splits:
         """Some splits that are loaded: samples and sentences are the same in all."""
         return next(iter(self._splits.values()))
+
+
+def shelf_of(suite: Suite, options: CompareOptions, telling: Telling) -> Shelf:
+    """The shelf of a suite, still empty."""
+    return Shelf(options, options.pairs or (suite.pairs if options.size == "small" else None), telling)
 
 
 def first_pairs(split: Split, pairs: int | None) -> Split:
@@ -140,6 +164,18 @@ def first_pairs(split: Split, pairs: int | None) -> Split:
         annotations=tuple(each for each in split.annotations if each[0] < pairs),
         sha256=hashlib.sha256(f"{split.sha256} {pairs}".encode()).hexdigest(),
     )
+
+
+def about_data(folder: Path) -> str:
+    """What a folder of samples is, in words: of the generated benchmark its version and how it was made."""
+    try:
+        record = json.loads((folder / "generated.json").read_text(encoding="utf-8"))
+        options, version = record["options"], record["format"]
+        made = ", ".join(f"{name} {value}" for name, value in options.items() if not isinstance(value, dict))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return folder.name
+    seen = hashlib.sha256(b"".join((folder / f"{s}.json").read_bytes() for s in SPLITS)).hexdigest()
+    return f"generated benchmark, version {version} ({made}; captions {seen[:10]})"
 
 
 def row_config(row: System, options: CompareOptions, seed: int) -> TrainConfig:
@@ -190,41 +226,27 @@ def _lacking(row: System, options: CompareOptions) -> str:
     return " and ".join(f"--{need.replace('_', '-')} FOLDER" for need in missing)
 
 
-def compare_rows(
-    suite: Suite, options: CompareOptions, *, telling: Telling = QUIET
-) -> Iterator[tuple[Shelf, list[Result]]]:
-    """Train and measure what is not done yet.
+def run_row(
+    suite: Suite, row: System, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
+) -> Result:
+    """One run: read, gone on with, or begun.
 
     Args:
         suite: of the paper.
+        row: one of its rows.
+        seed: of the run.
         options: what is compared.
+        shelf: of encoders and splits.
         telling: who is told how far it is.
-
-    Yields:
-        After every seed all results so far, by seed and row, and what they were measured on.
 
     Raises:
         SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
-    rows = chosen_rows(suite, options)
-    pairs = options.pairs or (suite.pairs if options.size == "small" else None)
-    shelf, results = Shelf(options, pairs, telling), list[Result]()
-    whole = len(rows) * len(options.seeds)
-    for seed in options.seeds:
-        for row in rows:
-            telling.count("runs", len(results), whole)
-            results.append(_result(suite, row, seed, options, shelf=shelf, telling=telling))
-        telling.count("runs", len(results), whole)
-        yield shelf, results
-
-
-def _result(
-    suite: Suite, row: System, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
-) -> Result:
-    """One run: read, gone on with, or begun."""
     config = row_config(row, options, seed)
     encoder = shelf.encoder(config)
     captioner, splits = _captioner(config, encoder, shelf, seed)
+    if row.key == NARRATOR:  # the same whatever the seed
+        return replace(shelf.narrated(splits), label=row.label, seed=seed)
     mark = _mark(row, config, splits, encoder, options)
     folder = options.out / "runs" / f"{suite.name}-{row.key}-{seed}-{mark[:10]}"
     done = read_result(folder, mark)
@@ -259,6 +281,7 @@ def _result(
     curves = tuple(point.plain() for point in trained.curves)
     silence = silence_of(splits.training.sentences)
     scores = evaluate(captioner, splits.measured, splits.training.sentences, silence=silence)
+    found = scores.likelihood
     result = Result(
         mark=mark,
         row=row.key,
@@ -267,6 +290,8 @@ def _result(
         evaluation=scores.plain(),
         single=tuple(single_sentences(captioner, splits.measured, silence=silence)),
         multi=tuple(multi_texts(captioner, splits.measured, silence=silence)),
+        nats=tuple(round(float(x), 4) for x in found.nats) if found else (),
+        tokens=tuple(int(n) for n in found.tokens) if found else (),
         curves=curves,
         pretraining=_pretraining_curves(checkpoint),
         best_epoch=trained.best_epoch,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from train.papers.results import Result, interval, pair_ciders, spread
+from train.papers.claims import difference
+from train.papers.results import Result, pair_ciders, spread
 from train.papers.tables import Report
 
 _INK, _GRID, _DPI = "0.25", "0.9", 130
@@ -91,7 +92,7 @@ def _bars(report: Report, path: Path, value: str) -> Path:
         axis.barh(place, found.mean, color=colour, height=0.66)
         scores = pair_ciders(results, report.measured, value)
         if scores is not None:
-            low, high = interval(scores)
+            low, high = difference(scores).interval()
             axis.plot([low, high], [place, place], color=_INK, lw=1.2)
         if len(results) > 1:
             axis.plot(_values(results, value), [place] * len(results), "o", color=_INK, ms=3)

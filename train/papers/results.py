@@ -21,13 +21,9 @@ from train.metrics.groups import CHANGED, DISTRACTOR, group_scores, sample_group
 from train.metrics.overlap import References
 from train.metrics.scores import CONSTANT, best_constant, length_ratio, random_captions, text_scores
 from train.metrics.tokens import ptb_tokens
-from train.papers.suites import Claim
 from train.samples import Sample
 
 HUMAN = "one annotator, by the others"
-
-DRAWS = 2000
-"""Of the bootstrap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +36,8 @@ class Result:
         seed: of the run.
         evaluation: `train.learning.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran.
         single, multi: what was said about every pair, one sentence and all of them.
+        nats, tokens: -log P of the sentences about every pair and their tokens, see
+            `train.learning.evaluation.Likelihood`; empty of one that gives no probabilities.
         curves, pretraining: points of both trainings.
         best_epoch: the epoch that was measured.
         parameters: numbers that were trained.
@@ -55,6 +53,8 @@ class Result:
     evaluation: dict[str, Any]
     single: tuple[str, ...] = ()
     multi: tuple[str, ...] = ()
+    nats: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
     curves: tuple[dict[str, Any], ...] = ()
     pretraining: tuple[dict[str, Any], ...] = ()
     best_epoch: int = 0
@@ -76,6 +76,7 @@ class Result:
         return float(found) if isinstance(found, int | float) else None
 
 
+_LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")
 _COST = ("parameters", "peak_mib", "samples_per_s", "seconds_per_epoch", "best_epoch")
 
 
@@ -111,7 +112,7 @@ def read_result(folder: Path, mark: str) -> Result | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["mark"] != mark:
             return None
-        listed = {k: tuple(content[k]) for k in ("single", "multi", "curves", "pretraining")}
+        listed = {k: tuple(content[k]) for k in _LISTED}
         return Result(**{**content, **listed})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrainError(f"{path} is damaged ({error!r}); delete {folder}, it is trained again") from error
@@ -131,7 +132,8 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
         rows["best constant of train"] = [best_constant(training)] * len(gold)
         rows["random training caption"] = random_captions(training, len(gold))
     results = [
-        _bare(name, said, said, gold=gold, joined=joined, measured=measured) for name, said in rows.items()
+        untrained(name, said, said, gold=gold, joined=joined, measured=measured)
+        for name, said in rows.items()
     ]
     several = [sample for sample in samples if sample.further]
     if several:
@@ -140,7 +142,7 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
         rest = [[" ".join(annotation) for annotation in sample.annotations[1:]] for sample in several]
         first = [sample.annotations[0] for sample in several]
         said, whole = [annotation[0] for annotation in first], [" ".join(annotation) for annotation in first]
-        results.append(_bare(HUMAN, said, whole, gold=others, joined=rest, measured=chosen))
+        results.append(untrained(HUMAN, said, whole, gold=others, joined=rest, measured=chosen))
     return results
 
 
@@ -149,7 +151,7 @@ def _others(sample: Sample) -> tuple[str, ...]:
     return tuple(sentence for annotation in sample.annotations[1:] for sentence in annotation)
 
 
-def _bare(
+def untrained(
     name: str,
     said: Sequence[str],
     whole: Sequence[str],
@@ -158,6 +160,16 @@ def _bare(
     joined: Sequence[Sequence[str]],
     measured: Split,
 ) -> Result:
+    """The result of a row that was not trained.
+
+    Args:
+        name: its key and label.
+        said: one sentence about every pair.
+        whole: all sentences about every pair, in one text.
+        gold: what people said of it.
+        joined: the same, each annotator in one text.
+        measured: the split.
+    """
     groups = group_scores([sample_groups(s) for s in measured.samples], said, gold)
     truth = {k: None if v is None else round(v, 4) for k, v in asdict(told_truth(said, gold)).items()}
     evaluation = {
@@ -282,89 +294,3 @@ def pair_ciders(
 
 def _in_group(measured: Split, position: int, name: str) -> bool:
     return name in sample_groups(measured.samples[position])
-
-
-def interval(scores: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
-    """The 95 % interval of a mean over seeds and pairs, both drawn anew (bootstrap).
-
-    Args:
-        scores: float64 ``(seeds, pairs)``.
-        seed: of the draws.
-    """
-    rng = np.random.default_rng(seed)
-    seeds, pairs = scores.shape
-    means = [
-        scores[np.ix_(rng.integers(seeds, size=seeds), rng.integers(pairs, size=pairs))].mean()
-        for _ in range(DRAWS)
-    ]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What became of a claimed ordering.
-
-    Attributes:
-        claim: what the paper claims.
-        better, worse: our means.
-        favour, seeds: in how many seeds, of how many, the order is the claimed one.
-        low, high: 95 % interval of the difference by bootstrap over seeds and pairs; None where the figure
-            is not a mean over pairs.
-    """
-
-    claim: Claim
-    better: float
-    worse: float
-    favour: int
-    seeds: int
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def verdict(self) -> str:
-        """In words."""
-        if self.favour == self.seeds and (self.low is None or self.low > 0):
-            return "appears"
-        right = (self.better < self.worse) if self.claim.less else (self.better > self.worse)
-        return "in this direction, not certain" if right else "does not appear"
-
-
-def examined(claim: Claim, results: Sequence[Result], measured: Split) -> Found | None:
-    """Look whether an ordering appears; None where its rows or figures are missing.
-
-    Args:
-        claim: what the paper claims.
-        results: of all rows and seeds.
-        measured: the split.
-    """
-    better, worse = (
-        sorted((r for r in results if r.row == key), key=lambda r: r.seed)
-        for key in (claim.better, claim.worse)
-    )
-    paired = [
-        (one, other, b, w)
-        for one in better
-        for other in worse
-        if one.seed == other.seed
-        and (b := one.value(claim.value)) is not None
-        and (w := other.value(claim.worse_value or claim.value)) is not None
-    ]
-    if not paired:
-        return None
-    sign = -1 if claim.less else 1
-    low = high = None
-    if not claim.worse_value:
-        ours = pair_ciders([p[0] for p in paired], measured, claim.value)
-        theirs = pair_ciders([p[1] for p in paired], measured, claim.value)
-        if ours is not None and theirs is not None:
-            low, high = interval(ours - theirs)
-    return Found(
-        claim,
-        float(np.mean([p[2] for p in paired])),
-        float(np.mean([p[3] for p in paired])),
-        sum(sign * (p[2] - p[3]) > 0 for p in paired),
-        len(paired),
-        low,
-        high,
-    )

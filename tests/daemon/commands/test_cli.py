@@ -78,7 +78,15 @@ def test_what_needs_no_pictures_is_quick(words: list[str], tmp_path: Path) -> No
 def test_every_verb_has_its_file(narrated: Run) -> None:
     """And every file that is not shared by several is a verb's."""
     files = {path.stem.replace("_", "-") for path in Path(commands.__path__[0]).glob("*.py")}
-    assert files - set(VERBS) == {"--init--", "camera", "captioner", "options", "outcome", "picture"}
+    assert files - set(VERBS) == {
+        "--init--",
+        "camera",
+        "captioner",
+        "options",
+        "outcome",
+        "picture",
+        "selection",
+    }
     for verb in VERBS:
         done = narrated(verb, "-h")
         assert (done.code, f"Usage: narrated {verb} " in done.out) == (0, True)

@@ -20,8 +20,9 @@ from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
 from daemon.forward import mqtt
 from daemon.forward.discovery import LONGEST_STATE, MOST_OBJECTS, Topics, device, slug
+from daemon.forward.kinds import open_target
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, open_target
+from daemon.forward.target import AwayError
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import CapEvent, FrameStamp

@@ -23,11 +23,11 @@ from forwarding_here import Camera, Receiver, forwarding, until
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.forward import AppriseSettings, CommandSettings, MqttSettings, WebhookSettings
 from daemon.config.secrets import Secrets
-from daemon.forward import target as target_module
 from daemon.forward import webhook
 from daemon.forward.forwarder import checked
+from daemon.forward.kinds import fault, open_target
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, MissingExtraError, RefusedError, needed, open_target
+from daemon.forward.target import AwayError, MissingExtraError, RefusedError, needed
 from pipeline.evidence import EvidenceStore
 from pipeline.record import ChainEnd, Evidence, Record, build_record
 
@@ -314,7 +314,7 @@ def test_a_missing_extra_is_named(settings: Any, module: str, monkeypatch: pytes
     with pytest.raises(
         MissingExtraError, match=rf"forwarding needs {module}: pip install 'narrated\[forward\]'"
     ):
-        target_module.fault(settings, Secrets())
+        fault(settings, Secrets())
     with pytest.raises(MissingExtraError):
         opened(settings)
 

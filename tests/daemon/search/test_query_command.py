@@ -18,7 +18,7 @@ import pytest
 import webvtt
 
 from daemon import cli
-from daemon.commands import query
+from daemon.commands import query, selection
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 
@@ -73,7 +73,7 @@ def lived(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
     """Two days in the life of a house, asked on 14 May 2026 at noon in London."""
     for moment, camera, sentence in DAY:
         house.tell(seconds(moment), sentence, camera=camera)
-    monkeypatch.setattr("daemon.commands.query._now", lambda: NOW)
+    monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
     return house
 
 
@@ -105,7 +105,7 @@ def test_the_pages_examples_are_true(lived, capsys, command, printed):
 def test_the_page_shows_every_option_and_shape():
     page = DOCS.read_text(encoding="utf-8")
     assert len(examples()) > 8
-    source = Path(query.__file__).read_text(encoding="utf-8")
+    source = "".join(Path(each.__file__).read_text(encoding="utf-8") for each in (query, selection))
     for option in re.findall(r'"(--[a-z]+)"', source) + [
         f"--{n}" for n in ("camera", "zone", "kind", "since", "out")
     ]:

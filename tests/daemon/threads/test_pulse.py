@@ -77,7 +77,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
 
     with Journal(tmp_path / "journal", plan.name) as journal:
         narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
-        thread = NarratorThread(narrator, queue, CaptionerSettings(), health.pulses, hang)
+        thread = NarratorThread(lambda: narrator, queue, CaptionerSettings(), health.pulses, hang)
         cameras.start()
         thread.loop.start()
         assert reached.wait(60)

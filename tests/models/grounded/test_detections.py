@@ -10,7 +10,8 @@ from rectangles import distribution
 
 from models.box_tensors import corner_overlaps
 from models.detections import Detections
-from models.families import CLASSES, FAMILY, GROUPS, OBJECTS
+from models.families import CLASSES, OBJECTS
+from models.family_tensors import FAMILY, GROUPS
 from models.grounded.detections import detections, pooled, unrivalled
 from models.grounded.detector import Answer
 

@@ -109,26 +109,58 @@ def test_the_loss_is_half_changed_half_distractor(duda: DUDA, make_pairs: MakePa
     log_p = duda.log_likelihood(pairs, sentences)
     tokens = (sentences != PAD).sum(dim=2)
     state = duda.encode(pairs)
-    sizes = 2.5e-3 * float(state.pictures[2].sum()) / 6
-    entropies = []
-    for b, t in (sentences[:, :, 0] != PAD).nonzero().tolist():
-        row, last = state.select(torch.tensor([b])), BOS
-        for token in sentences[b, t][sentences[b, t] != PAD].tolist():
-            _, row = duda.step(torch.tensor([last]), row)
-            chosen, last = row.memory[-1][0], token
-            entropies.append(-float((chosen * chosen.log()).sum()))
-    further = sizes - 1e-4 * sum(entropies) / len(entropies)
+
+    def further(changed: list[int]) -> float:
+        """The attention's sum, and the entropy's over a sentence's words, of changed pairs only."""
+        size = float(state.pictures[2][changed].sum()) / (2 * len(changed))
+        entropies = []
+        for b, t in (sentences[changed][:, :, 0] != PAD).nonzero().tolist():
+            row, last, entropy = state.select(torch.tensor([changed[b]])), BOS, 0.0
+            for token in sentences[changed[b], t][sentences[changed[b], t] != PAD].tolist():
+                _, row = duda.step(torch.tensor([last]), row)
+                chosen, last = row.memory[-1][0], token
+                entropy -= float((chosen * chosen.log()).sum())
+            entropies.append(entropy)
+        return 2.5e-3 * size - 1e-4 * sum(entropies) / len(entropies)
+
     told = [float(-log_p[rows].sum() / tokens[rows].sum()) for rows in (slice(0, 2), slice(2, 3))]
     marked = replace(pairs, changed=torch.tensor([True, True, False]))
-    expected = 0.5 * told[0] + 0.5 * told[1] + further
-    assert float(duda.loss(marked, sentences)) == pytest.approx(expected, rel=1e-4)
-    alike = float(-log_p.sum() / tokens.sum()) + further
-    for changed in (None, torch.ones(3).bool(), torch.zeros(3).bool()):
+    expected = 0.5 * told[0] + 0.5 * told[1] + further([0, 1])
+    assert float(duda.loss(marked, sentences)) == pytest.approx(expected, abs=2e-5)
+    alike = float(-log_p.sum() / tokens.sum())
+    for changed, more in ((None, further([0, 1, 2])), (torch.zeros(3).bool(), 0.0)):
         loss = duda.loss(replace(pairs, changed=changed), sentences)
-        assert float(loss) == pytest.approx(alike, rel=1e-4), "pairs of one kind only count whole"
+        assert float(loss) == pytest.approx(alike + more, abs=2e-5), "pairs of one kind only count whole"
     duda.changed_weight = 0.9
-    expected = 0.9 * told[0] + 0.1 * told[1] + further
-    assert float(duda.loss(marked, sentences)) == pytest.approx(expected, rel=1e-4)
+    expected = 0.9 * told[0] + 0.1 * told[1] + further([0, 1])
+    assert float(duda.loss(marked, sentences)) == pytest.approx(expected, abs=2e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [DUDA, CaptDualAtt, CaptRepDiff])
+def test_words_are_rectified_and_the_picture_is_dropped_out_anew_at_every_word(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, kind: type[DUDA | CaptAtt]
+) -> None:
+    torch.manual_seed(3)
+    small = SMALL if kind is not CaptRepDiff else {"convolved": 8, "visual": 24, "words": 16, "hidden": 32}
+    captioner = kind(vocabulary, encoder, **small, dropout=0.5).eval()
+    state = captioner.encode(make_pairs(PLACES))
+    words = torch.full((3,), BOS)
+    expected, _ = captioner.step(words, state)
+    captioner.embed_word.weight.clamp_(min=0.0)
+    assert torch.equal(captioner.step(words, state)[0], expected)
+    captioner.embed_word.weight.zero_()  # what is left to drop: the picture
+    captioner.next_word.weight.copy_(torch.rand_like(captioner.next_word.weight))
+    cell = captioner.choosing if isinstance(captioner, DUDA) else captioner.telling
+    captioner.dropout.register_forward_hook(lambda _, given, out: seen.append((given[0], out)))
+    captioner.train()
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for _ in range(2):
+        captioner.step(words, state)
+    pictures = [(given, out) for given, out in seen if torch.equal(given, state.pictures[0])]
+    assert len(pictures) == 2, "of each word"
+    assert not torch.equal(pictures[0][1], pictures[1][1])
+    assert cell.weight_ih.shape[1] > 24
 
 
 @pytest.mark.parametrize("kind", [DUDA, CaptDualAtt, CaptAtt])

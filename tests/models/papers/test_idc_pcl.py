@@ -191,3 +191,30 @@ def _pairs() -> PairBatch:
     return PairBatch(
         None, None, torch.zeros(2, 0, 4, 4), torch.zeros(2, 0, 4), torch.zeros(2, 0), torch.zeros(2, 0)
     )
+
+
+@torch.no_grad()
+def test_without_a_difference_encoder_what_was_set_by_hand_stays(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    cells = build(vocabulary, encoder).cells(make_pairs([[(100, 100, 60, 60)]]))
+    cells[:, 1] = cells[:, 0]
+    cells[:, 1, 24] += 3 * torch.randn(cells.shape[3])
+    words = torch.full((1, 3), 5)
+
+    def contrast(**arguments: object) -> list[float]:
+        """How far the changed cell stands out after a cross-modal layer, in writing and pre-training."""
+        captioner = build(
+            vocabulary, encoder, dropout=0.0, layers=1, difference_encoder=False, **arguments
+        ).eval()
+        looked = captioner.look(cells)
+        found = []
+        for after in (captioner._images(looked)[1], captioner.joined(words, looked)[1]):
+            halves = (each[0, 1:] - each[0, 1:].mean(dim=0) for each in after.split(IMAGE, dim=1))
+            size = torch.cat(list(halves), dim=1).norm(dim=1)
+            found.append(float(size[24] / size[torch.arange(49) != 24].max()))
+        return found
+
+    compared, plain = contrast(comparing=True), contrast()
+    assert min(compared) > 1.1
+    assert all(one > other + 0.1 for one, other in zip(compared, plain, strict=True))

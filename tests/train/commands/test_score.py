@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from train.metrics.authority import MissingScorersError, Semantic
 from train.metrics.caption_files import matched, read_captions
 from train.metrics.scores import CONSTANT, text_scores
 
+RELEASED = Path(__file__).parents[4] / "shared" / "data" / "spot-the-diff"
 Run = Callable[..., tuple[int, str, str]]
 GOLD = {
     "1": ["a red car has appeared on the left", "there is now a car"],
@@ -18,6 +21,15 @@ GOLD = {
     "3": ["nothing has changed"],
 }
 SAID = {"1": "the red car on the left is gone", "2": "a man is gone", "3": "there is no change"}
+
+
+released = pytest.mark.skipif(
+    not RELEASED.is_dir(), reason="the annotations of Spot-the-diff are not beside this checkout"
+)
+
+
+def java_there() -> bool:
+    return bool(shutil.which("java") and find_spec("pycocoevalcap"))
 
 
 def write(path: Path, content: object) -> Path:
@@ -38,19 +50,19 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_score_prints_trivial_rows_beside_the_scores(run: Run, files: tuple[Path, Path]) -> None:
     code, shown, told = run("score", *files, "--no-meteor", "--train", files[0])
-    assert (code, told) == (0, "")
+    assert code == 0
+    assert "does not say who wrote which caption, so there is no human row" in told
     assert [line for line in shown.splitlines() if "mine" in line]
     for row in (
         "constant",
         "best constant of train",
         "random training caption",
-        "human, by the others",
     ):
         assert row in shown
     assert f'constant: "{CONSTANT}"' in shown
     code, shown, _ = run("score", *files, "--no-meteor", "--json")
     found = json.loads(shown)
-    assert list(found["rows"]) == ["mine", "constant", "human, by the others"]
+    assert list(found["rows"]) == ["mine", "constant"]
     assert found["rows"]["mine"]["cider"] == round(
         text_scores(list(SAID.values()), list(GOLD.values())).cider, 4
     )
@@ -104,6 +116,11 @@ def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
         "drop": 1,
         "move": 1,
     }
+    plain = [
+        {"image_id": name, "caption": "x"} for name in ("000000", "CLEVR_semantic_000001.png", "000000_n")
+    ]
+    named = command.score_files(path, write(tmp_path / "x.json", plain), types=types, with_meteor=False)
+    assert dict(named.groups)["move"].pairs == 1
     for content, said in (("[]", "has another form"), ('{"move": ["x"]}', "names none of the scored ids")):
         types.write_text(content)
         code, _, told = run("score", path, path, "--types", types, "--no-meteor")
@@ -118,37 +135,111 @@ def test_meteor_and_spice(monkeypatch: pytest.MonkeyPatch, files: tuple[Path, Pa
         raise MissingScorersError("no Java here")
 
     monkeypatch.setattr(command, "meteors", unavailable)
-    assert command.score_files(*files).notes == ("METEOR is left out: no Java here",)
+    assert command.score_files(*files).notes[-1] == "METEOR is left out: no Java here"
     code, shown, told = run("score", *files)
     assert code == 0
     assert "METEOR is left out: no Java here" in told
     monkeypatch.setattr(command, "meteors", lambda rows, gold: [Semantic(0.25, ())] * len(rows))
     found = command.score_files(*files, training=files[0])
-    assert [row.meteor for row in found.rows] == [0.25, 0.25, 0.25, None, None]
+    assert [row.meteor for row in found.rows] == [0.25, 0.25, 0.25, None]
     code, shown, told = run("score", *files, "--no-meteor", "--spice-jars", files[0].parent)
     assert (code, shown) == (1, "")
     assert "SPICE needs stanford-corenlp-3.6.0.jar" in told
 
 
-def test_pairs_without_a_reference_are_told(run: Run, files: tuple[Path, Path]) -> None:
+def test_references_without_words_count_and_pairs_without_any_are_told(
+    run: Run, files: tuple[Path, Path]
+) -> None:
     write(files[0], coco({**GOLD, "2": ["."]}))
     code, shown, told = run("score", *files, "--no-meteor", "--json")
     assert code == 0
+    assert json.loads(shown)["rows"]["mine"]["pairs"] == 3
+    assert json.loads(shown)["truth"]["pairs"] == 1
+    assert "gold.json: 1 references have no word; they count" in told
+    write(files[0], [{"img_id": k, "sentences": own if k != "2" else []} for k, own in GOLD.items()])
+    code, shown, told = run("score", *files, "--no-meteor", "--json")
     assert json.loads(shown)["rows"]["mine"]["pairs"] == 2
-    assert "gold.json: 1 pairs have no other reference and are not scored (2)" in told
+    assert "gold.json: 1 pairs have no reference and are not scored (2)" in told
 
 
-def test_captions_are_merged_by_id_and_empty_ones_left_out(tmp_path: Path) -> None:
+def test_captions_are_merged_by_id_and_empty_ones_stay(tmp_path: Path) -> None:
     path = write(
         tmp_path / "gold.json", [*coco({"7": ["a car", "", "..."], "8": ["a bus"]}), *coco({"7": ["a van"]})]
     )
     read = read_captions(path)
-    assert read.texts == {"7": ("a car", "a van"), "8": ("a bus",)}
-    assert read.empty == 2
-    bare = read_captions(write(path, coco({"7": ["a car"], "9": ["", "."]})))
-    assert (bare.bare, list(bare.texts)) == (("9",), ["7"])
-    silent = read_captions(write(tmp_path / "said.json", coco({"8": [""], "7": ["a"]})), keep_empty=True)
-    assert matched(read, silent, (path, path)) == ["a", ""]
+    assert read.texts == {"7": ("a car", "", "...", "a van"), "8": ("a bus",)}
+    assert (read.empty, read.annotators) == (2, {})
+    silent = read_captions(write(tmp_path / "said.json", coco({"8": [""], "7": [""]})), may_be_silent=True)
+    assert matched(read, silent, (path, path)) == ["", ""]
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "gold.json"
+    path.write_text(json.dumps(coco(GOLD)), encoding="utf-8-sig")
+    assert list(read_captions(path).texts) == ["1", "2", "3"]
+
+
+def test_people_are_judged_by_other_people(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    first, second = ("a red car has appeared", "it is new"), ("there is now a car",)
+    entries = [
+        *({"img_id": "1", "sentences": list(own)} for own in (first, second)),
+        {"img_id": "2", "sentences": ["the man is gone", "he has left"]},
+        {"img_id": "3", "sentences": ["nothing"]},
+    ]
+    known = read_captions(write(tmp_path / "known.json", entries)).annotators
+    assert (known["1"], known["2"]) == ((first, second), (("the man is gone", "he has left"),))
+    rows = {r.name: r for r in command.score_files(tmp_path / "known.json", files[1], with_meteor=False).rows}
+    whole, one = rows["human, by the others"].scores, rows["human, first sentence"].scores
+    assert whole.pairs == one.pairs == 1
+    assert whole.bleu == text_scores([" ".join(first), *second], [second, [" ".join(first)]]).bleu
+    assert one.bleu == text_scores([first[0], *second], [second, first]).bleu
+    named = [{**e, "annotator": k % 2} for k, e in enumerate(coco({"1": [first[0], second[0], first[1]]}))]
+    assert read_captions(write(tmp_path / "named.json", named)).annotators == {"1": (first, second)}
+
+
+@pytest.mark.skipif(
+    not RELEASED.is_dir(), reason="the annotations of Spot-the-diff are not beside this checkout"
+)
+def test_the_released_annotations_give_the_papers_table_2() -> None:
+    several = read_captions(RELEASED / "train.json").annotators.values()
+    whole, _ = command.human_rows([own for own in several if len(own) == 3])  # as many as in the paper
+    assert whole.scores.pairs == 413
+    assert whole.scores.bleu == pytest.approx((0.41, 0.25, 0.15, 0.08), abs=0.007)
+    assert whole.scores.rouge_l == pytest.approx(0.31, abs=0.007)
+
+
+@pytest.mark.skipif(
+    not RELEASED.is_dir(), reason="the annotations of Spot-the-diff are not beside this checkout"
+)
+@pytest.mark.skipif(not java_there(), reason="the field's scorer needs Java and pycocoevalcap")
+def test_the_released_annotations_score_as_the_field_scores_them(tmp_path: Path) -> None:
+    """Pairs whose only reference has no word, and predictions without a word, among them."""
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    entries = json.loads((RELEASED / "test.json").read_text())
+    chosen = [e for k, e in enumerate(entries) if k < 120 or not any(e["sentences"])]
+    names = list(dict.fromkeys(e["img_id"] for e in chosen))
+    texts = ["there is a person walking in the parking lot", "the black car isn't there", "", "there are UNK"]
+    said = {name: texts[k % 4] for k, name in enumerate(names)}
+    gold = write(tmp_path / "gold.json", chosen)
+    own = write(tmp_path / "said.json", [{"image_id": k, "caption": v} for k, v in said.items()])
+    row = command.score_files(gold, own, with_meteor=False).rows[0]
+    assert row.scores.pairs == len(names)
+    references: dict[str, list[dict[str, str]]] = {}
+    for entry in chosen:
+        references.setdefault(entry["img_id"], []).extend({"caption": s} for s in entry["sentences"])
+    tokenizer = PTBTokenizer()
+    theirs = (
+        tokenizer.tokenize(references),
+        tokenizer.tokenize({k: [{"caption": v}] for k, v in said.items()}),
+    )
+    assert sum(not any(texts) for texts in theirs[0].values()) == 7
+    assert row.scores.bleu == pytest.approx(Bleu(4).compute_score(*theirs, verbose=0)[0], abs=1e-12)
+    assert row.scores.rouge_l == pytest.approx(Rouge().compute_score(*theirs)[0], abs=1e-12)
+    assert row.scores.cider == pytest.approx(Cider().compute_score(*theirs)[0], abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,18 @@ import yaml
 
 import models
 from models import CAPTIONERS, load_captioner
-from models.captioner import Captioner, DescribeOptions
+from models.captioner import Captioner, DescribeOptions, PairBatch
 from models.checkpoint import read_checkpoint
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
+from models.language.vocabulary import PAD, Vocabulary
 from models.papers.nearest import Nearest
 from pipeline.changes import ChangeOptions
-from train.learning.batches import Split, by_pair, epoch_batches, load_split
+from train.learning.batches import Split, by_pair, epoch_batches, load_split, twins
 from train.learning.config import ConfigError, build_captioner, checked_config, load_config
 from train.learning.evaluation import SILENCE, evaluate, single_sentences
 from train.learning.features import read_image, sample_features
 from train.learning.loop import TrainError, TrainOptions, train
+from train.learning.objectives import Step
 from train.learning.runs import evaluate_on_folder, train_on_folder
 from train.samples import load_samples
 
@@ -218,6 +219,89 @@ def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encod
         seen[split.samples[position].id] = bool(pairs.changed)
     assert len(seen) == 12
     assert {name for name, changed in seen.items() if not changed} == {"train001", "train002"}
+
+
+def scene_folder(folder: Path) -> list[dict[str, object]]:
+    """Six scenes as in CLEVR-Change: a changed pair, and a distractor with the same before frame."""
+    entries = json.loads((folder / "train.json").read_text())[:12]
+    for k in range(0, 12, 2):
+        name = entries[k]["img_id"]
+        entries[k] |= {"before": f"{name}.png", "after": f"{name}_2.png"}
+        view = f"{entries[k + 1]['img_id']}_2.png"
+        entries[k + 1] |= {"before": f"{name}.png", "after": view, "kind": "distractor"}
+    entries.append(entries[0] | {"sentences": ["the car"]})
+    (folder / "train.json").write_text(json.dumps(entries))
+    return entries
+
+
+def test_views_of_a_scene_change_places(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+    scene_folder(folder)
+    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=tmp_path, whole=True, images=True)
+    samples = split.samples
+    assert twins(samples) == {k: k | 1 for k in range(12)}
+    plain = split.features.batch(range(12), whole=True)
+    assert plain.maps is not None
+    words = Vocabulary.build(["the car"], 1)
+
+    def batches(swapped: float, epoch: int = 0) -> list[tuple[PairBatch, torch.Tensor]]:
+        return list(epoch_batches(split, words, 5, seed=0, epoch=epoch, max_words=9, swapped=swapped))
+
+    (before, after), seen, pictures = plain.maps, 0, plain.after
+    assert pictures is not None
+    for epoch, swapped in ((0, 1.0), (1, 0.5), (2, 0.0)):
+        swaps = 0
+        for pairs, _ in batches(swapped, epoch):
+            assert pairs.maps is not None
+            assert pairs.before is not None
+            for row in range(len(pairs.valid)):
+                seen += 1
+                same = [k for k in range(12) if torch.equal(pairs.maps[1][row], after[k])]
+                if same and torch.equal(pairs.maps[0][row], before[same[0]]):
+                    continue
+                swaps += 1
+                if same:  # a changed pair, from the other view
+                    assert torch.equal(pairs.maps[0][row], after[same[0] | 1])
+                    assert torch.equal(pairs.before[row], pictures[same[0] | 1])
+                else:
+                    own = [k for k in range(1, 12, 2) if torch.equal(pairs.maps[0][row], after[k])]
+                    assert torch.equal(pairs.maps[1][row], before[own[0]])
+        assert (swaps == 13, 0 < swaps < 13, swaps == 0) == (swapped == 1, swapped == 0.5, swapped == 0)
+    assert seen == 3 * 13
+    captioner = CAPTIONERS["capt-masked"]()(words, toy_encoder, **ATTENDING)
+    options = TrainOptions(epochs=1, swapped=0.5)
+    with pytest.raises(TrainError, match=r"capt-masked looks at masks.* leave out training\.swapped"):
+        train(captioner, split, split, options, tmp_path / "x.safetensors")
+
+
+def test_an_epoch_can_draw_one_annotation_of_each_pair(
+    folder: Path, toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    captioner = CAPTIONERS["capt"]()(Vocabulary.build(["red", "the car"], 1), toy_encoder, **ATTENDING)
+    split, _ = loaded(folder, toy_encoder, tmp_path, captioner)
+    more = tuple((position, ("red",)) for position, _ in split.annotations)
+    split = replace(split, annotations=(*split.annotations, *more))
+    told = set()
+    for epoch in range(4):
+        batches = list(
+            epoch_batches(split, captioner.vocabulary, 5, seed=0, epoch=epoch, max_words=9, drawn=True)
+        )
+        assert sum(len(tokens) for _, tokens in batches) == len(split.samples)
+        told.add(tuple(int((tokens != PAD).sum()) for _, tokens in batches))
+    assert len(told) > 1, "drawn anew"
+    steps = []
+    options = TrainOptions(epochs=1, batch=5, drawn=True)
+    train(
+        captioner, split, split, options, tmp_path / "x.safetensors", on_batch=lambda *a: steps.append(a[2])
+    )
+    assert steps == [-(-len(split.samples) // 5)] * steps[0]
+    with pytest.raises(ValueError, match="choose"):
+        TrainOptions(drawn=True, by_pair=True)
+
+
+def test_the_rate_falls_every_so_many_epochs() -> None:
+    options = TrainOptions(learning_rate=1.0, decay=0.1, decay_every=15)
+    rates = [options.rate(Step(epoch, 1, 9)) for epoch in (1, 15, 16, 30, 31)]
+    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01])
 
 
 NEW = """

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,14 @@ from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.learning.batches import Split, load_split
-from train.learning.evaluation import SILENCE, evaluate, perplexity, silence_of, single_sentences
+from train.learning.evaluation import (
+    SILENCE,
+    evaluate,
+    likelihood,
+    perplexity,
+    silence_of,
+    single_sentences,
+)
 
 
 class Oracle:
@@ -128,3 +136,17 @@ def test_no_tokens_no_perplexity(split: Split) -> None:
     nothing = Split(split.samples, split.features, (), 6, "")
     assert math.isnan(perplexity(Oracle(split, lambda _: []), nothing))
     assert evaluate(Oracle(split, lambda _: []), nothing).plain()["perplexity"] is None
+
+
+def test_perplexities_are_of_the_same_sentences(split: Split) -> None:
+    """Of a captioner of whole pairs, too: nothing differs in the last, about which DDLA cannot be asked."""
+    every = tuple((k, a) for k, sample in enumerate(split.samples) for a in sample.annotations)
+    whole = replace(split, annotations=every, whole=True)
+    sees_all = Oracle(whole, lambda _: [])
+    sees_all.whole = True
+    one, other = likelihood(Oracle(split, lambda _: []), split), likelihood(sees_all, whole)
+    assert one.tokens.tolist() == other.tokens.tolist()
+    assert (one.tokens > 0).tolist() == [True] * 5 + [False]
+    assert other.nats == pytest.approx(one.nats)
+    assert one.nats == pytest.approx(one.tokens * math.log(4))
+    assert other.perplexity == pytest.approx(4)

@@ -5,7 +5,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import cv2
 import numpy as np
@@ -14,11 +16,15 @@ import torch
 from numpy.typing import NDArray
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
+from models.language.vocabulary import Vocabulary
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_batch
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
+from train.learning import file_hashes, shards
+from train.learning.batches import epoch_batches, load_split
 from train.learning.features import FeatureError, Features, read_image, sample_features
+from train.learning.lookahead import AHEAD, done_ahead
 from train.samples import Sample, load_samples
 
 OPTIONS = ChangeOptions(eps=3.0)
@@ -44,6 +50,10 @@ class Counting:
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
         self.images += len(images)
         return self._encoder(images)
+
+
+def entries(cache: Path) -> list[Path]:
+    return [path for path in cache.iterdir() if path.is_dir()]
 
 
 class Still:
@@ -112,7 +122,7 @@ def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tm
     assert told.after is not None
     for kept, image in zip(known.maps, (told.before, told.after), strict=True):
         assert kept.shape == (4, 432, 14, 14)
-        assert torch.equal(kept, encoder(image).half().float())
+        assert torch.equal(kept, encoder(image).half())
 
 
 def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
@@ -160,7 +170,7 @@ def test_a_damaged_entry_is_made_again(
     samples = load_samples(sample_folder, "val")
     encoder, cache = Counting(toy_encoder), tmp_path / "cache"
     sample_features(samples, encoder, OPTIONS, cache)
-    (entry,) = cache.iterdir()
+    (entry,) = entries(cache)
     maps = entry / "maps.npy"
     content = bytearray(maps.read_bytes())
     if harm == "cut":
@@ -179,7 +189,99 @@ def test_a_damaged_entry_is_made_again(
     again = sample_features(samples, encoder, OPTIONS, cache)
     assert encoder.images == 2 * 18
     assert equal(again, sample_features(samples, toy_encoder, OPTIONS, tmp_path / "other"))
-    assert [p.name for p in cache.iterdir()] == [entry.name]
+    assert entries(cache) == [entry]
+
+
+def test_what_stays_as_it_is_is_read_once(
+    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither images nor shards are read and hashed again at the next start, unless they have changed."""
+    monkeypatch.setattr(file_hashes, "JUST_NOW_S", 0.0)
+    samples, cache = load_samples(make_samples(train=4), "train"), tmp_path / "cache"
+    fresh = sample_features(samples, toy_encoder, OPTIONS, tmp_path / "other")
+    read: list[int] = []
+    for module, name in ((file_hashes.hashlib, "sha256"), (shards.zlib, "crc32")):
+        monkeypatch.setattr(module, name, _counted(getattr(module, name), read))
+    assert equal(sample_features(samples, toy_encoder, OPTIONS, cache), fresh)
+    assert sum(read) > 40_000
+    read.clear()
+    assert equal(sample_features(samples, toy_encoder, OPTIONS, cache), fresh)
+    assert sum(read) < 2_000, "names and options"
+    (entry,) = entries(cache)
+    content = bytearray((entry / "maps.npy").read_bytes())
+    times = (entry / "maps.npy").stat()
+    content[-1000] ^= 1
+    (entry / "maps.npy").write_bytes(content)
+    os.utime(entry / "maps.npy", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert equal(sample_features(samples, toy_encoder, OPTIONS, cache), fresh), "damaged: made again"
+    (cache / file_hashes.NAME).write_bytes(b"no database at all")
+    assert equal(sample_features(samples, toy_encoder, OPTIONS, cache), fresh)
+
+
+def _counted(function: Callable[..., object], read: list[int]) -> Callable[..., object]:
+    def counting(content: bytes = b"", *more: object) -> object:
+        read.append(memoryview(content).nbytes)
+        return function(content, *more)
+
+    return counting
+
+
+def test_what_was_just_written_is_hashed_again(tmp_path: Path) -> None:
+    path = tmp_path / "some.png"
+    path.write_bytes(b"one")
+    hashes = file_hashes.FileHashes(tmp_path)
+    first = hashes.sha256(path)
+    path.write_bytes(b"two")
+    assert hashes.sha256(path) != first
+    hashes.keep()
+    assert not (tmp_path / file_hashes.NAME).exists()
+
+
+def test_masks_are_left_away_where_nobody_looks(
+    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    samples = load_samples(sample_folder, "train")
+    with_masks = sample_features(samples, toy_encoder, OPTIONS, tmp_path)
+    (entry,) = entries(tmp_path)
+    (entry / "masks.npy").unlink()  # so that they cannot be loaded
+    without = sample_features(samples, toy_encoder, OPTIONS, tmp_path, masks=False)
+    assert without.sha256 == with_masks.sha256
+    one, other = (features.batch([0, 2]) for features in (with_masks, without))
+    assert one.masks.shape[:2] == other.masks.shape[:2]
+    assert other.masks.shape[2:] == (0, 0)
+    assert torch.equal(one.boxes, other.boxes)
+    assert torch.equal(one.valid, other.valid)
+
+
+def test_batches_are_made_ahead_in_their_order(
+    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    split = load_split(sample_folder, "train", toy_encoder, OPTIONS, cache=tmp_path)
+    words = Vocabulary.build(["the red car"], 1)
+    told = [
+        [
+            (tokens, pairs.maps[1] if pairs.maps else None)
+            for pairs, tokens in epoch_batches(split, words, 5, seed=1, epoch=2, max_words=9, workers=workers)
+        ]
+        for workers in (0, 3)
+    ]
+    assert len(told[0]) == 8
+    for one, other in zip(*told, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    started, gate = [], Event()
+
+    def job(number: int) -> int:
+        started.append(number)
+        gate.wait(10)
+        return number
+
+    results = done_ahead((partial(job, k) for k in range(100)), 2)
+    gate.set()
+    assert next(results) == 0
+    results.close()
+    assert len(started) <= 1 + (AHEAD + 1) * 2, "what nobody asked for is not begun"
+    with pytest.raises(ZeroDivisionError):
+        list(done_ahead([lambda: 1 // 0], 2))
 
 
 def test_an_interrupted_computation_leaves_nothing_that_is_trusted(
@@ -192,7 +294,7 @@ def test_an_interrupted_computation_leaves_nothing_that_is_trusted(
 
     with pytest.raises(KeyboardInterrupt):
         sample_features(samples, toy_encoder, OPTIONS, tmp_path, stop)
-    assert list(tmp_path.iterdir()) == []
+    assert entries(tmp_path) == []
     assert len(sample_features(samples, toy_encoder, OPTIONS, tmp_path)) == len(samples)
 
 
@@ -222,7 +324,7 @@ def test_unreadable_images_and_caches_are_named(
     samples[1].after.unlink()
     with pytest.raises(FeatureError, match=r"train001_2\.png cannot be read"):
         sample_features(samples, toy_encoder, OPTIONS, tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert entries(tmp_path / "cache") == []
 
 
 def test_pairs_without_a_difference_have_no_clusters(
@@ -247,4 +349,4 @@ def test_no_more_clusters_than_the_options_allow(tmp_path: Path, toy_encoder: En
     sample = Sample("a", tmp_path / "a.png", tmp_path / "a_2.png", ("many cars have appeared",))
     features = sample_features([sample], toy_encoder, OPTIONS, tmp_path / "cache")
     assert features.counts.tolist() == [8]
-    assert json.loads(next((tmp_path / "cache").iterdir()).joinpath("sums.json").read_text())
+    assert json.loads(entries(tmp_path / "cache")[0].joinpath("sums.json").read_text())

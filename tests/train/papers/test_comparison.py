@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from train.learning.config import ConfigError, load_config
 from train.learning.loop import TrainError, state_path
 from train.learning.runs import Telling
 from train.metrics.scores import text_scores
+from train.papers.claims import difference
 from train.papers.comparison import (
     CompareOptions,
     chosen_rows,
-    compare_rows,
     first_pairs,
     row_config,
     rows_left_out,
 )
-from train.papers.results import Result, interval, pair_ciders, read_result, spread
+from train.papers.results import Result, pair_ciders, read_result, spread
+from train.papers.side_by_side import compare_rows, fitting_workers
 from train.papers.suites import SIZES, SUITES, Suite, merged
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
@@ -241,7 +245,7 @@ def test_spread_and_interval() -> None:
     assert spread(results, "perplexity") is None
     rng = np.random.default_rng(0)
     scores = rng.normal(1.0, 0.5, (3, 400))
-    low, high = interval(scores)
+    low, high = difference(scores).interval()
     assert low < scores.mean() < high
     assert 0.03 < high - low < 0.2
 
@@ -258,7 +262,18 @@ def test_the_command_writes_table_plots_and_json(options: CompareOptions, run) -
     out = options.out
     data = ("--data", options.data, "--cache", options.cache)
     code, shown, said = run(
-        "compare", "--suite", "spot-the-diff", *data, "--out", out, "--seeds", 2, "--no-meteor", "--json"
+        "compare",
+        "--suite",
+        "spot-the-diff",
+        *data,
+        "--out",
+        out,
+        "--seeds",
+        2,
+        "--no-meteor",
+        "--workers",
+        1,
+        "--json",
     )
     assert code == 0, said
     content = json.loads(shown)
@@ -288,3 +303,38 @@ def test_pair_ciders_are_those_of_the_text_scores(splits: tuple) -> None:
     assert found is not None
     assert found.shape == (1, len(validation.samples))
     assert found.mean() == pytest.approx(text_scores(said, validation.sentences).cider)
+
+
+def test_runs_side_by_side_give_the_same_results(make_samples: Callable[..., Path], tmp_path: Path) -> None:
+    """In processes of their own; the encoder needs no weights, since they know no toy."""
+    suite = toy_suite("nn", "capt")
+    blind = replace(
+        suite, rows=tuple(replace(r, small=merged(r.small, {"encoder": "none"})) for r in suite.rows)
+    )
+    folder, told = make_samples(train=4, val=2), list[str]()
+    alone, beside = (
+        CompareOptions(
+            folder, tmp_path / f"{n}", seeds=(0,), epochs=1, cache=tmp_path / "features", workers=n
+        )
+        for n in (1, 2)
+    )
+    torch.set_num_threads(2)
+    one, other = results_of(blind, alone), results_of(blind, beside, Telling(note=told.append))
+    assert torch.get_num_threads() == 2
+    timeless = {"peak_mib": None, "samples_per_s": None, "seconds_per_epoch": None}
+    assert [replace(r, **timeless) for r in other] == [replace(r, **timeless) for r in one]
+    assert [line.split(":")[0] for line in told] == [f"{r.label}, seed {r.seed}" for r in one]
+    broken = replace(blind, rows=(replace(blind.rows[1], small={"arguments": {"colour": 1}}),))
+    with pytest.raises(ConfigError, match="colour: unknown key"):
+        results_of(broken, beside)
+
+
+def test_as_many_runs_as_cores_and_gpus_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert (fitting_workers("cuda"), fitting_workers("cuda:1")) == (4, 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    pages = {"SC_AVPHYS_PAGES": 5 * 2**20, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    assert fitting_workers("cpu") == 5
+    pages["SC_AVPHYS_PAGES"] = 2**20 // 8
+    assert fitting_workers("cpu") == 1

@@ -43,10 +43,12 @@ class Objective(nn.Module, ABC):
     Attributes:
         name: key in `OBJECTIVES`.
         metric: what chooses between epochs, see `score`.
+        one_text: whether it takes all sentences of an annotation as one text.
     """
 
     name: str
     metric: str = "val_cider"
+    one_text: bool = False
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:

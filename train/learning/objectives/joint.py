@@ -22,7 +22,14 @@ Where the paper is silent, and departures:
 * Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
   up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
   pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
-* gamma .2, n 8; xi is an epoch, 30 in the paper's 60.
+* gamma .2, n 8; xi is an epoch, 30 in the paper's 60. An epoch of the full size has one caption of each pair.
+* `against="captions"` is no paper's form. With other pictures as candidates the task is solved from A alone,
+  or by knowing the pictures by heart. Here L_aux also asks which of n captions, the pair's own and those of
+  other pairs of the batch, leads from A to B, and so cannot be lowered without reading:
+
+      L_aux = (6) - log softmax over the captions C_j of <k(A, E_j), g(B)>
+
+  Captions of the same words, and two that nothing changed, are never wrong for each other.
 * `coupled=False` trains both networks beside each other, each from true words and pictures: the row that
   tells what coupling gives. With gamma 1 it trains the retrieval network alone.
 """
@@ -52,6 +59,7 @@ class JointTraining(Objective):
     """See the head of this file."""
 
     name = "joint"
+    one_text = True
 
     def __init__(
         self,
@@ -63,6 +71,7 @@ class JointTraining(Objective):
         hard_from: int | None = 30,
         words: Literal["forced", "greedy"] = "forced",
         coupled: bool = True,
+        against: Literal["pictures", "captions"] = "pictures",
         network: dict[str, Any] | None = None,
     ) -> None:
         """Build the retrieval network with random weights.
@@ -75,6 +84,7 @@ class JointTraining(Objective):
             hard_from: xi, the first epoch in which A is a candidate; None never (the easy set).
             words: along which words the captioner's probabilities are taken.
             coupled: whether one network is given what the other one makes.
+            against: what the auxiliary task tells apart: pictures, as in the paper, or captions, too.
             network: arguments of `TIRG`.
 
         Raises:
@@ -82,10 +92,15 @@ class JointTraining(Objective):
         """
         super().__init__()
         del training
-        if not 0 <= gamma <= 1 or candidates < 2 or words not in ("forced", "greedy"):  # noqa: PLR2004 - B and another
+        if (
+            not 0 <= gamma <= 1
+            or candidates < 2  # noqa: PLR2004 - B and another
+            or words not in ("forced", "greedy")
+            or against not in ("pictures", "captions")
+        ):
             raise ValueError(
                 f"gamma ({gamma}) must be 0..1, candidates ({candidates}) at least 2, "
-                f"words ({words!r}) 'forced' or 'greedy'"
+                f"words ({words!r}) 'forced' or 'greedy', against ({against!r}) 'pictures' or 'captions'"
             )
         if captioner.needs_images:
             raise ValueError(
@@ -98,10 +113,11 @@ class JointTraining(Objective):
             "hard_from": hard_from,
             "words": words,
             "coupled": coupled,
+            "against": against,
             "network": dict(network or {}),
         }
         self.gamma, self.n, self.hard_from = gamma, candidates, hard_from
-        self.words, self.coupled = words, coupled
+        self.words, self.coupled, self.against = words, coupled, against
         encoder = captioner.encoder
         self.network = TIRG(
             captioner.vocabulary, encoder.channels, (encoder.name, encoder.sha256), **(network or {})
@@ -126,16 +142,21 @@ class JointTraining(Objective):
         pairs = replace(pairs, maps=maps)
         hard = self.hard_from is not None and step.epoch >= self.hard_from
         seen = PicturedBatch(self.network, maps, self.n, hard=hard)
-        if self.coupled and step.done % 2 == 0:
-            auxiliary = self._auxiliary(seen, *self._soft(captioner, pairs, tokens))
-            primary = captioner.loss(pairs, tokens)
-        else:
-            true = self.network.embed_word(tokens), tokens != PAD
-            queries, worded = self._queries(seen, *true)
-            auxiliary = seen.loss(queries, worded)
-            if self.coupled:
-                pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
-            primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
+        first = self.coupled and step.done % 2 == 0
+        words, counted = (
+            self._soft(captioner, pairs, tokens)
+            if first
+            else (self.network.embed_word(tokens), tokens != PAD)
+        )
+        row, lengths = in_one_row(words, counted)
+        queries = self.network.queries(seen.pictures[: len(row)], row, lengths)
+        auxiliary = seen.loss(queries, lengths > 0)
+        if self.against == "captions":
+            others = caption_sets(tokens, pairs.changed, self.n)
+            auxiliary = auxiliary + self._among_captions(seen, row, lengths, others)
+        if self.coupled and not first:
+            pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
+        primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
         return (1 - self.gamma) * primary + self.gamma * auxiliary
 
     def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
@@ -155,13 +176,16 @@ class JointTraining(Objective):
             likely = greedy_words(captioner, pairs, tokens.shape[2] - 1)
         return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
 
-    def _auxiliary(self, seen: PicturedBatch, words: Tensor, counted: Tensor) -> Tensor:
-        return seen.loss(*self._queries(seen, words, counted))
-
-    def _queries(self, seen: PicturedBatch, words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-        """k(A, C) ``(B, size)``, and whether there was a sentence ``(B,)``."""
-        row, lengths = in_one_row(words, counted)
-        return self.network.queries(seen.pictures[: len(row)], row, lengths), lengths > 0
+    def _among_captions(self, seen: PicturedBatch, row: Tensor, lengths: Tensor, sets: Tensor) -> Tensor:
+        """How surely a pair's own caption, of those in its set ``(B, B)``, leads from A to B."""
+        picture, caption = sets.nonzero(as_tuple=True)
+        queries = self.network.queries(seen.pictures[picture], row[caption], lengths[caption])
+        scores = (queries * seen.candidates[len(row) + picture]).sum(dim=1)
+        logits = scores.new_full(sets.shape, -torch.inf).index_put((picture, caption), scores)
+        own = torch.arange(len(row), device=row.device)
+        each = cross_entropy(logits, own, reduction="none")
+        counted = (lengths > 0) & (sets.sum(dim=1) > 1)
+        return (each * counted).sum() / counted.sum().clamp(min=1)
 
 
 class PicturedBatch:
@@ -215,3 +239,25 @@ def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
     room = n - sets.sum(dim=1, keepdim=True)
     ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
     return sets | (others & (ranks < room))
+
+
+def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
+    """The captions that each pair's own is told from, and that.
+
+    Args:
+        tokens: int64 ``(B, T, L)``; the sentences about a pair are one caption.
+        changed: see `PairBatch`.
+        n: how many captions, as far as the batch has so many.
+
+    Returns:
+        bool ``(B, B)``: the own one always, the others at random from those of other words; never one without
+        words, and of a distractor no other distractor's.
+    """
+    flat, b = tokens.flatten(1), len(tokens)
+    own = torch.eye(b, dtype=torch.bool, device=tokens.device)
+    others = (flat.unsqueeze(1) != flat.unsqueeze(0)).any(dim=2) & (flat != PAD).any(dim=1)
+    if changed is not None:
+        others &= changed.unsqueeze(1) | changed.unsqueeze(0)
+    drawn = torch.rand(b, b, device=tokens.device).masked_fill(~others, -1.0)
+    ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
+    return own | (others & (ranks < n - 1))

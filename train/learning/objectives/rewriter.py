@@ -5,7 +5,8 @@ Yao, Wang and Jin 2022 rewrite a caption in three ways; their generator was neve
 * **Retrieve**: a similar caption of another pair, by the cosine of TF-IDF vectors: the nearest of the
   training captions. One that says the same thing in other words would be no negative: where
   `models.language.wording` reads the same type, object, number, colour and places out of both, it is left
-  out, and so is one that was also said about this pair.
+  out, and so is one that was also said about this pair. Of many captions those are compared that share the
+  rarest words, `CANDIDATES` at most, so that rewriting all of a large set takes no longer for each.
 * **Replace**: about half of the attribute words, at least one, each by another word of its kind
   (`train.learning.objectives.lexicon`) that is not its synonym and that the captions use.
 * **Confuse**: what the frames or the animals swap: animal1 and animal2, before and after, appeared and
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -27,12 +29,16 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from models.language.vocabulary import tokenize
 from models.language.wording import read
 from train.learning.objectives.lexicon import KINDS, OPPOSITES, TURNS
 
 Way = Literal["retrieve", "replace", "confuse", "other"]
+
+CANDIDATES = 2000
+"""Captions that are compared with one, to find the nearest."""
 
 NEAREST = 20
 """Captions that Retrieve draws from."""
@@ -79,7 +85,7 @@ class Rewriter:
         self._place = {text: k for k, text in enumerate(self.texts)}
         counts = Counter(word for text in self.texts for word in set(text.split()))
         self._weight = {word: math.log(len(self.texts) / n) + 1 for word, n in counts.items()}
-        self._postings = self._indexed()
+        self._having, self._vectors = self._indexed()
         self._near: dict[str, tuple[int, ...]] = {}
 
     def negatives(
@@ -176,16 +182,33 @@ class Rewriter:
             if other in self._weight
         ]
 
-    def _indexed(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Per word the captions that have it, and its weight in each, normalised."""
-        postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    def _indexed(self) -> tuple[dict[str, NDArray[np.int64]], csr_array]:
+        """Per word the captions that have it, and the vectors of all captions, row by row."""
+        having: dict[str, list[int]] = defaultdict(list)
+        shares, columns, ends = list[float](), list[int](), [0]
+        self._column = {word: k for k, word in enumerate(self._weight)}
         for k, text in enumerate(self.texts):
             for word, share in self._vector(text).items():
-                postings[word].append((k, share))
-        return {
-            word: (np.array([k for k, _ in rows]), np.array([share for _, share in rows], np.float32))
-            for word, rows in postings.items()
-        }
+                having[word].append(k)
+                shares.append(share)
+                columns.append(self._column[word])
+            ends.append(len(shares))
+        shape = (len(self.texts), len(self._column))
+        vectors = csr_array((np.array(shares, np.float32), np.array(columns), np.array(ends)), shape)
+        return {word: np.array(rows) for word, rows in having.items()}, vectors
+
+    def _candidates(self, caption: str) -> NDArray[np.int64]:
+        """Positions, rising, of captions that share words, the rarest first; all of them if they are few."""
+        found = np.zeros(0, np.int64)
+        for word in sorted(self._vector(caption), key=lambda each: (len(self._having[each]), each)):
+            rows, room = self._having[word], CANDIDATES - len(found)
+            if len(rows) > CANDIDATES:  # evenly from all of them, for another caption others
+                step = -(-len(rows) // max(room, 1))
+                rows = rows[zlib.crc32(caption.encode()) % step :: step]
+            found = np.union1d(found, rows)
+            if len(found) >= CANDIDATES:
+                break
+        return found[:CANDIDATES]
 
     def _vector(self, text: str) -> dict[str, float]:
         counts = Counter(word for word in text.split() if word in self._weight)
@@ -198,14 +221,14 @@ class Rewriter:
         known = self._near.get(caption)
         if known is not None:
             return known
-        scores = np.zeros(len(self.texts), np.float32)
+        rows, query = self._candidates(caption), np.zeros(len(self._column), np.float32)
         for word, share in self._vector(caption).items():
-            rows, shares = self._postings[word]
-            scores[rows] += share * shares
+            query[self._column[word]] = share
+        scores = self._vectors[rows] @ query if len(rows) else np.zeros(0, np.float32)
         own = self._pairs[self._place[caption]] if caption in self._place else set()
         near: list[int] = []
-        for k in np.argsort(-scores, kind="stable"):
-            if len(near) == NEAREST or scores[k] <= 0:
+        for k in rows[np.argsort(-scores, kind="stable")]:
+            if len(near) == NEAREST:
                 break
             if not (self._pairs[k] & own or _same_claim(caption, self.texts[k])):
                 near.append(int(k))

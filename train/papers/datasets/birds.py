@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from train.papers.datasets.files import read_text, rows_of
+from train.papers.datasets.files import read_text, rows_of, worded
 from train.samples import Sample, SampleError
 
 TABLE = "birds-to-words-v1.0.tsv"
@@ -65,7 +65,7 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
             continue
         first, second = (_photo(path, number, row[key]) for key in ("img1ImgURL", "img2ImgURL"))
         text = " ".join((row["description"] or "").split())
-        if not any(c.isalpha() for c in text):
+        if not worded(text):
             continue
         name = f"{first}_{second}"
         if name in found:
@@ -74,7 +74,7 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
             before, after = (_image(folder / "images", photo) for photo in (first, second))
             found[name] = Sample(name, before, after, (text,), kind="birds")
     if not found:
-        raise SampleError(f"{path} has no pair of the split {split}; its splits are train, val and test")
+        raise SampleError(f"{path} describes no pair of the split {split}; it has train, val and test")
     return list(found.values())
 
 
@@ -88,7 +88,7 @@ def load_cub(folder: Path) -> list[SingleImage]:
     for _, name in rows_of(folder / "images.txt"):
         path = folder / "text_c10" / Path(name).with_suffix(".txt")
         lines = (" ".join(line.split()) for line in read_text(path).splitlines())
-        captions = tuple(line for line in lines if any(c.isalpha() for c in line))
+        captions = tuple(line for line in lines if worded(line))
         if not captions:
             raise SampleError(f"{path} has no caption with a word in it; fetch it again")
         found.append(SingleImage(folder / "images" / name, captions, Path(name).parent.name))

@@ -16,7 +16,7 @@ def read_text(path: Path) -> str:
         SampleError: it is missing or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         there = sorted(p.name for p in path.parent.iterdir())[:8] if path.parent.is_dir() else []
         raise SampleError(
@@ -62,7 +62,7 @@ def list_of(path: Path, content: Mapping[str, object], key: str) -> list[object]
 
 
 def named_captions(path: Path) -> dict[str, tuple[str, ...]]:
-    """Captions by image: an object of lists of texts; texts without words are left out.
+    """Captions by image: an object of lists of texts, with those that have no word.
 
     Raises:
         SampleError: the file is missing or broken, or an entry is no list of texts.
@@ -73,8 +73,13 @@ def named_captions(path: Path) -> dict[str, tuple[str, ...]]:
         texts = list_of(path, content, name)
         if not all(isinstance(text, str) for text in texts):
             raise SampleError(f"{path}: {name} must have a list of texts; fetch it again")
-        found[name] = tuple(" ".join(str(t).split()) for t in texts if any(c.isalpha() for c in str(t)))
+        found[name] = tuple(" ".join(str(t).split()) for t in texts)
     return found
+
+
+def worded(text: str) -> bool:
+    """Whether there is a word in it."""
+    return any(c.isalpha() for c in text)
 
 
 def rows_of(path: Path) -> list[tuple[str, str]]:

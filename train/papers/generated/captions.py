@@ -88,13 +88,32 @@ def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> Pa
     return PairCaption(tuple(sentences[k] for k in kept), tuple(kept))
 
 
+def plain_form(change: str) -> str:
+    """The most usual wording of a type of change; of an unknown one, that of something new."""
+    forms = _FORMS.get(change, _FORMS["appeared"])
+    return max(forms, key=lambda form: form[1])[0]
+
+
+def side_words(box: Box) -> str:
+    """Where a thing is in the picture, as annotators say it; empty in its middle."""
+    x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+    if not 0.4 <= x <= 0.6:  # noqa: PLR2004 - shares of the head of this file
+        return "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
+    if not 0.36 <= y <= 0.7:  # noqa: PLR2004
+        return "in the background" if y < 0.36 else "in the foreground"  # noqa: PLR2004
+    return ""
+
+
 def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Generator) -> str:
     shares = np.array([share for _, share in _FORMS[change.type]])
     form = _FORMS[change.type][int(rng.choice(len(shares), p=shares / shares.sum()))][0]
     things = change.before if change.type in ("disappeared", "fewer", "moved", "replaced") else change.after
     one, many = _nouns(things[0], rng)
     words = slots(one, many, NUMBERS[len(things)] if len(things) > 1 else None, _colour(change, things, rng))
-    at = _place(stage.scenery, stage.still, change, box, rng)
+    if stage.places:
+        at = stage.places[int(rng.integers(len(stage.places)))]
+    else:
+        at = _place(stage.scenery, stage.still, change, box, rng)
     if change.type == "appeared" and form.startswith("there") and at and rng.random() < 0.5:  # noqa: PLR2004
         ways = _DOING.get(things[0].label, ("",))
         at = ways[int(rng.integers(len(ways)))] + at

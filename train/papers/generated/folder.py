@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from models.boxes import hull
 from train.papers.generated.captions import PairCaption, annotate
+from train.papers.generated.crowd import SIBLINGS, crowd
 from train.papers.generated.rendering import CameraKind, Rendered, drawn_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
@@ -39,7 +40,9 @@ from train.samples import (
     sample_entry,
 )
 
-FORMAT = 1
+FORMAT = 2
+"""The version of the benchmark. 2 has crowded scenes; without them pictures and captions are those of 1."""
+
 DISTRACTORS: tuple[CameraKind, ...] = ("light", "view", "shift")
 FIRST_IGNORED = 128
 """Labels in a clusters file from here on are changes that nobody tells."""
@@ -192,15 +195,22 @@ def _scenery(seed: int, number: int, side: int) -> Scenery:
 
 def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> Entries:
     """Draw and write one pair; its entries, one per annotator."""
-    rng = np.random.default_rng([options.seed, SPLITS.index(split), number])
-    changed = rng.random() >= options.distractors
-    kind, staged = _staged(options, _cameras(options)[split], rng, changed=changed)
+    rng = drawing = np.random.default_rng([options.seed, SPLITS.index(split), number])
+    sibling: int | None = None
+    if options.stage.crowded:  # siblings differ in which thing changes, and in their captions
+        family = np.random.default_rng([options.seed, SPLITS.index(split), number // SIBLINGS, 1])
+        changed = family.random() >= options.distractors
+        drawing, sibling = (family, number % SIBLINGS) if changed else (rng, None)
+    else:
+        changed = rng.random() >= options.distractors
+    kind, staged = _staged(options, _cameras(options)[split], drawing, changed=changed, sibling=sibling)
     if changed:
         kinds, shares = zip(*_MILD, strict=True)
-        camera_kind: CameraKind = kinds[int(rng.choice(len(kinds), p=shares))]
+        camera_kind: CameraKind = kinds[int(drawing.choice(len(kinds), p=shares))]
     else:
         camera_kind = cast("CameraKind", kind)
-    drawn = render(staged, drawn_camera(camera_kind, options.side, rng, hard=not changed), rng)
+    camera = drawn_camera(camera_kind, options.side, drawing, hard=not changed)
+    drawn = render(staged, camera, drawing)
     name = f"{split}{number:06d}"
     for suffix, image in (
         ("", drawn.before[..., ::-1]),
@@ -218,13 +228,20 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
 
 
 def _staged(
-    options: GenerateOptions, cameras: range, rng: np.random.Generator, *, changed: bool
+    options: GenerateOptions,
+    cameras: range,
+    rng: np.random.Generator,
+    *,
+    changed: bool,
+    sibling: int | None,
 ) -> tuple[str, Stage]:
     """A kind and a stage of it; another camera where nothing finds room."""
     kind = "changed" if changed else str(rng.choice(DISTRACTORS))
     for _ in range(_TRIES):
         camera = _scenery(options.seed, int(rng.choice(cameras)), options.side)
         try:
+            if options.stage.crowded:
+                return kind, crowd(camera, rng, sibling)
             return kind, stage(camera, options.stage, rng, changed=changed)
         except NoRoomError:
             continue

@@ -46,10 +46,10 @@ _CLASS_SHARES = {
 }
 _GROUPED = ("person", "car")
 _TRIES = 40
-_APART = 0.1
+APART = 0.1
 """Between two changes, as a share of the frame: more than the DBSCAN radius of 20 at 224, so that they are
 two clusters."""
-_BESIDE = 0.012
+BESIDE = 0.012
 """Between a change and what stays."""
 
 
@@ -65,11 +65,14 @@ class StageOptions:
         balanced: one change a pair, all five types equally often; otherwise as people told them.
         still_things: at most so many things that are on both frames.
         ignored: share 0..1 of changed pairs with small changes that nobody tells (a bird, a puddle, leaves).
+        crowded: things alike, of which one changes, see `train.papers.generated.crowd`; of no effect is then
+            what else stands here.
     """
 
     balanced: bool = False
     still_things: int = 5
     ignored: float = 0.5
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +137,14 @@ class Stage:
         still: things on both frames.
         changes: what differs, the largest first; empty in a distractor.
         ignored: ``(x, y, radius)`` in pixels of the canvas, small changes that nobody tells.
+        places: where its change is, in words that tell it from others alike; empty where none are.
     """
 
     scenery: Scenery
     still: tuple[Prop, ...]
     changes: tuple[StagedChange, ...]
     ignored: tuple[tuple[float, float, float], ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, changed: bool) -> Stage:
@@ -170,9 +175,9 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
         if not changes:
             raise NoRoomError(f"no change finds room in {scenery.name} at {scenery.side} pixels")
     for _ in range(int(rng.integers(1, options.still_things + 1))):
-        thing = _placed(scenery, rng, _drawn_label(rng))
+        thing = placed(scenery, rng, drawn_label(rng))
         taken = [*(c.box for c in changes), *(t.box for t in still)]
-        if thing is not None and _free(thing.box, taken, _BESIDE * scenery.side):
+        if thing is not None and free(thing.box, taken, BESIDE * scenery.side):
             still.append(thing)
     changes.sort(key=lambda c: -_area(c))
     ignored = _ignored(scenery, rng, changes, still) if changed and rng.random() < options.ignored else ()
@@ -183,8 +188,8 @@ def _change(
     kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Edges], still: Sequence[Edges]
 ) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
-    label = str(rng.choice(_GROUPED)) if kind == "number" else _drawn_label(rng)
-    first = _placed(scenery, rng, label)
+    label = str(rng.choice(_GROUPED)) if kind == "number" else drawn_label(rng)
+    first = placed(scenery, rng, label)
     if first is None:
         return None
     stays: tuple[Prop, ...] = ()
@@ -199,29 +204,28 @@ def _change(
         made = None if group is None else StagedChange("more" if more else "fewer", (), group[:several])
         stays = () if group is None else group[several:]
     elif kind == "moved":
-        second = _moved(first, scenery, rng)
+        second = moved(first, scenery, rng)
         made = None if second is None else StagedChange(kind, (first,), (second,))
     else:
-        second = _other(first, scenery, rng)
+        second = other(first, scenery, rng)
         made = None if second is None else StagedChange(kind, (first,), (second,))
     if made is None:
         return None
     if made.type in ("disappeared", "fewer"):
         made = replace(made, before=made.after, after=())
-    if not (
-        _free(made.box, others, _APART * scenery.side) and _free(made.box, still, _BESIDE * scenery.side)
-    ):
+    if not (free(made.box, others, APART * scenery.side) and free(made.box, still, BESIDE * scenery.side)):
         return None
-    if any(not _free(t.box, [*others, *still], _BESIDE * scenery.side) for t in stays):
+    if any(not free(t.box, [*others, *still], BESIDE * scenery.side) for t in stays):
         return None
     return made, stays
 
 
-def _drawn_label(rng: np.random.Generator) -> str:
+def drawn_label(rng: np.random.Generator) -> str:
+    """A class, by its share."""
     return str(rng.choice(list(_CLASS_SHARES), p=list(_CLASS_SHARES.values())))
 
 
-def _placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
+def placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
     """A thing somewhere on ground that suits it and inside the frame."""
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
@@ -284,14 +288,14 @@ def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -
     return tuple(row)
 
 
-def _moved(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
+def moved(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     """The same thing a little further, so near that both places are one cluster."""
     way = round(rng.uniform(0.6, 1.0) * first.width + rng.uniform(0.0, 0.06) * scenery.side)
     way = way if rng.random() < 0.5 else -way  # noqa: PLR2004
     return _grounded(replace(first, left=first.left + way), scenery)
 
 
-def _other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
+def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     """Something else in the same place: another class, or the same in another colour."""
     vehicles = ("car", "van", "truck") if first.label in ("car", "van", "truck", "bus") else ()
     labels = [n for n in vehicles or ("person", "bicycle", "cyclist") if n != first.label]
@@ -311,7 +315,7 @@ def _ignored(
             radius = rng.uniform(0.012, 0.028) * scenery.side
             x, y = rng.uniform(2 * scenery.margin + radius, scenery.side - radius, 2)
             box = (x - radius, y - radius, x + radius, y + radius)
-            if _free(box, taken, _APART * scenery.side) and _free(box, [t.box for t in still], 1.0):
+            if free(box, taken, APART * scenery.side) and free(box, [t.box for t in still], 1.0):
                 found.append((float(x), float(y), float(radius)))
                 taken.append(box)
                 break
@@ -333,7 +337,7 @@ def _area(change: StagedChange) -> float:
     return (right - left) * (bottom - top)
 
 
-def _free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
+def free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
     """Whether a box stays `gap` pixels away from all the others."""
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap

@@ -1,8 +1,9 @@
 """What `narrated-train compare` trains: the rows of each paper's tables, and the figures that it printed.
 
 A suite is plain values: rows with their training configuration (as in configs/train), tables in the paper's
-own form, and the orderings that the paper claims. "full" are the papers' sizes; "small" the same
-architectures with small dimensions, for a generated benchmark of about 1,200 training pairs on one core.
+own form, and the orderings that the paper claims. "full" is the papers' setting, but for the encoder, which
+is that at hand; "small" the same architectures with small dimensions, for a generated benchmark of about
+1,200 training pairs on one core.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ class System:
         """The training configuration of a size, as a YAML file would hold it."""
         content = merged({"version": 1}, self.full)
         return merged(content, self.small) if size == "small" else content
+
+
+NARRATOR_ROW = System(
+    "narrator", "the daemon's narrator, in the benchmark's words", {"captioner": "nn", "min_count": 1}
+)
+"""See `train.papers.narrator`; it is not trained, and its samples are those that NN has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,8 @@ class Suite:
         claims: the orderings that it claims.
         pairs: training pairs of the small size, None for all.
         types: our types of change to the paper's, with the CIDEr that it prints for each row, times 100.
+        notes: sentences that stand in its page: where the small size has other settings than the paper,
+            beyond sizes and length.
     """
 
     name: str
@@ -115,6 +124,7 @@ class Suite:
     claims: tuple[Claim, ...]
     pairs: int | None = None
     types: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from train.papers.suites import Claim, Column, PaperTable, Suite
-from train.papers.suites.clevr_change import ATTENDED, JOINT, row
+from train.papers.suites.clevr_change import ATTENDED, JOINT, LATER, LATER_ROWS, row
 from train.papers.suites.spot_the_diff import row as ddla_row
 
 _COLUMNS = tuple(
@@ -24,21 +24,25 @@ SUITE = Suite(
         ddla_row("ddla", "DDLA", "ddla"),
         row("duda", "DUDA", ATTENDED),
         row("duda-joint", "DUDA + auxiliary", ATTENDED, **JOINT, hard_from=30),
+        *(row(key, label, LATER) for key, label in LATER_ROWS),
     ),
     tables=(
         PaperTable(
             "Table 3: Spot-the-diff",
             _COLUMNS,
-            ("ddla", "duda", "duda-joint"),
+            ("ddla", "duda", "duda-joint", "dirl", "ccr", "scorer"),
             {
                 "ddla": (0.081, 0.340, 0.115, 0.283),
                 "duda": (0.081, 0.325, 0.118, 0.291),
                 "duda-joint": (0.081, 0.345, 0.125, 0.299),
+                "ccr": (None, 0.409, None, None),
+                "scorer": (None, 0.385, None, None),
             },
         ),
     ),
     claims=(
         Claim("auxiliary training above plain DUDA", "duda-joint", "duda"),
         Claim("auxiliary training above DDLA", "duda-joint", "ddla"),
+        Claim("DIRL above DUDA", "dirl", "duda"),
     ),
 )

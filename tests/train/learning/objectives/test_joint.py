@@ -16,13 +16,13 @@ from models.papers.tirg import load_tirg
 from train.learning.batches import Split
 from train.learning.loop import TrainError, TrainOptions, train
 from train.learning.objectives import Step
-from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets
+from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets, caption_sets
 from train.learning.objectives.soft_words import forced_words, greedy_words, in_one_row
 from train.learning.retrieval import same_pictures, split_recall
 
 Splits = tuple[Split, Split]
 SMALL = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
-NETWORK = {"size": 48, "words": 24, "cells": 12}
+NETWORK = {"size": 48, "words": 24, "cells": 12, "scale": 4.0}
 FIRST, SECOND = Step(1, 1, 9), Step(1, 2, 9)
 
 
@@ -129,14 +129,94 @@ def test_gamma_weighs_both_losses(splits: Splits, captioner: Captioner) -> None:
 
 
 @torch.no_grad()
+def test_candidates_are_scored_by_plain_dot_products(splits: Splits, captioner: Captioner) -> None:
+    """Equations 6 and 9; normalised and scaled, as in TIRG's own code, where that is asked for."""
+    pairs, tokens = batch(splits[0], captioner, [0, 3, 6])
+    assert pairs.maps is not None
+    network = JointTraining(captioner, splits[0]).eval().network
+    assert (network.scale, network.options.scale) == (None, None)
+    pictures = network.pictures(torch.cat(pairs.maps))
+    assert torch.equal(network.candidates(pictures), pictures)
+    words, lengths = in_one_row(network.embed_word(tokens), tokens != PAD)
+    before, twice = (network.queries(k * pictures[:3], words, lengths) for k in (1.0, 2.0))
+    assert not torch.allclose(before.norm(dim=1), twice.norm(dim=1), rtol=0.01)
+    seen = PicturedBatch(network, pairs.maps, 6, hard=True)
+    torch.testing.assert_close(seen.logits(before), before @ pictures.T)
+    scaled = JointTraining(captioner, splits[0], network=NETWORK).eval().network
+    lengths_of = scaled.candidates(scaled.pictures(pairs.maps[0])).norm(dim=1)
+    torch.testing.assert_close(lengths_of, torch.full((3,), 4.0))
+
+
+def test_annotators_are_not_joined_into_one_text(
+    splits: Splits, captioner: Captioner, tmp_path: Path
+) -> None:
+    objective = JointTraining(captioner, splits[0], network=NETWORK)
+    options = TrainOptions(epochs=1, batch=6, by_pair=True)
+    with pytest.raises(TrainError, match=r"as one text.* leave out training\.by_pair; training\.drawn"):
+        train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
+
+
+def test_captions_are_told_from_others() -> None:
+    torch.manual_seed(0)
+    tokens = torch.tensor([[[5, 2]], [[6, 2]], [[5, 2]], [[0, 0]], [[7, 2]], [[8, 2]]])
+    changed = torch.tensor([True, True, True, True, False, False])
+    every = caption_sets(tokens, changed, 9)
+    assert every.diagonal().all()
+    assert not every[0, 2], "the same words"
+    assert not every[:, 3][[0, 1, 2, 4, 5]].any(), "no words"
+    assert not every[4, 5], "two distractors"
+    assert every[4, :3].all()
+    assert every[0, 1]
+    few = caption_sets(tokens, None, 2)
+    assert few.sum(dim=1).tolist() == [2] * 6
+    assert few.diagonal().all()
+
+
+def test_the_caption_is_read_where_captions_are_told_apart(splits: Splits, captioner: Captioner) -> None:
+    """A network that cannot read is left with log n of n captions; the paper's form needs no reading."""
+    pairs, tokens = batch(splits[0], captioner, [0, 4, 8, 13])
+    pairs = replace(pairs, changed=torch.ones(4).bool())
+    torch.manual_seed(3)
+    deaf = JointTraining(captioner, splits[0], gamma=1.0, coupled=False, network=NETWORK).eval()
+    reading = JointTraining(
+        captioner, splits[0], gamma=1.0, coupled=False, network=NETWORK, against="captions"
+    ).eval()
+    reading.load_state_dict(deaf.state_dict())
+    for objective in (deaf, reading):
+        objective.network.embed_word.weight.data.zero_()
+    losses = []
+    for objective in (deaf, reading):
+        torch.manual_seed(4)
+        losses.append(float(objective.loss(captioner, pairs, tokens, FIRST).detach()))
+    assert losses[1] - losses[0] == pytest.approx(math.log(4), rel=1e-4)
+    captioner.zero_grad()
+    coupled = JointTraining(captioner, splits[0], gamma=1.0, network=NETWORK, against="captions")
+    coupled.loss(captioner, pairs, tokens, FIRST).backward()
+    grad = captioner.next_word.weight.grad  # type: ignore[union-attr]
+    assert grad is not None
+    assert grad.abs().sum() > 0
+
+
+@torch.no_grad()
+def test_what_reading_is_worth_is_measured(splits: Splits, captioner: Captioner) -> None:
+    network = JointTraining(captioner, splits[0], network=NETWORK).network
+    known = split_recall(network, splits[1])
+    assert known.sibling is None, "no two pairs have one before frame"
+    network.embed_word.weight.zero_()
+    deaf = split_recall(network, splits[1])
+    assert deaf.before == deaf.before_otherwise
+
+
+@torch.no_grad()
 def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> None:
     pairs, _ = batch(splits[0], captioner, [0, 3, 6])
     objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
     assert pairs.maps is not None
-    before, after = pairs.maps
+    before, after = (each.float() for each in pairs.maps)
     seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     undecided = seen.chosen(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
+    assert objective.network.scale is not None
     objective.network.scale.fill_(1e3)
     seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
     sure = seen.chosen(objective.network.candidates(objective.network.pictures(after)))
@@ -200,7 +280,7 @@ def test_a_captioner_of_crops_is_refused(splits: Splits, captioner: Captioner) -
         JointTraining(captioner, splits[0])
 
 
-@pytest.mark.parametrize("wrong", [{"gamma": 2.0}, {"candidates": 1}, {"words": "loud"}])
+@pytest.mark.parametrize("wrong", [{"gamma": 2.0}, {"candidates": 1}, {"words": "loud"}, {"against": "all"}])
 def test_arguments_without_meaning_are_refused(
     splits: Splits, captioner: Captioner, wrong: dict[str, object]
 ) -> None:

@@ -47,6 +47,34 @@ def test_retrieve_leaves_out_what_says_the_same_of_another_pair(rng: np.random.G
     assert drawn == {"a red car on the left"}
 
 
+def test_a_caption_is_compared_with_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all where they are few; otherwise with those that share its rarest words."""
+    colours, things = ("red", "blue", "white", "black"), ("car", "van", "truck", "bus", "bicycle")
+    said = [
+        f"the {colour} {thing} number{k} on the left has appeared"
+        for k in range(30)
+        for colour in colours
+        for thing in things
+    ]
+    every = Rewriter([[text] for text in said])
+    assert len(every._candidates(said[7])) == len(said)
+    vector = every._vector(said[7])
+    cosines = [
+        sum(share * vector.get(word, 0.0) for word, share in every._vector(text).items()) for text in said
+    ]
+    order = sorted(range(len(said)), key=lambda k: (-round(cosines[k], 5), k))
+    claims = [k for k in order if read(said[k]) != read(said[7])][:20]
+    assert cosines[every._nearest(said[7])[19]] == pytest.approx(cosines[claims[19]], abs=1e-5)
+    monkeypatch.setattr("train.learning.objectives.rewriter.CANDIDATES", 60)
+    few = Rewriter([[text] for text in said])
+    for own in said[::37]:
+        rows = few._candidates(own).tolist()
+        assert 20 <= len(rows) <= 60
+        rarest = {k for k, text in enumerate(said) if text.split()[3] == own.split()[3]}
+        assert rarest <= set(rows)
+    assert len(few._nearest(said[7])) > 0
+
+
 @pytest.mark.parametrize("caption", [CAPTIONS[0][0], CAPTIONS[6][0]])
 def test_replace_changes_attributes_for_others_of_their_kind(
     rewriter: Rewriter, rng: np.random.Generator, caption: str

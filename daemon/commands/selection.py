@@ -1,0 +1,195 @@
+"""What verbs share that choose narrations: the options of `narrated query`, and how they are understood."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from daemon.config.state import usual_state
+from daemon.search.errors import NoJournalsError, SearchError
+from daemon.search.filters import Filters, Question, options_of
+from daemon.search.folders import default_state, journal_folder
+
+if TYPE_CHECKING:
+    from daemon.search.local_time import LocalTime
+    from daemon.search.search import Search
+
+_TOLD_EVERY = 20_000
+_FAILED, _USAGE = 1, 2
+
+Words = Annotated[list[str] | None, typer.Argument(help="A question in plain English; see docs/query.md.")]
+Journals = Annotated[
+    Path | None,
+    typer.Option("-j", "--journal", help="Folder of journals, or a replay's --out; else the state folder."),
+]
+StateOf = Annotated[Path | None, typer.Option("-c", "--config", help="Take the state folder from it.")]
+Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; several are alternatives.")]
+Zones = Annotated[list[str] | None, typer.Option(help='Told to be there: entrance, "on the left".')]
+Objects = Annotated[
+    list[str] | None, typer.Option("--object", help="person, car, vehicle, somebody, ...; also plurals.")
+]
+Kinds = Annotated[list[str] | None, typer.Option(help="came, left, moved, appeared, light_changed, ...")]
+Colours = Annotated[list[str] | None, typer.Option("--colour", "--color", help="Of the object.")]
+Text = Annotated[str, typer.Option(help='Words of the sentence: driv*, "driven off".')]
+Confidence = Annotated[float | None, typer.Option(min=0, max=1, help="At least so sure.")]
+Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
+Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
+Between = Annotated[
+    tuple[str, str] | None, typer.Option(help="Hours of the day, over midnight too: 22:00 06:00.")
+]
+Last = Annotated[bool, typer.Option("--last", help="The newest alone, or the newest of --limit.")]
+First = Annotated[bool, typer.Option("--first", help="The oldest alone, or the oldest of --limit.")]
+TimeZone = Annotated[str | None, typer.Option(help="Of days and hours; else this machine's.")]
+Pictures = Annotated[
+    Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
+]
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="Build the index anew first.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The options above as they were given, but for the place, see there."""
+
+    camera: Sequence[str] | None
+    zone: Sequence[str] | None
+    thing: Sequence[str] | None
+    kind: Sequence[str] | None
+    colour: Sequence[str] | None
+    text: str
+    confidence: float | None
+    since: str | None
+    until: str | None
+    between: tuple[str, str] | None
+    last: bool
+    first: bool
+    limit: int | None
+
+    def question(self, local: LocalTime, now: datetime) -> Question:
+        """What they ask.
+
+        Raises:
+            SearchError: a value is none, or two contradict each other.
+        """
+        from daemon.search.time_of_day import parse_time_of_day  # noqa: PLC0415
+
+        if self.first and self.last:
+            raise SearchError("--first and --last: give one of them")
+        hours = self.between and (parse_time_of_day(self.between[0]), parse_time_of_day(self.between[1]))
+        filters = Filters(
+            cameras=tuple(self.camera or ()),
+            zones=tuple(self.zone or ()),
+            objects=tuple(self.thing or ()),
+            kinds=tuple(self.kind or ()),
+            colours=tuple(self.colour or ()),
+            text=self.text,
+            confidence=self.confidence,
+            since=local.parse(self.since, now) if self.since else None,
+            until=local.parse(self.until, now) if self.until else None,
+            between=hours or None,
+        )
+        return Question(filters, "last" if self.last else "first" if self.first else "all", self.limit)
+
+
+@contextmanager
+def opened_search(
+    journal: Path | None, config: Path | None, local: LocalTime, evidence: Path | None, *, rebuild: bool
+) -> Iterator[Search]:
+    """The journals that the options mean, caught up with; what should be known of them goes to stderr.
+
+    Raises:
+        NoJournalsError: there are none.
+    """
+    from daemon.search.search import Search  # noqa: PLC0415
+
+    with Search.opened(journal_folder(journal or _state(config)), local, evidence, _progress()) as search:
+        if rebuild:
+            search.index.rebuild()
+        _look(search)
+        yield search
+
+
+def understood(search: Search, words: Sequence[str], given: Question, now: datetime, verb: str) -> Question:
+    """The question in words, with the options beside it; how it was understood goes to stderr."""
+    asked = search.asker().read(" ".join(words), now)
+    added, filters = given.filters, asked.filters
+    merged = Filters(
+        cameras=added.cameras or filters.cameras,
+        zones=added.zones or filters.zones,
+        objects=added.objects or filters.objects,
+        kinds=added.kinds or filters.kinds,
+        colours=added.colours or filters.colours,
+        text=added.text or filters.text,
+        confidence=filters.confidence if added.confidence is None else added.confidence,
+        since=added.since or filters.since,
+        until=added.until or filters.until,
+        between=added.between or filters.between,
+    )
+    order = given.order if given.order != "all" else asked.order
+    limit = asked.limit if given.limit is None else given.limit
+    asked = Question(merged, order, limit, given.count or asked.count, given.by or asked.by)
+    typer.echo(f"understood as: narrated {verb} {options_of(asked, search.local)}", err=True)
+    for zone in merged.zones:
+        if not search.selection.tells_of(zone):
+            complain(f"no narration tells of a place {zone!r}")
+    return asked
+
+
+@contextmanager
+def complaints() -> Iterator[None]:
+    """What cannot be answered is told in our own words; to redact it would load the decoders."""
+    try:
+        yield
+    except SearchError as error:
+        complain(str(error))
+        raise typer.Exit(_FAILED if isinstance(error, NoJournalsError) else _USAGE) from None
+
+
+def present() -> datetime:
+    """The time at which is asked."""
+    return datetime.now(UTC)
+
+
+def complain(text: str) -> None:
+    """Say something on stderr."""
+    typer.echo(f"narrated: {text}", err=True)
+
+
+def _state(config: Path | None) -> Path:
+    if config is None:
+        return default_state(usual_state())
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+    return load_configuration(config).state
+
+
+def _look(search: Search) -> None:
+    look = search.look()
+    if sys.stderr.isatty() and look.records >= _TOLD_EVERY:
+        typer.echo("", err=True)
+    if search.said:
+        complain(search.said)
+    for name, reason in look.left_out.items():
+        complain(f"{search.folder / name} is left out: {reason}")
+    for fault in search.faults():
+        complain(f"does not verify: {fault}")
+
+
+def _progress() -> Callable[[int], None]:
+    """Tells how far the index is, on a terminal."""
+    shown = 0
+
+    def told(records: int) -> None:
+        nonlocal shown
+        if records - shown >= _TOLD_EVERY and sys.stderr.isatty():
+            shown = records
+            sys.stderr.write(f"\rnarrated: reading the journals into the index, {records:,} records")
+            sys.stderr.flush()
+
+    return told

@@ -1,0 +1,15 @@
+"""Where journals, evidence and calibrations are kept unless the configuration says otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+
+def usual_state() -> Path:
+    """The folder that systemd made for the service, else the user's."""
+    if folder := os.environ.get("STATE_DIRECTORY"):
+        return Path(folder.split(":")[0])
+    return user_state_path("narrated", appauthor=False)

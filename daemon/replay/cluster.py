@@ -1,0 +1,223 @@
+"""A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder comes of it.
+
+A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
+The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
+are there, such a replay is resumed, with nothing left but the report. So the record is to the byte the one
+that a single machine writes, and a machine that dies costs the time of its tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from rich.console import Console
+
+from daemon import __version__
+from daemon.replay.inputs import ReplayInput
+from daemon.replay.output import FinishedCamera, OutputFolder
+from daemon.replay.progress import ReplayProgress
+from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
+from daemon.replay.resumption import identity
+from models import load_captioner
+from models.captioner import Captioner
+from pipeline.journal import read_camera
+
+logger = logging.getLogger(__name__)
+
+_SHARE_OF_A_GPU = 0.25
+"""What a task that narrates on CUDA asks for: four share a GPU, since decoding takes most of their time."""
+
+
+_ANSWER_S = 10.0
+
+
+class ClusterError(Exception):
+    """The cluster cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayCluster:
+    """Which cluster, and how a task uses it.
+
+    Attributes:
+        address: as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for one that
+            is started here and ends with the replay.
+        checkpoint: the captioner's file; it travels with the tasks.
+        device: ``auto``, ``cpu``, ``cuda``; only for one that begins with ``cuda`` a task asks for a GPU.
+    """
+
+    address: str
+    checkpoint: Path
+    device: str
+
+
+def replay_on(
+    cluster: RayCluster,
+    footage: list[ReplayInput],
+    captioner: Captioner,
+    options: ReplayOptions,
+    *,
+    show: Show,
+    progress: ReplayProgress,
+) -> ReplayReport:
+    """As `replay`, by the tasks of a cluster; every machine must find the footage at the same paths.
+
+    Ctrl-C leaves what is finished, for ``--resume``, and writes no report.
+
+    Args:
+        cluster: see there.
+        footage: by camera.
+        captioner: tells which replay this is; the tasks load their own.
+        options: `out` must be given.
+        show: called with each record, camera after camera in the order of `footage`.
+        progress: told how many cameras are finished.
+
+    Raises:
+        ClusterError: Ray is not installed, or the cluster does not answer.
+        OutputError, ResumptionError: as `replay`.
+    """
+    if options.out is None:
+        raise ValueError("a replay on a cluster needs a folder")
+    of = identity(footage, captioner, options.plan, options.span)
+    with OutputFolder(options.out, of, resume=options.resume) as output:
+        left = [each for each in footage if each.camera not in output.resumption.finished]
+        told, read_s = sum(map(len, output.restored.values())), 0.0
+        shown = _Shown(footage, output, show)
+        try:
+            with _connected(cluster.address) as ray:
+                for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
+                    output.adopt(files)
+                    told += shown.adopted(files.camera)
+                    read_s += files.outcome.read_s
+                    progress.update_files(number, len(left), read_s, told)
+        except KeyboardInterrupt:
+            missing = len(footage) - len(output.resumption.finished)
+            problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
+            return ReplayReport(told, (problem,), interrupted=True)
+    return replay(footage, captioner, replace(options, resume=True), show, progress)
+
+
+class _Shown:
+    """Shows camera after camera, in the order of the footage."""
+
+    def __init__(self, footage: list[ReplayInput], output: OutputFolder, show: Show) -> None:
+        self._waiting = [each.camera for each in footage if each.camera not in output.resumption.finished]
+        self._output, self._show = output, show
+
+    def adopted(self, camera: str) -> int:
+        """A camera is there: show what its turn has come for; how many records the camera has."""
+        finished = self._output.resumption.finished
+        while self._waiting and self._waiting[0] in finished:
+            first = finished[self._waiting[0]].first
+            for record in read_camera(self._output.journal, self._waiting.pop(0)):
+                start = first or record.before.moment
+                self._show(record, (record.after.moment - start).total_seconds())
+        return sum(1 for _ in read_camera(self._output.journal, camera))
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """Ray, connected to a cluster; it reports to nobody how it is used."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise ClusterError("--ray needs Ray: pip install 'narrated[ray]'") from None
+    own = {"include_dashboard": False} if address == "local" else {}
+    try:
+        _look_for(address)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
+            "--ray local"
+        ) from error
+    # Ray prints on stdout when a machine dies, whatever it is told about logs: there, narrations go.
+    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _look_for(address: str) -> None:
+    """Fail at once where nobody listens: Ray itself waits for minutes.
+
+    Raises:
+        OSError: nobody does.
+        ValueError: it is no address.
+    """
+    if address not in {"auto", "local"}:
+        server = urlsplit(address if "://" in address else f"ray://{address}")
+        socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
+
+
+def _narrated(
+    ray: Any, cluster: RayCluster, footage: list[ReplayInput], options: ReplayOptions
+) -> Iterator[FinishedCamera]:
+    """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
+    gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
+    # A machine that dies is not the fault of the task: it is run elsewhere, for as long as there is one.
+    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(_narrate)
+    checkpoint = ray.put(cluster.checkpoint.read_bytes())
+    running = {
+        task.remote(each, checkpoint, cluster.device, options, __version__): each.camera for each in footage
+    }
+    while running:
+        (done,), _ = ray.wait(list(running), num_returns=1)
+        camera = running.pop(done)
+        try:
+            yield ray.get(done)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, ClusterError):
+                raise error.cause from None
+            logger.error(  # noqa: TRY400 - a line for people
+                "%s: %s; it is narrated here instead", camera, _cause(error)
+            )
+
+
+def _cause(error: Any) -> str:
+    return str(error.cause).strip() or type(error.cause).__name__
+
+
+def _narrate(
+    footage: ReplayInput, checkpoint: bytes, device: str, options: ReplayOptions, version: str
+) -> FinishedCamera:
+    """A camera's part of a replay, as a machine of the cluster narrates it."""
+    if version != __version__:
+        raise ClusterError(
+            f"a machine of the cluster has narrated {__version__}, this one {version}: install the same"
+        )
+    with tempfile.TemporaryDirectory(prefix="narrated-") as name:
+        out = Path(name) / "part"
+        part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
+        report = replay(
+            [footage], _loaded(checkpoint, device), part, _unseen, ReplayProgress(Console(quiet=True))
+        )
+        return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
+
+
+def _unseen(record: object, offset_s: float) -> None:
+    """Where a task runs nobody reads."""
+
+
+@lru_cache(maxsize=1)
+def _loaded(checkpoint: bytes, device: str) -> Captioner:
+    """The captioner, once for all tasks of a process."""
+    from daemon.config.device import chosen_device  # noqa: PLC0415 - only where a task runs
+
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+        file.write(checkpoint)
+        file.flush()
+        return load_captioner(Path(file.name), chosen_device(device))

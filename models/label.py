@@ -1,0 +1,86 @@
+"""What a checkpoint says of itself, without its weights and without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+FORMAT = 1
+KEY = "narrated"
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckpointLabel:
+    """What a checkpoint says of itself.
+
+    Attributes:
+        name: of its captioner, a key of `CAPTIONERS`.
+        arguments, encoder, encoder_sha256, words, record, sha256: see `models.checkpoint.Checkpoint`.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    encoder: str
+    encoder_sha256: str
+    words: tuple[str, ...]
+    record: Mapping[str, Any]
+    sha256: str
+
+
+def read_label(path: Path) -> CheckpointLabel:
+    """Read what a checkpoint file says of itself.
+
+    Raises:
+        CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
+    """
+    try:
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"no checkpoint at {path}; give the path of one, or train one with narrated-train"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror or error}") from error
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{path} is damaged, cut short or not a checkpoint ({error}); copy it again from its source"
+        ) from error
+    if KEY not in metadata:
+        raise CheckpointError(
+            f"{path} holds tensors but is not a checkpoint of narrated; give one that narrated-train wrote"
+        )
+    return _described(path, metadata[KEY], sha256)
+
+
+def _described(path: Path, text: str, sha256: str) -> CheckpointLabel:
+    try:
+        described = json.loads(text)
+        if described["format"] > FORMAT:
+            raise CheckpointError(
+                f"{path} has format {described['format']}, this version reads up to {FORMAT}: update narrated"
+            )
+        return CheckpointLabel(
+            name=described["captioner"],
+            arguments=described["arguments"],
+            encoder=described["encoder"]["name"],
+            encoder_sha256=described["encoder"]["sha256"],
+            words=tuple(described["vocabulary"]),
+            record=described["record"],
+            sha256=sha256,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path}: its description is damaged ({error!r}); copy or train it again"
+        ) from error

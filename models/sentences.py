@@ -1,0 +1,105 @@
+"""Sentences, and how they are asked for: what of captioners can be had without loading torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from models.boxes import Box
+from models.language.facts import Fact
+from models.language.places import Zone
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from models.detections import Detections
+
+Outline = tuple[tuple[float, float], ...]
+"""A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence about one change.
+
+    Attributes:
+        text: English, starts with a capital letter, ends with a full stop.
+        type: appeared, disappeared, moved, more, fewer, replaced, none or unknown.
+        object: the class of the first object noun (person, car, ...), or "unknown".
+        box: where, ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none.
+        salience: probability 0..1 under the alignment prior that this cluster is worth a sentence.
+        confidence: 0..1; of a captioner without perception the geometric mean of the words' probabilities,
+            of a grounded one the calibrated probability that type and object are right.
+        count: how many objects it tells; 1 of a captioner that does not count.
+        before, after: the box of what it tells on each side; None where it is not on that side, and both
+            of a captioner that does not say.
+        outline_before, outline_after: the outline of what it tells on each side.
+        moment_s: seconds after the before frame at which it happened; None where that was not seen.
+        paths: the ways that were followed, of each object points ``(x, y)`` in 0..1 of the frame.
+    """
+
+    text: str
+    type: str
+    object: str
+    box: Box | None
+    salience: float
+    confidence: float
+    count: int = 1
+    before: Box | None = None
+    after: Box | None = None
+    outline_before: Outline = ()
+    outline_after: Outline = ()
+    moment_s: float | None = None
+    paths: tuple[tuple[tuple[float, float], ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeOptions:
+    """How a captioner chooses and words its sentences.
+
+    Attributes:
+        sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
+            by `min_salience` and `min_confidence`.
+        max_sentences: at most this many.
+        min_salience: a cluster is told if its prior is at least this share of the largest prior; a captioner
+            that perceives objects tells what it is sure of, whatever its share. The default was best on
+            plain DDLA's validation cameras.
+        min_confidence: a sentence is told if it is at least this confident; None takes the captioner's own
+            threshold.
+        beam_size: 1 is greedy.
+        max_words: longest sentence in words.
+        zones: parts of the picture that have names; where a thing stands in one, a captioner that words its
+            facts says the first such name instead of the place in the picture.
+        colours: whether such a captioner says a colour where it is sure of it.
+        depth: whether it says near and far ("in the foreground on the left") in place of bottom and top:
+            true of cameras that look ahead, not of those that look down.
+        no_change: whether a sentence that says that nothing changed is kept, for scoring its words; otherwise
+            it is silence.
+    """
+
+    sentences: int | None = None
+    max_sentences: int = 16
+    min_salience: float = 0.05
+    min_confidence: float | None = None
+    beam_size: int = 1
+    max_words: int = 24
+    zones: tuple[Zone, ...] = ()
+    colours: bool = True
+    depth: bool = False
+    no_change: bool = False
+
+
+@runtime_checkable
+class Sighted(Protocol):
+    """A captioner that sees objects in single pictures, and words facts that somebody else found."""
+
+    def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
+        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
+        ...
+
+    def tell(
+        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
+        """Sentences for the facts of a batch of so many pairs."""
+        ...

@@ -1,0 +1,351 @@
+"""What `narrated export` writes, and what `narrated verify` finds in it and says of it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import av
+import pytest
+from drawn_footage import clip
+
+from daemon import cli
+from daemon.export.clips import Footage, Recorded
+from daemon.export.export import ExportOptions, write_export
+from daemon.search.filters import Filters, Question
+from daemon.search.local_time import LocalTime
+from daemon.search.search import Search
+
+from .conftest import House
+
+PERSONS = ("--object", "person")
+"""Records 3, 6 and 9 of the yard."""
+
+
+def verify(path: Path, *options: str) -> int:
+    return cli.main(["verify", str(path), *options])
+
+
+@pytest.fixture(scope="module")
+def exported(house: House, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("exports") / "persons"
+    assert house.export(out, *PERSONS, "--clips", str(house.clip)) == 0
+    return out
+
+
+@pytest.fixture
+def copy(exported: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(exported, tmp_path / "copy"))
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_an_export_holds_what_was_selected_and_nothing_else(house: House, exported: Path) -> None:
+    records = [json.loads(line) for line in (exported / "records.jsonl").read_bytes().splitlines()]
+    assert [(r["camera"], r["seq"]) for r in records] == [("yard", 3), ("yard", 6), ("yard", 9)]
+    lines = b"".join(path.read_bytes() for path in sorted(house.journals.glob("yard*.jsonl")))
+    assert all(line + b"\n" in lines for line in (exported / "chain/yard.jsonl").read_bytes().splitlines())
+    named = {digest[7:] for r in records for digest in r["evidence"].values()}
+    assert {path.stem for path in (exported / "pictures").iterdir()} == named
+    assert [name for name in files(exported) if name.startswith("clips/")] == [
+        f"clips/yard-{n}.mp4" for n in (3, 6, 9)
+    ]
+    page = (exported / "index.html").read_text(encoding="utf-8")
+    sources = re.findall(r'src="([^"]+)"', page)
+    assert len(sources) == 9  # before, after and the recording
+    assert all((exported / source).is_file() for source in sources)
+    assert "http" not in re.sub(r"<meta http-equiv|https?://www\.w3\.org", "", page)
+
+
+def test_nothing_tells_where_the_machine_keeps_it(house: House, exported: Path) -> None:
+    for name in files(exported):
+        content = (exported / name).read_bytes()
+        assert str(house.state.parent).encode() not in content, name
+        assert b"rtsp://" not in content, name
+
+
+def test_recordings_are_copied_not_encoded(house: House, exported: Path) -> None:
+    def packets(path: Path) -> list[bytes]:
+        with av.open(str(path)) as container:
+            return [bytes(packet) for packet in container.demux(video=0) if packet.size]
+
+    whole = packets(house.clip)
+    cut = packets(exported / "clips/yard-6.mp4")
+    assert cut
+    assert all(packet in whole for packet in cut)
+    clips = json.loads((exported / "export.json").read_bytes())["clips"]
+    assert all(set(clip["frames"]) == {"before", "after"} for clip in clips.values())
+
+
+def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_path, capsys) -> None:
+    out = tmp_path / "persons.zip"
+    assert house.export(out, *PERSONS, "--clips", str(house.clip)) == 0
+    told = capsys.readouterr().out
+    for path in (exported, out):
+        assert verify(path) == 0
+        said = capsys.readouterr().out
+        assert "yard: records 3, 6, 9: none of them signed" in said
+        assert "2 gaps: nothing shows what lies between" in said
+        assert "3 could have been written anew" in said
+        assert "3 records and 6 pictures hold, 3 recordings show" in said
+    (noted,) = re.findall(r"sum of all, ([0-9a-f]{64})", told)
+    assert noted in said
+    assert verify(out, "--json") == 0
+    (member,) = json.loads(capsys.readouterr().out)["exports"]
+    assert (member["records"], member["pictures"], member["sum"]) == (3, 6, noted)
+
+
+def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys) -> None:
+    out = tmp_path / "linked"
+    assert (
+        house.export(out, "--object", "person", "--limit", "0", "--until", "2024-05-01T12:00:07", "--linked")
+        == 0
+    )
+    assert verify(out, "--public-key", house.key) == 0
+    said = capsys.readouterr().out
+    assert "yard: records 3-8: 6 of 6 signed" in said
+    assert "gaps" not in said
+    assert "could have been written anew" not in said
+    assert len((out / "records.jsonl").read_bytes().splitlines()) == 2
+    assert len(list((out / "pictures").iterdir())) == 4  # of the records that were asked for alone
+    assert verify(out, "--public-key", "0" * 64) == 1
+    assert "not among the keys given" in capsys.readouterr().err
+
+
+def test_without_a_signature_a_known_key_proves_nothing(exported, house, capsys) -> None:
+    assert verify(exported, "--public-key", house.key) == 1
+    assert "--linked" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_same_selection_gives_the_same_bytes(house, tmp_path, packed) -> None:
+    one, two = (tmp_path / f"{name}{'.zip' if packed else ''}" for name in "ab")
+    for out in (one, two):
+        assert house.export(out, *PERSONS, "--clips", str(house.clip)) == 0
+    if packed:
+        assert one.read_bytes() == two.read_bytes()
+    else:
+        assert files(one) == files(two)
+        assert all((one / name).read_bytes() == (two / name).read_bytes() for name in files(one))
+
+
+def test_any_changed_byte_of_any_file_is_found(exported: Path, copy: Path, capsys) -> None:
+    chance = random.Random(1)
+    for name in files(exported):
+        content = bytearray((exported / name).read_bytes())
+        for place in (chance.randrange(len(content)), len(content) - 1):
+            changed = bytearray(content)
+            changed[place] ^= 1 << chance.randrange(8)
+            (copy / name).write_bytes(changed)
+            assert verify(copy) == 1, (name, place)
+            said = capsys.readouterr().err
+            assert name in said or name == "SHA256SUMS", (name, place)
+        (copy / name).write_bytes(content)
+    assert verify(copy) == 0
+
+
+def resum(folder: Path) -> None:
+    """What somebody does who changes a file and knows of the sums."""
+    lines = [
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in files(folder)
+        if name != "SHA256SUMS"
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "chain/yard.jsonl", "pictures", "clips/yard-6.mp4"])
+def test_a_change_is_found_though_the_sums_were_made_anew(house, copy, name, capsys) -> None:
+    path = copy / name
+    path = min(path.iterdir()) if path.is_dir() else path
+    if name.startswith("clips"):  # much like it
+        clip(path, seconds=12, seed=6)
+    else:
+        path.write_bytes(path.read_bytes().replace(b"person", b"lorry.").replace(b"picture", b"PICTURE"))
+    resum(copy)
+    assert verify(copy) == 1
+    assert path.name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["missing", "more", "link", "twice"])
+def test_files_that_are_missing_or_were_put_in_are_found(copy, tmp_path, kind, capsys) -> None:
+    path = copy
+    if kind == "missing":
+        min((copy / "pictures").iterdir()).unlink()
+    elif kind == "more":
+        (copy / "pictures" / "another.jpg").write_bytes(b"x")
+    elif kind == "link":
+        (copy / "link").symlink_to("/etc/hostname")
+    else:
+        path = tmp_path / "twice.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in files(copy):
+                archive.write(copy / name, name)
+            with pytest.warns(UserWarning, match="Duplicate"):
+                archive.write(copy / "records.jsonl", "records.jsonl")
+    assert verify(path) == 1
+    assert re.search(r"missing|put in|link", capsys.readouterr().err)
+
+
+def test_what_is_no_export_is_told(tmp_path, capsys) -> None:
+    path = tmp_path / "other.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes.txt", "nothing")
+    assert verify(path) == 1
+    assert "no export" in capsys.readouterr().err
+    path.write_bytes(path.read_bytes()[:-9])
+    assert verify(path) == 1
+
+
+def recipes(folder: Path) -> list[str]:
+    """The shell commands of an export's README, one after the other."""
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    return [
+        "\n".join(block.split("\n    "))
+        for block in re.findall(r"^    ((?:.+\n(?:    )?)+)$", text, re.MULTILINE)
+    ]
+
+
+def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_readmes_recipes_hold_and_find_a_change(copy: Path) -> None:
+    """Without a line of ours: what the README tells to type is typed."""
+    sums, record, check, _ = recipes(copy)
+    assert sums.startswith("sha256sum -c")
+    assert shell(copy, sums).returncode == 0
+    found, stated = shell(copy, record).stdout.splitlines()
+    assert found.split()[0] == stated
+    assert check.strip() == "python3 check.py"
+    whole = shell(copy, check.replace("python3", sys.executable))
+    assert (whole.returncode, whole.stdout) == (0, "all holds\n")
+    chain = copy / "chain/yard.jsonl"
+    chain.write_bytes(chain.read_bytes().replace(b"person", b"lorry."))
+    assert shell(copy, sums).returncode != 0
+    resum(copy)
+    found, stated = shell(copy, record).stdout.splitlines()
+    assert found.split()[0] != stated
+    changed = shell(copy, check.replace("python3", sys.executable))
+    assert changed.returncode == 1
+    assert "record 3 was changed" in changed.stdout
+    assert "is in no chain" in changed.stdout
+
+
+def test_the_readmes_recipe_for_signatures_holds(house: House, tmp_path: Path) -> None:
+    out = tmp_path / "linked"
+    assert house.export(out, *PERSONS, "--linked") == 0
+    *_, signature = recipes(out)
+    assert "openssl" in signature
+    assert "Verified Successfully" in shell(out, signature).stdout
+    path = out / "chain/yard.signatures"
+    path.write_bytes(path.read_bytes().replace(b'"seq":4', b'"seq":5'))
+    assert "Verified Successfully" not in shell(out, signature).stdout
+
+
+def test_other_footage_and_hidden_areas_give_no_recording(house, tmp_path, capsys) -> None:
+    other = clip(tmp_path / "yard.mp4", seconds=12, seed=6)
+    assert house.export(tmp_path / "a", *PERSONS, "--clips", str(other)) == 0
+    assert "3 without a recording: yard.mp4: no frame of it has the sum" in capsys.readouterr().err
+    assert not (tmp_path / "a" / "clips").exists()
+    assert house.export(tmp_path / "b", *PERSONS, "--clips", str(other), "--any-clip") == 0
+    capsys.readouterr()
+    assert verify(tmp_path / "b") == 0
+    assert (
+        "3 recordings are whole, but nothing shows that they are of their records" in capsys.readouterr().out
+    )
+
+
+def test_a_recorder_of_a_live_camera_is_searched_by_its_clock(house, tmp_path) -> None:
+    """Stamps differ there: the time in the file's name leads near, and the sums to the frame."""
+    recorder = tmp_path / "yard" / "2024-05-01_12-00-01.mp4"
+    recorder.parent.mkdir()
+    shutil.copy(house.clip, recorder)
+    with Search.opened(house.journals, LocalTime.named("UTC")) as search:
+        search.look()
+        (found,) = search.answer(Question(Filters(cameras=("yard",)), "last")).found
+    live = found.record.model_copy(
+        update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
+    )
+    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).clip(live, tmp_path)
+    assert isinstance(cut, Recorded)
+    assert "after" in cut.frames
+    late = live.model_copy(
+        update={"after": live.after.model_copy(update={"time": "2024-05-01T18:00:00.000000Z"})}
+    )
+    assert isinstance(Footage([str(recorder)], LocalTime.named("UTC")).clip(late, tmp_path), str)
+
+
+def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys) -> None:
+    state = Path(shutil.copytree(house.state, tmp_path / "state"))
+    gone = json.loads((house.journals / "yard.jsonl").read_bytes().splitlines()[-1])["evidence"]["after"][7:]
+    next((state / "evidence").rglob(f"{gone}*")).unlink()
+    other = House(state, house.clip, house.key)
+    out = tmp_path / "out"
+    assert other.export(out, "--camera", "yard") == 0
+    assert "1 of their pictures were deleted by retention" in capsys.readouterr().err
+    assert verify(out) == 0
+
+
+def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsys) -> None:
+    state = Path(shutil.copytree(house.state, tmp_path / "state"))
+    path = state / "journal" / "gate.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"A car", b"A cat", 1))
+    out = tmp_path / "out"
+    assert House(state, house.clip, house.key).export(out, "--camera", "gate") == 3
+    said = capsys.readouterr().err
+    assert "gate, record 1: does not verify: the line was changed" in said
+    assert verify(out) == 1
+    assert "chain/gate.jsonl:1" in capsys.readouterr().err
+
+
+def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, tmp_path, capsys) -> None:
+    out = tmp_path / "out.zip"
+    out.write_bytes(b"mine")
+    assert house.export(out, *PERSONS) == 1
+    assert "--force" in capsys.readouterr().err
+    assert out.read_bytes() == b"mine"
+    assert house.export(out, *PERSONS, "--force") == 0
+    assert verify(out) == 0
+
+    def found():
+        raise RuntimeError("the disk went")
+        yield
+
+    for name in ("out.zip", "folder"):
+        with pytest.raises(RuntimeError):
+            write_export(found(), tmp_path / name, ExportOptions(house.journals, force=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.zip"]
+    assert verify(out) == 0
+
+
+def test_a_page_may_take_it_as_a_stream(house, tmp_path) -> None:
+    """As narrated serve does: the records that were selected, and where the bytes go."""
+    stream = io.BytesIO()
+    with Search.opened(house.journals, LocalTime.named("UTC")) as search:
+        search.look()
+        found = search.answer(Question(Filters(objects=("person",)))).found
+        exported = write_export(found, stream, ExportOptions(search.folder, check=False))
+    assert exported.manifest.records == 3
+    path = tmp_path / "streamed.zip"
+    path.write_bytes(stream.getvalue())
+    assert verify(path) == 0
+
+
+def test_what_cannot_be_exported_is_said(house, tmp_path, capsys) -> None:
+    out = tmp_path / "out"
+    assert house.export(out, "--object", "dog") == 2
+    assert house.export(out, "how many cars by hour") == 2
+    assert "counts cannot be exported" in capsys.readouterr().err
+    assert house.export(out, "--clips", str(tmp_path / "nowhere")) == 1
+    assert not out.exists()
