@@ -86,7 +86,7 @@ PAIRS = (
     ("intel_bottle-detection.mp4", 34, 204),
 )
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "more": "fewer", "fewer": "more"}
-MORE = DescribeOptions(min_confidence=0.3)
+MORE = DescribeOptions(min_confidence=0.3, max_sentences=99)
 """Besides what is told, what nearly is."""
 
 
