@@ -18,12 +18,15 @@ from daemon import __version__
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
 VERBS = (
     "run",
+    "worker",
+    "workers",
     "replay",
     "demo",
     "describe",
     "tail",
     "query",
     "export",
+    "serve",
     "forward",
     "verify",
     "keys",

@@ -82,6 +82,12 @@ class FramePair:
         """Seconds between the frames; None where that is not known."""
         return (self.after.time - self.before.time).total_seconds() if self.gap_known else None
 
+    def pictures(self) -> list[tuple[datetime, Image]]:
+        """Small pictures of all its frames with their times, in time order."""
+        small = {each.time: each.image for each in (*self.between, *self.later)}
+        ends = {frame.time: frame for frame in (self.before, self.after)}
+        return [(t, small[t] if t in small else small_image(ends[t].image)) for t in sorted({*small, *ends})]
+
 
 def small_image(image: Image) -> Image:
     """A picture reduced to `SMALL_WIDTH` by area; the picture itself where it is no wider.

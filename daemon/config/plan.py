@@ -41,6 +41,7 @@ class CameraPlan:
         deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
         clock_skew_s: difference between the camera's clock and ours above which the log warns.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
+        workers: its pictures are looked at by workers, not by this process.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CameraPlan:
     deadline_s: float | None = None
     clock_skew_s: float = 2.0
     screening: str | None = field(default=None, repr=False)
+    workers: bool = False
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained, but for what is set by hand.
@@ -89,6 +91,8 @@ class CameraPlan:
         }
         if self.source.privacy or self.source.masks:
             settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
+        if self.source.fast:
+            settings["fast"] = True
         if limits and self.limits != NO_LIMITS:
             settings["limits"] = asdict(self.limits)
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
@@ -140,6 +144,7 @@ def camera_plan(
         else NO_LIMITS,
         deadline_s=narrate.deadline or None,
         clock_skew_s=camera.rtsp.clock_skew,
+        workers=narrate.workers == "redis",
     )
 
 

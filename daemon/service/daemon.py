@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.checkpoint import chosen_checkpoint
+from daemon.config.configuration import ConfigurationError
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
 from daemon.config.secrets import Secrets
@@ -34,6 +35,7 @@ from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
+from daemon.threads.pulse import Pulses
 from daemon.threads.retention import Retention, retention_options
 from daemon.threads.signatures import open_signing
 from models import load_captioner, read_label
@@ -45,6 +47,7 @@ from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads torch
     from daemon.threads.narrator import JournalledPair, Narrator
+    from daemon.workers.pair_queue import WorkersQueue
 
 PAIRS_HELD = 8
 """Pairs per camera that wait for the narrator; of a live camera the newest."""
@@ -130,9 +133,11 @@ def startup(
     resources.callback(_close_all, journals)
     for plan in plans:
         journals[plan.name] = _journal(configuration, plan.name)
-    publisher = _publisher(configuration, secrets, resources)
+    url = _server(configuration, resources)
+    publisher = _publisher(configuration, secrets, url)
     publishing = Publishing(journals, publisher, health.pulses)
-    queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
+    workers = _workers(plans, label.name, lambda: secrets.reveal(url), health.pulses)
+    queue = workers or PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     retention = Retention(retention_options(configuration), journals, keeper.store, health.pulses)
     signing = open_signing(configuration, secrets, journals, health.pulses)
@@ -144,7 +149,7 @@ def startup(
 
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
     proof = None
-    if _may_sleep(plans, journals):
+    if not workers and _may_sleep(plans, journals):
         proof = CaptionerProof(checkpoint, settings.device)
         resources.callback(proof.stop)
     else:
@@ -167,6 +172,7 @@ def startup(
         observed=metrics.observe,
         pages=pages,
         proof=proof,
+        workers=workers,
     )
     store = CalibrationStore(configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
@@ -221,6 +227,10 @@ def reload(daemon: Daemon) -> None:
         again = None
     if again and change:
         daemon.cameras.apply(change)
+        if not daemon.workers and any(plan.workers for plan in again.plans):
+            logger.warning(
+                "narrate.workers: the first camera with workers needs a restart; until then it has none"
+            )
         daemon.configuration = again.configuration
         logger.info("the configuration was read again: %s", change)
     daemon.reloads["taken" if again else "refused"] += 1
@@ -248,6 +258,8 @@ def shutdown(daemon: Daemon) -> bool:
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
+    if daemon.workers:
+        daemon.workers.leave(0.3)
     daemon.signing.finish()
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
@@ -280,15 +292,20 @@ def _narrator(
     queue: PairQueue,
     keeper: EvidenceKeeper,
 ) -> Narrator:
-    """Load the captioner and try it."""
+    """Load the captioner and try it; where it has workers, it looks with their eyes from now on."""
     from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
+    from daemon.workers.pair_queue import WorkersQueue  # noqa: PLC0415
+    from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     settings = configuration.captioner
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
     settle()
-    return Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
+        queue.begin(captioner, narrator.plans)
+    return narrator
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
@@ -322,11 +339,31 @@ def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
 
 
-def _publisher(configuration: Configuration, secrets: Secrets, resources: ExitStack) -> Publisher:
+def _server(configuration: Configuration, resources: ExitStack) -> str:
+    """URL of the server, with its secrets still to be put in."""
     url = configuration.redis.url or NO_SERVER
     if url == "embedded":
         url = resources.enter_context(EmbeddedServer()).url
         logger.info("embedded server at %s", url)
+    return url
+
+
+def _workers(
+    plans: Sequence[CameraPlan], captioner: str, url: Callable[[], str], pulses: Pulses
+) -> WorkersQueue | None:
+    """Where pairs wait if workers look at those of some camera."""
+    if not any(plan.workers for plan in plans):
+        return None
+    if captioner != "grounded":
+        raise ConfigurationError(
+            [f"narrate.workers: the captioner {captioner} has no workers: take grounded"]
+        )
+    from daemon.workers.pair_queue import WorkersQueue  # noqa: PLC0415 - loads torch
+
+    return WorkersQueue([plan.name for plan in plans], PAIRS_HELD, url, pulses=pulses)
+
+
+def _publisher(configuration: Configuration, secrets: Secrets, url: str) -> Publisher:
     # The secret is read at every connection: a password may change while this runs.
     options = PublisherOptions(maxlen=configuration.redis.maxlen)
     return open_publisher(lambda: secrets.reveal(url), options)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
@@ -27,6 +28,9 @@ from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.record import Record
 
+if TYPE_CHECKING:  # it loads torch
+    from daemon.workers.pair_queue import WorkersQueue
+
 
 @dataclass(slots=True)
 class Daemon:
@@ -40,6 +44,7 @@ class Daemon:
         observed: told of every record that is journalled.
         lateness: whether this machine keeps up.
         proof: that the captioner can work, while the narrator sleeps; None where it was awake from the start.
+        workers: the queue, where workers look at what some camera shows.
         reloads: times the configuration was read again, by what came of it.
     """
 
@@ -60,6 +65,7 @@ class Daemon:
     observed: Callable[[Record], None]
     pages: Pages | None
     proof: CaptionerProof | None = None
+    workers: WorkersQueue | None = None
     cameras: Cameras = field(init=False)
     lateness: Lateness = field(default_factory=Lateness)
     narrations: Counter[str] = field(default_factory=Counter)
@@ -68,7 +74,13 @@ class Daemon:
     @property
     def loops(self) -> list[Loop]:
         """Those whose errors end the daemon; a camera's only makes it start again."""
-        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        loops = [
+            *self.queue.loops,
+            self.narrating.loop,
+            self.publishing.loop,
+            self.retention.loop,
+            self.signing.loop,
+        ]
         return [*loops, self.pages.loop] if self.pages else loops
 
     @property

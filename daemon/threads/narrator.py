@@ -54,6 +54,9 @@ class Narrator:
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is told, before it is journalled; None keeps none.
         accounts: those of the queue that the pairs come from, where their fates are counted.
+
+    Attributes:
+        plans: by camera; any thread may look.
     """
 
     def __init__(
@@ -68,9 +71,8 @@ class Narrator:
     ) -> None:
         self.captioning = Captioning(captioner)
         self.accounts = accounts or Accounts()
-        self._captioner, self._journals, self._live = captioner, journals, live
-        self._evidence = evidence
-        self._plans: dict[str, CameraPlan] = {}
+        self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
+        self.plans: dict[str, CameraPlan] = {}
         self._manners: dict[str, Manner] = {}
         self._settings: dict[str, str] = {}
         self._stories: dict[str, Stories] = {}
@@ -93,7 +95,7 @@ class Narrator:
         """
         manner = Manner.of(plan, self._captioner)
         self._end(plan.name)
-        self._plans[plan.name], self._manners[plan.name] = plan, manner
+        self.plans[plan.name], self._manners[plan.name] = plan, manner
         self._settings[plan.name] = plan.settings_sha256(self._captioner, limits=True)
         self._stories[plan.name], self._followers[plan.name] = Stories(), Follower()
         limits = Limits(plan.limits, plan.describe.zones)
@@ -111,11 +113,11 @@ class Narrator:
         self._end(camera)
         for known in (self._latest, self._stories, self._followers, self._limits):
             known.pop(camera, None)
-        del self._settings[camera], self._manners[camera], self._plans[camera]
+        del self._settings[camera], self._manners[camera], self.plans[camera]
 
     def knows(self, camera: str) -> bool:
         """Whether anything may still be journalled of the camera; any thread may ask."""
-        return camera in self._plans
+        return camera in self.plans
 
     def _recall(self, plan: CameraPlan, limits: Limits) -> None:
         """Remember what an earlier process told, as far back as a limit reaches."""
@@ -229,7 +231,7 @@ class Narrator:
         if verdict is Fate.MERGED:
             self._groups[camera].add(narration, pair)
         elif verdict is Fate.TOLD:
-            options = self._plans[camera]
+            options = self.plans[camera]
             wait_s = (options.limits.merge_s or 0.0) + _on_its_way_s(options.pairs)
             earlier = self._groups.pop(camera, None)
             self._groups[camera] = _OpenRecord([narration], pair.before, pair, took_ms, monotonic() + wait_s)
@@ -242,7 +244,7 @@ class Narrator:
             self._tell_of_cap(camera)
             self._suppressed[camera] += 1
             if until := limits.silent_until:
-                wait_s = (until - pair.after.time).total_seconds() + _on_its_way_s(self._plans[camera].pairs)
+                wait_s = (until - pair.after.time).total_seconds() + _on_its_way_s(self.plans[camera].pairs)
                 self._heard_again[camera] = monotonic() + wait_s
 
     def _tell_of_cap(self, camera: str) -> None:
@@ -318,7 +320,7 @@ class Narrator:
     def _keep(self, narration: Narration, pair: FramePair) -> Evidence | None:
         if self._evidence is None:
             return None
-        return self._evidence.keep(narration, pair, self._plans[narration.camera].evidence)
+        return self._evidence.keep(narration, pair, self.plans[narration.camera].evidence)
 
 
 @dataclass(slots=True, eq=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from daemon.threads.accounts import ENDED, NEWER_CAME, REMOVED, Accounts
+from daemon.threads.loop import Loop
 from pipeline.pairs import FramePair
 
 _POLL_S = 0.2
@@ -21,10 +22,14 @@ class Proposed:
     Attributes:
         pair: of any camera.
         late: it is too late to ask the captioner; the cluster facts must do.
+        until: monotonic seconds until which the captioner can be asked; None is for ever.
+        since: monotonic seconds since when a live one waits; None for footage.
     """
 
     pair: FramePair
     late: bool = False
+    until: float | None = None
+    since: float | None = None
 
 
 class PairQueue:
@@ -39,10 +44,14 @@ class PairQueue:
         cameras: their names; pairs are taken from them in turn.
         capacity: pairs held per camera.
         accounts: where pairs are counted; None makes some.
+
+    Attributes:
+        loops: threads of its own; it has none.
     """
 
     def __init__(self, cameras: list[str], capacity: int, accounts: Accounts | None = None) -> None:
         self.capacity = capacity
+        self.loops: list[Loop] = []
         self.accounts = accounts or Accounts(cameras)
         self._pairs: dict[str, deque[_Waiting]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
@@ -214,7 +223,7 @@ class PairQueue:
         for camera in list(self._pairs):
             if self._pairs[camera] and len(batch) < most:
                 waiting = self._pairs[camera].popleft()
-                batch.append(Proposed(waiting.pair, waiting.late(now)))
+                batch.append(Proposed(waiting.pair, waiting.late(now), waiting.until, waiting.since))
                 self._pairs[camera] = self._pairs.pop(camera)  # its turn comes last again
         return batch
 

@@ -20,7 +20,7 @@ marginal likelihood of sentences, equation (1), and trains prior and speaker alo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +47,10 @@ PROPOSED = 0.15
 """What the detector is less sure of is only weighed against the other side, never told."""
 
 
+Eyes = Callable[[Sequence[Tensor]], list[Detections]]
+"""What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
     """What may be told about the pairs of a batch: R rows, per pair one of nothing and one for each fact."""
@@ -58,7 +62,11 @@ class _Rows:
 
 
 class Grounded(Captioner):
-    """See the head of this file. The encoder is not looked through; the detector has eyes of its own."""
+    """See the head of this file. The encoder is not looked through; the detector has eyes of its own.
+
+    Attributes:
+        eyes: asked in place of the detector, where another machine looks; None is the detector.
+    """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Captioner.Options):
@@ -88,6 +96,7 @@ class Grounded(Captioner):
         self.linker = Linker(hidden=hidden).requires_grad_(False)
         self.judge = Judge(hidden).requires_grad_(False)
         self.speaker = Speaker(len(vocabulary))
+        self.eyes: Eyes | None = None
 
     def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
         """Take the calibration, confidence = sigmoid(slope x logit(decided) + offset), and the threshold."""
@@ -152,7 +161,11 @@ class Grounded(Captioner):
     def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
         """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
         with torch.inference_mode():
-            return seen(self.detector, [picture.to(self.device) for picture in pictures])
+            return self._seen([picture.to(self.device) for picture in pictures])
+
+    def _seen(self, pictures: Sequence[Tensor]) -> list[Detections]:
+        """What the detector sees, or whoever lends his eyes."""
+        return seen(self.detector, pictures) if self.eyes is None else self.eyes(pictures)
 
     def look(self, pairs: PairBatch) -> list[tuple[int, Sides]]:
         """What is seen of every pair that has clusters, with its number."""
@@ -162,7 +175,7 @@ class Grounded(Captioner):
             if pairs.before is None or pairs.after is None:
                 raise ValueError("a PairBatch for a grounded captioner needs views, or before and after")
             views = tuple(torch.stack([pairs.before, pairs.after], dim=1))
-        whole = seen(self.detector, [views[b][side] for b in asked for side in (0, 1)])
+        whole = self._seen([views[b][side] for b in asked for side in (0, 1)])
         tiles = self._tiles(pairs)
         looked = []
         for n, b in enumerate(asked):
@@ -178,7 +191,7 @@ class Grounded(Captioner):
         """What is seen in the tiles of each pair, on both sides, with the tiles' windows."""
         if pairs.tiles is None or pairs.tile_windows is None or pairs.tile_pair is None:
             return {}
-        found = seen(self.detector, list(pairs.tiles.flatten(0, 1)))
+        found = self._seen(list(pairs.tiles.flatten(0, 1)))
         near: dict[int, tuple[list[tuple[Detections, Tensor]], ...]] = {}
         for t, b in enumerate(pairs.tile_pair.tolist()):
             for side in (0, 1):

@@ -14,11 +14,12 @@ from models.detections import Detections
 from models.grounded.sight import canvas
 from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
-from pipeline.changes import Change
+from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.changes.difference import resized
 from pipeline.clusters import Cluster
 from pipeline.following import See
 from pipeline.narration.views import in_shares, tile_views, whole_views
+from pipeline.pairs import FramePair
 from pipeline.sources import Image
 
 
@@ -45,9 +46,34 @@ def seeing(captioner: Sighted) -> See:
     """How a captioner sees the small pictures of a camera's frames."""
 
     def see(pictures: Sequence[Image]) -> list[Detections]:
-        return captioner.see([_tensor(resized(picture, canvas(*picture.shape[:2]))) for picture in pictures])
+        return captioner.see([_looked_at(picture) for picture in pictures])
 
     return see
+
+
+def pictures_to_see(pair: FramePair, captioner: Captioner, options: ChangeOptions) -> list[Tensor]:
+    """All that the captioner will look at to tell of a pair of a camera that is followed.
+
+    Args:
+        pair: with frames between it is followed, else views and tiles of its two frames are looked at.
+        captioner: which is `Sighted`.
+        options: how changes are found, by which tiles are chosen.
+
+    Returns:
+        uint8 RGB ``(3, h, w)``, sides multiples of 32.
+    """
+    if pair.between:
+        return [_looked_at(picture) for _, picture in pair.pictures()]
+    (change,) = find_changes([pair], options, captioner.salience)
+    if not change.clusters:
+        return []
+    batch = pair_batch([change], captioner)
+    tiles = [] if batch.tiles is None else list(batch.tiles.flatten(0, 1))
+    return [view for both in batch.views or () for view in both] + tiles
+
+
+def _looked_at(picture: Image) -> Tensor:
+    return _tensor(resized(picture, canvas(*picture.shape[:2])))
 
 
 def with_views(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import redis
 from redis import exceptions as refusals
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pipeline.publisher.publisher import PublisherError, ServerAwayError
+from pipeline.publisher.publisher import PublisherError, RightsError, ServerAwayError
 from pipeline.redaction import redacted
 
 _PASSING_CODES = (
@@ -26,10 +27,15 @@ _PASSING_CODES = (
 )
 
 
-def connect(url: str, timeout_s: float) -> redis.Redis:
+def connect(url: str, timeout_s: float, *, text: bool = True) -> redis.Redis:
     """A client for `url` that connects at its first command and never tries again by itself.
 
     Trying again is the caller's business: it alone knows when to stop.
+
+    Args:
+        url: of the server.
+        timeout_s: longest wait for an answer.
+        text: answers are text, else bytes.
 
     Raises:
         PublisherError: the URL is malformed.
@@ -40,7 +46,7 @@ def connect(url: str, timeout_s: float) -> redis.Redis:
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
+            decode_responses=text,
             encoding_errors="replace",  # what others put on a stream need not be text
             protocol=2,  # one shape of answers from Redis 6.2 to 8
         )
@@ -52,7 +58,7 @@ def connect(url: str, timeout_s: float) -> redis.Redis:
 
 
 def renewed(
-    client: redis.Redis, connected_to: str, url: Callable[[], str], timeout_s: float
+    client: redis.Redis, connected_to: str, url: Callable[[], str], timeout_s: float, *, text: bool = True
 ) -> tuple[redis.Redis, str]:
     """The client for what the URL says by now, and that URL: a changed password may stand in its file.
 
@@ -61,10 +67,11 @@ def renewed(
         connected_to: the URL that was last asked for.
         url: asks for it again.
         timeout_s: see `connect`.
+        text: see `connect`.
     """
     try:
         now = url()
-        fresh = None if now == connected_to else connect(now, timeout_s)
+        fresh = None if now == connected_to else connect(now, timeout_s, text=text)
     except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
         return client, connected_to
     if fresh is None:
@@ -80,6 +87,7 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
     Raises:
         ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
             changed): an operator or time can put it right while the caller tries again.
+        RightsError: the user of the URL may not do that.
         PublisherError: anything else that the server refuses.
     """
     try:
@@ -93,10 +101,14 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
         raise ServerAwayError(
             f"{redacted(url)} cannot be reached or does not answer: {_words(error, url)}"
         ) from _without_secrets(error, url)
+    except refusals.NoPermissionError as error:
+        raise RightsError(
+            f"{redacted(url)} refuses its user: {_words(error, url)}. An administrator can grant it: "
+            f"ACL SETUSER {_user(url)} {_lacking(str(error))}; docs/operations.md lists all that is needed"
+        ) from None
     except (
         refusals.OutOfMemoryError,
         refusals.ReadOnlyError,
-        refusals.NoPermissionError,
         refusals.BusyLoadingError,
     ) as error:
         raise ServerAwayError(f"{redacted(url)} takes no writes now: {_words(error, url)}") from None
@@ -106,6 +118,17 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
         raise kind(f"{redacted(url)} refused: {_words(error, url)}") from None
     except refusals.RedisError as error:
         raise PublisherError(f"{redacted(url)}: {_words(error, url)}") from None
+
+
+def _user(url: str) -> str:
+    return unquote(urlsplit(url).username or "default")
+
+
+def _lacking(refusal: str) -> str:
+    """The rule that would have let a command pass, by the server's words."""
+    if command := re.search(r"'([\w|-]+)' command", refusal):
+        return f"+{command[1].lower()}"
+    return "&narrated:*" if "channel" in refusal else "~narrated:*"
 
 
 def _words(error: Exception, url: str) -> str:

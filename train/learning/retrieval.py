@@ -40,6 +40,7 @@ class Recall:
         before_otherwise: the same with another pair's sentence: where it is no larger, nothing was read.
         sibling: of pairs with one before frame and different after frames, the share whose sentence finds its
             own after frame rather than the other's; .5 is by chance, None where there are no such pairs.
+            Frames that were aligned by different shifts are not the same.
     """
 
     pairs: int

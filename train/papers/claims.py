@@ -164,7 +164,7 @@ class Found:
             if high < 0 or self.power >= POWER:
                 return "not shown"
         seeds, pairs = found.needed(self.gain)
-        more = f" and {pairs:,} pairs" if pairs else ""
+        more = f", and {pairs:,} pairs" if pairs else ""
         have = f"{found.seeds} seed" + ("s" if found.seeds > 1 else "")
         return f"cannot be told with {have} (needs about {max(seeds, LEAST_SEEDS):,}{more})"
 

@@ -79,7 +79,7 @@ def test_where_no_number_of_seeds_would_do_pairs_are_named() -> None:
     known = found(rng.normal(0, 1, (1, 50)) + rng.normal(0, 0.01, (3, 1)), gain=0.05)
     seeds, pairs = known.difference.needed(0.05)
     assert 5000 < pairs < 12_000
-    assert known.verdict.endswith(f"(needs about {seeds} and {pairs:,} pairs)")
+    assert known.verdict.endswith(f"(needs about {seeds}, and {pairs:,} pairs)")
 
 
 def test_a_gain_is_the_papers_own() -> None:

@@ -1,0 +1,72 @@
+"""The worker's unit is sound and hardened, as far as systemd's own tools tell."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon.service.work import WATCHDOG_S
+from daemon.workers.worker import LONGEST_S
+
+UNIT = Path(__file__).parents[2] / "systemd" / "narrated-worker.service"
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (Debian: systemd)"
+)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit with a program that exists, because `verify` looks for it."""
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/narrated/bin/narrated", "/bin/true"))
+    return copy
+
+
+@needs_systemd
+def test_systemd_finds_nothing_and_exposure_is_low(unit: Path) -> None:
+    found = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (found.returncode, found.stdout + found.stderr) == (0, "")
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", rated.stdout)
+    assert level is not None, rated.stderr
+    assert float(level.group(1)) <= 1.5
+
+
+def test_the_watchdog_waits_for_the_longest_batch() -> None:
+    assert f"WatchdogSec={WATCHDOG_S:g}\n" in UNIT.read_text()
+    assert WATCHDOG_S > LONGEST_S
+
+
+def test_without_its_credential_it_ends_and_is_not_tried_again() -> None:
+    """As systemd runs it: `$$` is a dollar sign."""
+    text = UNIT.read_text()
+    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
+    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", text, re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-m", "daemon.cli", *line.replace("$$", "$").split()],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "CREDENTIALS_DIRECTORY"},
+        timeout=300,
+        check=False,
+    )
+    assert str(done.returncode) in final.split(), done.stderr
+    assert "LoadCredential=redis:" in done.stderr
