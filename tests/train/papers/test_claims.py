@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from train.learning.batches import Split
-from train.papers.claims import Difference, Found, difference, examined, printed_gain
+from train.papers.claims import Found, PairedDifference, difference, examined, printed_gain
 from train.papers.results import Result
 from train.papers.suites import SUITES, Claim
 
@@ -49,7 +49,7 @@ def test_the_power_is_how_often_a_true_gain_is_shown(seeds: int, ratio: float) -
     rng = np.random.default_rng(seeds)
     gain = 0.3
     of_seeds = ratio**2 * seeds / 120 + 1.5**2 / 120
-    known = Difference(gain, seeds, 120, of_seeds, 1 + 1.5**2 / seeds)
+    known = PairedDifference(gain, seeds, 120, of_seeds, 1 + 1.5**2 / seeds)
     lows = [difference(drawn(rng, seeds, 120, ratio, gain)).interval()[0] for _ in range(500)]
     assert sum(low > 0 for low in lows) / len(lows) == pytest.approx(known.power(gain), abs=0.09)
     assert known.power(gain, 20) > known.power(gain)
