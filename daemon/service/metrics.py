@@ -74,8 +74,8 @@ class Metrics(Collector):
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
         yield from verification(daemon.configuration.state)
-        if daemon.workers and daemon.workers.asks:
-            yield from of_workers(daemon.workers.asks)
+        if daemon.workers and daemon.workers.asking:
+            yield from of_workers(daemon.workers.asking)
 
 
 def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
