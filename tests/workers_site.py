@@ -22,7 +22,7 @@ from daemon.config.plan import CameraPlan
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.pair_queue import Proposed
 from daemon.workers.pair_queue import WorkersQueue
-from daemon.workers.sightings import Sightings
+from daemon.workers.sights import Sightings
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 

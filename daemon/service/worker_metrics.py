@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 if TYPE_CHECKING:  # it loads torch
-    from daemon.workers.asking import Asking
+    from daemon.workers.asks import Asking
 
 FATES = ("answered", "refused", "given up", "lost")
 STRAY = ("late", "twice", "unreadable")

@@ -33,7 +33,7 @@ class MessageError(ValueError):
     """What came is no message of this version; says why."""
 
 
-class _Message(BaseModel):
+class _Versioned(BaseModel):
     """Strict: what another version adds must not be passed over."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -41,7 +41,7 @@ class _Message(BaseModel):
     version: Literal[1] = 1
 
 
-class Ask(_Message):
+class Ask(_Versioned):
     """Look at these pictures; they lie beside it, under `id`.
 
     Attributes:
@@ -59,7 +59,7 @@ class Ask(_Message):
     pictures: Annotated[int, Field(ge=1, le=MOST_PICTURES)]
 
 
-class Answer(_Message):
+class Reply(_Versioned):
     """What a worker says to an ask; what it saw lies beside it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Answer(_Message):
     refused: str = ""
 
 
-class WorkerCard(_Message):
+class WorkerCard(_Versioned):
     """A worker that lives, as it last said.
 
     Attributes:
@@ -103,7 +103,7 @@ class WorkerCard(_Message):
     cameras: tuple[str, ...] = Field((), strict=False)
 
 
-class EdgeCard(_Message):
+class EdgeCard(_Versioned):
     """An edge that lives, as it last said.
 
     Attributes:
@@ -123,7 +123,7 @@ class EdgeCard(_Message):
     in_flight: int = 0
 
 
-M = TypeVar("M", bound=_Message)
+M = TypeVar("M", bound=_Versioned)
 
 
 def parsed(kind: type[M], text: bytes | None) -> M:

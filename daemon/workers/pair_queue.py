@@ -15,9 +15,9 @@ from daemon.threads.accounts import ENDED, Accounts
 from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue, Proposed
 from daemon.threads.pulse import Pulses
-from daemon.workers.asking import Asking, edge_card
+from daemon.workers.asks import Asking, edge_card
 from daemon.workers.broker import Broker
-from daemon.workers.sightings import Sightings, digest
+from daemon.workers.sights import Sightings, digest
 from models.grounded.grounded import Grounded
 from models.grounded.sight import seen
 from pipeline.narration.batch import pictures_to_see

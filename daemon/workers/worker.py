@@ -14,7 +14,7 @@ import redis
 from torch import Tensor
 
 from daemon.threads.loop import Loop
-from daemon.workers.asking import ANSWERS_KEPT, KEPT_S
+from daemon.workers.asks import ANSWERS_KEPT, KEPT_S
 from daemon.workers.broker import (
     CARD_S,
     GROUP,
@@ -26,7 +26,7 @@ from daemon.workers.broker import (
     edges,
     pictures_key,
 )
-from daemon.workers.messages import Answer, Ask, MessageError, WorkerCard, decoded, packed, parsed
+from daemon.workers.messages import Ask, MessageError, Reply, WorkerCard, decoded, packed, parsed
 from models.detections import Detections
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
 from pipeline.redaction import redacted
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Held:
+class _AskInHand:
     """An ask in hand.
 
     Attributes:
@@ -208,7 +208,7 @@ class Worker:
             if each["pending"] == 0 and each["idle"] > 1000 * _FORGOTTEN_S:
                 client.xgroup_delconsumer(self._stream, GROUP, each["name"])
 
-    def _fetched(self, taken: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[_Held]:
+    def _fetched(self, taken: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[_AskInHand]:
         """Asks with their pictures; those that nobody waits for any more are struck off."""
         asks, unread = list[tuple[bytes, Ask]](), list[bytes]()
         for entry, told in taken:
@@ -230,9 +230,9 @@ class Worker:
         self._tries = {}
         return held
 
-    def _opened(self, entry: bytes, ask: Ask, data: dict[bytes, bytes]) -> _Held:
+    def _opened(self, entry: bytes, ask: Ask, data: dict[bytes, bytes]) -> _AskInHand:
         """An ask whose pictures are decoded, or why it is refused."""
-        held = _Held(entry, ask, [])
+        held = _AskInHand(entry, ask, [])
         if ask.checkpoint != self.card.checkpoint:
             held.refused = f"it has checkpoint {self.card.checkpoint[:12]}, not {ask.checkpoint[:12]}"
         elif (tries := self._tries.get(entry, 0)) >= MOST_TRIES:
@@ -244,7 +244,7 @@ class Worker:
                 held.refused = str(error)
         return held
 
-    def _seen(self, asked: list[_Held]) -> list[list[Detections]]:
+    def _seen(self, asked: list[_AskInHand]) -> list[list[Detections]]:
         """What is in the pictures of each ask; one that cannot be done is refused, and the only one."""
         if not asked:
             return []
@@ -261,13 +261,13 @@ class Worker:
         asked[0].refused = words
         return [[]]
 
-    def _answer(self, held: list[_Held], seen: list[list[Detections]], stop: threading.Event) -> None:
-        """Answer, and strike off what was asked, in one; while the server is away, try again."""
+    def _answer(self, held: list[_AskInHand], seen: list[list[Detections]], stop: threading.Event) -> None:
+        """Reply, and strike off what was asked, in one; while the server is away, try again."""
         looked = iter(seen)
-        answers = list[tuple[_Held, dict[Any, Any]]]()
+        answers = list[tuple[_AskInHand, dict[Any, Any]]]()
         for each in held:
             found = next(looked) if each.pictures else []
-            told = Answer(id=each.ask.id, worker=self.card.name, refused=each.refused).model_dump_json()
+            told = Reply(id=each.ask.id, worker=self.card.name, refused=each.refused).model_dump_json()
             data = b"" if each.refused else packed(found)
             answers.append((each, {"answer": told, "seen": data}))
         while True:
@@ -289,7 +289,7 @@ class Worker:
             else:
                 return
 
-    def _counted(self, held: list[_Held], took_s: float) -> WorkerCard:
+    def _counted(self, held: list[_AskInHand], took_s: float) -> WorkerCard:
         """The card after a batch."""
         now, card = monotonic(), self.card
         self._done.append((now, len(held)))

@@ -12,8 +12,8 @@ from workers_site import Site, pair, wait
 
 from daemon.service.embedded_redis import find_servers
 from daemon.workers.broker import GROUP, Broker, answers_key, asks_key, pictures_key, workers
-from daemon.workers.messages import Answer, Ask, parsed
-from daemon.workers.sightings import UnseenError
+from daemon.workers.messages import Ask, Reply, parsed
+from daemon.workers.sights import UnseenError
 
 IN_TIME = [("yard", n, False) for n in range(100)]
 
@@ -188,7 +188,7 @@ def test_an_edge_that_dies_leaves_nothing_behind_that_lasts(site: Site) -> None:
 def test_another_checkpoint_gets_nothing_and_both_sides_say_so(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("daemon.workers.asking._ALONE_S", 0.0)
+    monkeypatch.setattr("daemon.workers.asks._ALONE_S", 0.0)
     edge = site.edge()
     other = site.worker(checkpoint=OTHER)
     edge.put(0)
@@ -200,7 +200,7 @@ def test_another_checkpoint_gets_nothing_and_both_sides_say_so(
     assert edge.take(1) == IN_TIME[:1]
 
 
-def by_hand(site: Site, *, checkpoint: str, pictures: list[bytes], **more: object) -> Answer:
+def by_hand(site: Site, *, checkpoint: str, pictures: list[bytes], **more: object) -> Reply:
     """What a worker answers to an ask that was written by hand."""
     with site.client as client:
         ask = Ask(id="me:1", edge="me", camera="yard", checkpoint=checkpoint, pictures=len(pictures))
@@ -208,7 +208,7 @@ def by_hand(site: Site, *, checkpoint: str, pictures: list[bytes], **more: objec
         text = (ask.model_dump_json() if not more else "{}").encode()
         client.xadd(asks_key("a" * 64), {"ask": text})
         told = client.xread({answers_key("me"): "0"}, block=30_000)[0][1][0][1]
-    return parsed(Answer, told[b"answer"])
+    return parsed(Reply, told[b"answer"])
 
 
 def test_a_worker_refuses_what_it_cannot_do_with_a_word(site: Site) -> None:

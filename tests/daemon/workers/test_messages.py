@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import daemon.workers
 from daemon.workers.messages import (
-    Answer,
     Ask,
     MessageError,
+    Reply,
     WorkerCard,
     decoded,
     encoded,
@@ -25,7 +25,7 @@ from daemon.workers.messages import (
     parsed,
     unpacked,
 )
-from daemon.workers.sightings import Sightings, UnseenError, digest
+from daemon.workers.sights import Sightings, UnseenError, digest
 from models.detections import Detections
 from models.families import OBJECTS
 
@@ -93,7 +93,7 @@ def test_no_bytes_do_harm(data: bytes) -> None:
     readers: list[Callable[[], object]] = [
         lambda: decoded(data),
         lambda: unpacked(data, 1),
-        lambda: parsed(Answer, data),
+        lambda: parsed(Reply, data),
         lambda: parsed(WorkerCard, data),
     ]
     for read in readers:

@@ -30,15 +30,15 @@ from daemon.workers.broker import (
     workers,
 )
 from daemon.workers.messages import (
-    Answer,
     Ask,
     EdgeCard,
     MessageError,
+    Reply,
     encoded,
     parsed,
     unpacked,
 )
-from daemon.workers.sightings import Sightings
+from daemon.workers.sights import Sightings
 from pipeline.publisher.publisher import PublisherError
 
 LOOP = "workers"
@@ -242,7 +242,7 @@ class Asking:
 
     def _take(self, told: dict[bytes, bytes]) -> None:
         try:
-            answer = parsed(Answer, told.get(b"answer"))
+            answer = parsed(Reply, told.get(b"answer"))
         except MessageError as error:
             logger.warning("workers: an answer was passed over: %s", error)
             self.counts.stray["unreadable"] += 1
