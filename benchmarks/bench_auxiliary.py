@@ -8,7 +8,8 @@ Each row of the suite clevr-change, small size, is trained with each seed; resul
 lines), and a run that stands there is not repeated. On pairs of test.json it measures CIDEr of one sentence;
 how often the retrieval network puts A above B with the own caption and with another pair's; of siblings,
 which differ in the end of their captions only, how often the own after frame is found; and on the trained
-networks the size of both losses' gradients in the captioner, the auxiliary one through the soft words.
+networks the size of both losses' gradients in the captioner, the auxiliary one through the soft words. The
+rows alone-pictures and alone-captions train the retrieval network by itself, A a candidate from the start.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ from train.learning.objectives.joint import JointTraining
 from train.learning.retrieval import split_recall
 from train.metrics.scores import text_scores
 from train.papers.comparison import CompareOptions, first_pairs, row_config
-from train.papers.suites import SUITES
+from train.papers.suites import SUITES, System, merged
 
 POWER = 0.8
+ALONE = "alone-"
 
 
 def gradients(captioner: Captioner, objective: JointTraining, split: Split) -> dict[str, float]:
@@ -63,7 +65,7 @@ def gradients(captioner: Captioner, objective: JointTraining, split: Split) -> d
 
 def measured(row: str, seed: int, splits: dict[str, Split], arguments: argparse.Namespace) -> dict[str, Any]:
     """Train one row with one seed, and measure it."""
-    system = next(each for each in SUITES["clevr-change"]().rows if each.key == row)
+    system = _system(row)
     options = CompareOptions(arguments.data, Path("nowhere"), epochs=arguments.epochs)
     config = row_config(system, options, seed)
     training = first_pairs(splits["train"], arguments.pairs)
@@ -75,14 +77,25 @@ def measured(row: str, seed: int, splits: dict[str, Split], arguments: argparse.
     with tempfile.TemporaryDirectory() as folder:
         out, settings = Path(folder) / "model.safetensors", config.train_options()
         train(captioner, training, splits["val"], settings, out, objective=objective)
-    said = single_sentences(captioner, splits["test"])
     result: dict[str, Any] = {"row": row, "seed": seed, "cpu_s": round(time.process_time() - start, 1)}
-    result["cider"] = text_scores(said, splits["test"].sentences).cider
+    if not row.startswith(ALONE):
+        said = single_sentences(captioner, splits["test"])
+        result["cider"] = text_scores(said, splits["test"].sentences).cider
     if isinstance(objective, JointTraining):
         found = split_recall(objective.network, splits["test"])
         result |= {"own": found.before, "others": found.before_otherwise, "sibling": found.sibling}
-        result |= gradients(captioner.train(), objective.train(), splits["test"])
+        if objective.coupled:
+            result |= gradients(captioner.train(), objective.train(), splits["test"])
     return result
+
+
+def _system(row: str) -> System:
+    known = {each.key: each for each in SUITES["clevr-change"]().rows}
+    if not row.startswith(ALONE):
+        return known[row]
+    joint = known["duda-joint"]
+    changed = {"gamma": 1.0, "coupled": False, "hard_from": 1, "against": row.removeprefix(ALONE)}
+    return replace(joint, key=row, small=merged(joint.small, {"objective": {"arguments": changed}}))
 
 
 def verdict(differences: list[float]) -> str:
@@ -127,7 +140,7 @@ def main() -> None:
     encoder, changes = build_encoder(config), config.change_options()
     cache = arguments.data / ".features"
     splits = {
-        name: replace(load_split(arguments.data, name, encoder, changes, cache=cache, whole=True))
+        name: load_split(arguments.data, name, encoder, changes, cache=cache, whole=True, masks=False)
         for name in ("train", "val", "test")
     }
     for seed in arguments.seeds:
@@ -149,14 +162,15 @@ def show(done: list[dict[str, Any]], rows: list[str]) -> None:
         table.add_row(row, str(len(own)), *cells)
     console = Console(width=140)
     console.print(table)
-    first = {each["seed"]: each["cider"] for each in done if each["row"] == rows[0]}
+    scores = {(each["row"], each["seed"]): each["cider"] for each in done if "cider" in each}
     for row in rows[1:]:
         pairs = [
-            each["cider"] - first[each["seed"]]
-            for each in done
-            if each["row"] == row and each["seed"] in first
+            cider - scores[rows[0], seed]
+            for (own, seed), cider in scores.items()
+            if own == row and (rows[0], seed) in scores
         ]
-        console.print(f"{row} above {rows[0]}, CIDEr: {verdict(pairs)}")
+        if pairs:
+            console.print(f"{row} above {rows[0]}, CIDEr: {verdict(pairs)}")
 
 
 def _mean(results: list[dict[str, Any]], key: str) -> str:

@@ -26,6 +26,7 @@ VERBS = (
     "tail",
     "query",
     "export",
+    "serve",
     "forward",
     "verify",
     "keys",

@@ -23,9 +23,11 @@ def _known(name: str | None) -> str | None:
 
 CaptionerChoice = Annotated[
     str | None,
-    typer.Option("--captioner", callback=_known, help=f"One that ships: {', '.join(_SHIPPED)}."),
+    typer.Option("--captioner", callback=_known, help=f"A captioner that ships: {' or '.join(_SHIPPED)}."),
 ]
-CaptionerFile = Annotated[Path | None, typer.Option("--captioner-file", help="Or a checkpoint of your own.")]
+CaptionerFile = Annotated[
+    Path | None, typer.Option("--captioner-file", help="A checkpoint file of your own instead.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 
 

@@ -23,7 +23,7 @@ def check_config(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check a configuration file, and that its secrets can be had."""
+    """Check a configuration file, and that its secrets can be read."""
     configuration = load_configuration(config)
     secrets = Secrets()
     problems = []

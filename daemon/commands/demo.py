@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,20 +11,28 @@ import typer
 
 from daemon.commands.captioner import CaptionerChoice, CaptionerFile, Device, loaded_captioner
 from daemon.commands.outcome import finish
+from daemon.commands.serve import served
+from daemon.config.serve import ServeSettings
 
 
 def demo(
     video: Annotated[
-        Path | None, typer.Argument(help="A clip; without it OpenCV's vtest.avi is fetched.")
+        Path | None, typer.Argument(help="A clip; by default OpenCV's vtest.avi, which is downloaded.")
     ] = None,
+    *,
     out: Annotated[Path, typer.Option(help="Folder for the report; its narrations are replaced.")] = Path(
         "demo"
     ),
     captioner: CaptionerChoice = None,
     captioner_file: CaptionerFile = None,
     device: Device = "auto",
+    serve: Annotated[
+        bool | None,
+        typer.Option("--serve/--no-serve", help="Then show it on a page; by default at a terminal only."),
+    ] = None,
 ) -> None:
-    """Narrate a clip through an embedded server, printing each narration as it arrives from the stream."""
+    """Narrate a clip through an embedded server, printing each narration as it arrives; then show it."""
+    shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
     from daemon.replay.demo import run_demo  # noqa: PLC0415
     from daemon.replay.footage import demo_clip  # noqa: PLC0415
 
@@ -30,4 +40,19 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    finish(run_demo(clip, loaded_captioner(captioner, captioner_file, device), out), out)
+    loaded = loaded_captioner(captioner, captioner_file, device)
+    finish(run_demo(clip, loaded, out, pictures=shown), out)
+    if shown:
+        raise typer.Exit(served(_page(), None, out))
+
+
+def _page() -> ServeSettings:
+    """On this machine alone, at the usual port unless another page has it."""
+    usual = ServeSettings()
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(usual.listen)
+        except OSError:
+            return ServeSettings.model_validate({"listen": "127.0.0.1:0"})
+    return usual

@@ -17,7 +17,7 @@ def doctor(
     captioner_file: CaptionerFile = None,
     json: Json = False,
 ) -> None:
-    """Check that everything is here and works."""
+    """Check that everything is installed and works."""
     configuration = load_configuration(config) if config else None
     from daemon.tools.doctor import examine  # noqa: PLC0415
 

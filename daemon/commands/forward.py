@@ -20,9 +20,13 @@ def forward(
     config: ConfigurationFile,
     *,
     dead: Annotated[bool, typer.Option("--dead", help="Show what could not be delivered, and end.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Put that back into the queues, and end.")] = False,
-    target: Annotated[str | None, typer.Option(help="With --dead, --retry: only this target's.")] = None,
-    record: Annotated[str | None, typer.Option(help="With --retry: only the record of this id.")] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Put dead letters back into the queues, and end.")
+    ] = False,
+    target: Annotated[
+        str | None, typer.Option(help="With --dead or --retry: only those of this target.")
+    ] = None,
+    record: Annotated[str | None, typer.Option(help="With --retry: only the record with this id.")] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Begin with what the streams still hold.")
     ] = False,
@@ -47,7 +51,7 @@ def forward(
             if retry:
                 _tell_retried(ledger.retry(target, record), json=json)
             else:
-                _tell_dead(ledger.dead(target), json=json)
+                _tell_dead(ledger.dead(target), sum(ledger.forgotten(target).values()), json=json)
         return
     from daemon.health.log import start_logging  # noqa: PLC0415
 
@@ -62,10 +66,16 @@ def _tell_retried(count: int, *, json: bool) -> None:
     if json:
         typer.echo(json_format.dumps({"queued": count}))
     else:
-        typer.echo(f"{count or 'no'} dead letters wait again; a running `narrated forward` sends them now")
+        typer.echo(f"{_letters(count)} queued again; a running `narrated forward` sends them now")
 
 
-def _tell_dead(letters: list[Letter], *, json: bool) -> None:
+def _tell_dead(letters: list[Letter], forgotten: int, *, json: bool) -> None:
+    if forgotten:
+        typer.echo(
+            f"{_letters(forgotten)} more, older than these, are gone from the ledger; "
+            "their records are in the journals",
+            err=True,
+        )
     if json:
         for letter in letters:
             typer.echo(json_format.dumps(_members(letter), ensure_ascii=False))
@@ -76,7 +86,11 @@ def _tell_dead(letters: list[Letter], *, json: bool) -> None:
             f"{queued:%Y-%m-%d %H:%M:%S}  {letter.target}  {letter.record.id}  {letter.reason}\n"
             f"    {letter.record.text}"
         )
-    typer.echo(f"{len(letters) or 'no'} dead letters", err=True)
+    typer.echo(_letters(len(letters)), err=True)
+
+
+def _letters(count: int) -> str:
+    return "1 dead letter" if count == 1 else f"{count or 'no'} dead letters"
 
 
 def _members(letter: Letter) -> dict[str, Any]:

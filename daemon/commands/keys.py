@@ -12,7 +12,7 @@ import typer
 def keys(
     file: Annotated[Path, typer.Argument(help="Where to write the private key; the file must not exist.")],
 ) -> None:
-    """Make a key that signs journals, and print its public key, by which `verify` knows it."""
+    """Make a key for signing journals, and print its public half, for `verify`."""
     from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
 
     private = new_key()

@@ -22,8 +22,8 @@ def probe(
     url: Annotated[
         str,
         typer.Argument(
-            help="rtsp:// URL, or a camera of the configuration. Other users see a URL that stands on the "
-            "command line: write its password as ${env:NAME} or ${file:PATH}, in single quotes."
+            help="rtsp:// URL, or a camera of the configuration. Other users can see the command "
+            "line: write its password as ${env:NAME} or ${file:PATH}, in single quotes."
         ),
     ],
     config: OptionalFile = None,

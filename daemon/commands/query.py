@@ -58,19 +58,22 @@ def query(
     last: selection.Last = False,
     first: selection.First = False,
     limit: Annotated[
-        int | None, typer.Option(min=0, help="So many at most; 0 is all. A table shows the newest 50.")
+        int | None,
+        typer.Option(min=0, help="At most this many; 0: all. By default a table shows the newest 50."),
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, typer.Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
     ] = False,
     shape: Annotated[
-        OutputFormat, typer.Option("--format", help="How the answer looks.")
+        OutputFormat, typer.Option("--format", help="Format of the answer.")
     ] = OutputFormat.TABLE,
     json: Json = False,
-    pictures: Annotated[bool, typer.Option("--pictures", help="Name the pictures in the table.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the answer there.")] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures", help="Show the names of the pictures in the table.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
     timezone: selection.TimeZone = None,
     evidence: selection.Pictures = None,
     rebuild: selection.Rebuild = False,

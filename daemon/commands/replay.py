@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,11 +30,21 @@ EvidenceChoice = Annotated[
     bool | None,
     typer.Option(
         "--evidence/--no-evidence",
-        help="Keep the pictures of what is told in --out; by default as the configuration says.",
+        help="Keep the pictures of what is reported in --out; by default as the configuration says.",
     ),
 ]
 LimitsChoice = Annotated[
-    bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is told.")
+    bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
+]
+FastChoice = Annotated[
+    bool, typer.Option("--fast", help="Decode keyframes, and in full only where something happens.")
+]
+RayChoice = Annotated[
+    str | None,
+    typer.Option(
+        help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or the "
+        "processors of this one (local). Needs --out."
+    ),
 ]
 
 
@@ -59,7 +70,7 @@ def replay(
         typer.Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it says otherwise)."),
     ] = None,
     camera: Annotated[
-        str | None, typer.Option(help="Name of the camera; all files are then segments of this one.")
+        str | None, typer.Option(help="Name of the camera; all files are then its recordings.")
     ] = None,
     redis: Annotated[
         str | None, typer.Option(help="Publish to redis://, rediss://, unix:// or embedded.")
@@ -79,18 +90,15 @@ def replay(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     evidence: EvidenceChoice = None,
     limits: LimitsChoice = False,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or "
-            "local for the processors of this one. Needs --out."
-        ),
-    ] = None,
+    fast: FastChoice = False,
+    ray: RayChoice = None,
 ) -> None:
-    """Narrate footage that was recorded before."""
+    """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
     changed = {"sample": sample, "lower": lower, "upper": upper}
     plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
+    if fast:
+        plan = replace(plan, source=replace(plan.source, fast=True))
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
     from daemon.replay.output import check_output  # noqa: PLC0415

@@ -14,7 +14,7 @@ import typer
 
 from daemon.config.state import usual_state
 from daemon.search.errors import NoJournalsError, SearchError
-from daemon.search.filters import Filters, Question, options_of
+from daemon.search.filters import Filters, Question, merged, options_of
 from daemon.search.folders import default_state, journal_folder
 
 if TYPE_CHECKING:
@@ -27,30 +27,35 @@ _FAILED, _USAGE = 1, 2
 Words = Annotated[list[str] | None, typer.Argument(help="A question in plain English; see docs/query.md.")]
 Journals = Annotated[
     Path | None,
-    typer.Option("-j", "--journal", help="Folder of journals, or a replay's --out; else the state folder."),
+    typer.Option(
+        "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
+    ),
 ]
-StateOf = Annotated[Path | None, typer.Option("-c", "--config", help="Take the state folder from it.")]
-Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; several are alternatives.")]
-Zones = Annotated[list[str] | None, typer.Option(help='Told to be there: entrance, "on the left".')]
+StateOf = Annotated[
+    Path | None, typer.Option("-c", "--config", help="Configuration file that names the state folder.")
+]
+Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; may be given several times.")]
+Zones = Annotated[list[str] | None, typer.Option(help='Reported there: entrance, "on the left".')]
 Objects = Annotated[
     list[str] | None, typer.Option("--object", help="person, car, vehicle, somebody, ...; also plurals.")
 ]
 Kinds = Annotated[list[str] | None, typer.Option(help="came, left, moved, appeared, light_changed, ...")]
-Colours = Annotated[list[str] | None, typer.Option("--colour", "--color", help="Of the object.")]
+Colours = Annotated[list[str] | None, typer.Option("--colour", "--color", help="Colour of the object.")]
 Text = Annotated[str, typer.Option(help='Words of the sentence: driv*, "driven off".')]
-Confidence = Annotated[float | None, typer.Option(min=0, max=1, help="At least so sure.")]
+Confidence = Annotated[float | None, typer.Option(min=0, max=1, help="Lowest confidence, 0 to 1.")]
 Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
 Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
 Between = Annotated[
-    tuple[str, str] | None, typer.Option(help="Hours of the day, over midnight too: 22:00 06:00.")
+    tuple[str, str] | None, typer.Option(help="Hours of the day, also across midnight: 22:00 06:00.")
 ]
-Last = Annotated[bool, typer.Option("--last", help="The newest alone, or the newest of --limit.")]
-First = Annotated[bool, typer.Option("--first", help="The oldest alone, or the oldest of --limit.")]
-TimeZone = Annotated[str | None, typer.Option(help="Of days and hours; else this machine's.")]
+Last = Annotated[bool, typer.Option("--last", help="Only the newest, or the --limit newest.")]
+First = Annotated[bool, typer.Option("--first", help="Only the oldest, or the --limit oldest.")]
+TimeZone = Annotated[str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")]
 Pictures = Annotated[
-    Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
+    Path | None,
+    typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
 ]
-Rebuild = Annotated[bool, typer.Option("--rebuild", help="Build the index anew first.")]
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="Rebuild the index first.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +122,9 @@ def opened_search(
 
 def understood(search: Search, words: Sequence[str], given: Question, now: datetime, verb: str) -> Question:
     """The question in words, with the options beside it; how it was understood goes to stderr."""
-    asked = search.asker().read(" ".join(words), now)
-    added, filters = given.filters, asked.filters
-    merged = Filters(
-        cameras=added.cameras or filters.cameras,
-        zones=added.zones or filters.zones,
-        objects=added.objects or filters.objects,
-        kinds=added.kinds or filters.kinds,
-        colours=added.colours or filters.colours,
-        text=added.text or filters.text,
-        confidence=filters.confidence if added.confidence is None else added.confidence,
-        since=added.since or filters.since,
-        until=added.until or filters.until,
-        between=added.between or filters.between,
-    )
-    order = given.order if given.order != "all" else asked.order
-    limit = asked.limit if given.limit is None else given.limit
-    asked = Question(merged, order, limit, given.count or asked.count, given.by or asked.by)
+    asked = merged(given, search.asker().read(" ".join(words), now))
     typer.echo(f"understood as: narrated {verb} {options_of(asked, search.local)}", err=True)
-    for zone in merged.zones:
+    for zone in asked.filters.zones:
         if not search.selection.tells_of(zone):
             complain(f"no narration tells of a place {zone!r}")
     return asked

@@ -19,13 +19,15 @@ from pipeline.redaction import redacted
 def snapshot(
     camera: Annotated[str, typer.Argument(help="A camera of the configuration.")],
     config: ConfigurationFile,
-    out: Annotated[Path | None, typer.Option(help="PNG, JPEG or WebP; CAMERA.png without it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: PNG, JPEG or WebP; by default CAMERA.png.")
+    ] = None,
     overlay: Annotated[
         bool,
         typer.Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names."),
     ] = False,
 ) -> None:
-    """Store one picture of a camera; privacy areas are black in it."""
+    """Save one picture of a camera; privacy areas are black in it."""
     address, settings = address_and_settings(camera, load_configuration(config))
     if not isinstance(settings, Camera):
         raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")

@@ -31,16 +31,19 @@ def verify(
         ),
     ] = None,
     evidence: Annotated[
-        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journal's.")
+        Path | None,
+        typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
     ] = None,
     no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
-        typer.Option(help="Who may have signed: what `narrated keys` printed, or a file that holds it."),
+        typer.Option(
+            help="Whose signatures count: the key that `narrated keys` printed, or a file that holds it."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check that no byte of the journals, of their pictures and signatures was changed."""
+    """Check that no byte of the journals, their pictures or their signatures has changed."""
     from daemon.export.contents import is_export  # noqa: PLC0415
     from pipeline.journal import VerifyOptions  # noqa: PLC0415
 

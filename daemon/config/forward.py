@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.section import Section
-from daemon.config.values import Seconds, SecondsOrNone
+from daemon.config.values import Seconds, SecondsOrNone, ZoneName
 from pipeline.record import Share
 
 KINDS = ("mqtt", "webhook", "command", "apprise")
@@ -48,18 +48,6 @@ def _hours(value: Any) -> Any:
     return str(value)
 
 
-def _zone_info(name: str) -> str:
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only where a file names one
-
-    try:
-        ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
-        raise ValueError(
-            f"{name!r} is not a time zone that this machine knows; write one such as Europe/Berlin"
-        ) from None
-    return name
-
-
 def _template(text: str) -> str:
     from daemon.config.template import check_template  # noqa: PLC0415 - jinja2, only where a file has one
 
@@ -92,12 +80,12 @@ class FilterSettings(Section):
     """Which narrations a target is sent; what is empty asks for nothing."""
 
     camera: Words = Field((), description="names, or patterns such as yard-*")
-    zone: Words = Field((), description='names of zones as sentences say them: "at the entrance"')
+    zone: Words = Field((), description='zones as they stand in sentences: "at the entrance"')
     object: Words = Field((), description="kinds of objects: person, car")
     kind: Annotated[tuple[Kind, ...], BeforeValidator(_words), Field(strict=False)] = Field(
         (), description="appeared, moved, ..., or an event of the scene: view_changed, obstructed, ..."
     )
-    confidence: Share = Field(0.0, description="least confidence of a sentence")
+    confidence: Share = Field(0.0, description="lowest confidence of a sentence")
     hours: Annotated[str, BeforeValidator(_hours)] | None = Field(
         None, description='times of day, by forward.timezone: "22:00-06:00"; null: always'
     )
@@ -108,18 +96,19 @@ class TargetSettings(Section):
 
     filter: FilterSettings = FilterSettings()
     template: Template = Field(
-        "{{ text }}", description="the message in Jinja; what it may name: docs/forward.md"
+        "{{ text }}", description="the message, a Jinja template; docs/forward.md lists the names it may use"
     )
-    picture: PictureChoice = Field("overlay", description="which picture goes with it; none sends no picture")
+    picture: PictureChoice = Field("overlay", description="which picture is sent along; none: no picture")
     timeout: Seconds = Field(10.0, description="longest wait for the target")
     queue: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        10_000, description="narrations that wait for it at most; then the oldest become dead letters"
+        10_000, description="how many narrations may wait for it; beyond that, the oldest become dead letters"
     )
     attempts: Annotated[int, Field(ge=1, le=1000)] = Field(
-        5, description="times one that the target refuses is tried; then it is a dead letter"
+        5,
+        description="how often a narration that the target refuses is tried before it becomes a dead letter",
     )
     expire: SecondsOrNone = Field(
-        86400.0, description="a narration that waits longer for a target that is away is a dead letter"
+        86400.0, description="a narration that waits longer for a target that is away becomes a dead letter"
     )
     longest_wait: Seconds = Field(60.0, description="longest pause between two attempts")
 
@@ -130,7 +119,7 @@ class MqttSettings(TargetSettings):
     url: str = Field(description="mqtt:// or mqtts://, secrets as in a camera's url")
     topic: Topic = Field("narrated", description="what all topics begin with")
     discovery: Topic | None = Field(
-        "homeassistant", description="prefix under which Home Assistant looks for devices; null: none"
+        "homeassistant", description="prefix under which Home Assistant looks for devices; null: no discovery"
     )
     off_delay: Seconds = Field(60.0, description="how long a binary sensor stays on")
     ca: Annotated[Path | None, Field(strict=False)] = Field(
@@ -143,13 +132,13 @@ class WebhookSettings(TargetSettings):
 
     url: str = Field(description="https:// or http://; ${cred:NAME} where the address itself is a secret")
     secret: str | None = Field(
-        None, description="${cred:NAME} of the key of the signature (HMAC-SHA256); null: not signed"
+        None, description="${cred:NAME} of the key to sign with (HMAC-SHA256); null: not signed"
     )
     body: Template | None = Field(
-        None, description="the whole body in Jinja; null: JSON with everything, and the picture"
+        None, description="the whole body, a Jinja template; null: JSON with everything, and the picture"
     )
     content_type: str = Field("application/json", description="of that body")
-    headers: dict[str, str] = Field(default_factory=dict, description="more headers; secrets as in url")
+    headers: dict[str, str] = Field(default_factory=dict, description="further headers; secrets as in url")
     ca: Annotated[Path | None, Field(strict=False)] = Field(
         None, description="file of the authority that signed the server's certificate; null: the usual ones"
     )
@@ -165,10 +154,10 @@ class CommandSettings(TargetSettings):
     """A program that is started for each narration."""
 
     run: Annotated[tuple[str, ...], AfterValidator(_without_secret), Field(min_length=1, strict=False)] = (
-        Field(description="program and arguments, no shell; its input is the record, see docs/forward.md")
+        Field(description="program and arguments, without a shell; the record is its stdin")
     )
     environment: dict[str, str] = Field(
-        default_factory=dict, description="more variables; secrets as in a camera's url"
+        default_factory=dict, description="further variables; secrets as in a camera's url"
     )
 
 
@@ -176,7 +165,7 @@ class AppriseSettings(TargetSettings):
     """Any of the services that Apprise knows."""
 
     url: str = Field(description="Apprise's address of the service, best as ${cred:NAME}")
-    title: Template = Field("{{ camera }}", description="the title in Jinja")
+    title: Template = Field("{{ camera }}", description="the title, a Jinja template")
 
 
 class ForwardSettings(Section):
@@ -185,8 +174,8 @@ class ForwardSettings(Section):
     group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = Field(
         "narrated-forward", description="consumer group on the streams; a second forwarder needs its own"
     )
-    timezone: Annotated[str, AfterValidator(_zone_info)] | None = Field(
-        None, description="for hours and local times, such as Europe/Berlin; null: the machine's"
+    timezone: ZoneName | None = Field(
+        None, description="time zone of hours and local times, such as Europe/Berlin; null: the machine's"
     )
     mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")
     webhook: dict[str, WebhookSettings] = Field(default_factory=dict, description="web hooks, by name")

@@ -91,6 +91,8 @@ class CameraPlan:
         }
         if self.source.privacy or self.source.masks:
             settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
+        if self.source.fast:
+            settings["fast"] = True
         if limits and self.limits != NO_LIMITS:
             settings["limits"] = asdict(self.limits)
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()

@@ -12,7 +12,7 @@ from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from models import CheckpointLabel
 
-AT_RUN_TIME = frozenset({"cameras", "defaults", "forward"})
+AT_RUN_TIME = frozenset({"cameras", "defaults", "forward", "serve"})
 """What a reload can change, and what is another process's; all else is opened once, at the start."""
 
 logger = logging.getLogger(__name__)

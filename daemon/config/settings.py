@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.forward import ForwardSettings
 from daemon.config.section import Section
+from daemon.config.serve import ServeSettings
 from daemon.config.state import usual_state
 from daemon.config.values import (
     AreaCorners,
@@ -28,37 +29,42 @@ from pipeline.record import Share
 class Rtsp(Section):
     """How a live camera is read."""
 
-    transport: Literal["tcp", "udp"] = Field("tcp", description="tcp loses nothing; udp only where tcp fails")
-    open_timeout: Seconds = Field(5.0, description="longest wait for the camera to answer")
-    stall_timeout: Seconds = Field(10.0, description="longest silence before the camera is opened again")
+    transport: Literal["tcp", "udp"] = Field(
+        "tcp", description="tcp, which loses nothing; udp only where tcp does not work"
+    )
+    open_timeout: Seconds = Field(5.0, description="how long to wait for the camera to answer")
+    stall_timeout: Seconds = Field(
+        10.0, description="how long the camera may be silent before it is opened again"
+    )
     clock_skew: Seconds = Field(
         2.0, description="warn when the camera's clock differs from this machine's by more than this"
     )
     idle_keyframes: bool = Field(
         False,
-        description="decode only keyframes while nothing moves: cheap, but who crosses between two is missed",
+        description="decode only keyframes while nothing moves: cheap, but misses who crosses between two",
     )
     hardware: Annotated[str, Field(pattern=r"^[a-z0-9]+$")] = Field(
-        "none", description="what decodes: none is the processor, auto any device, or one of FFmpeg's: cuda"
+        "none",
+        description="what decodes: none (the processor), auto, or one of FFmpeg's devices, such as cuda",
     )
 
 
 class Pairs(Section):
     """Which two frames are worth comparing."""
 
-    sample: Hertz = Field(2.0, description="frames per second to look at")
+    sample: Hertz = Field(2.0, description="how many frames are looked at, such as 2/s")
     lower: Threshold = Field(
         "auto", description="L2 distance in grey levels 0..255 below which nothing happened"
     )
     upper: Threshold = Field("auto", description="L2 distance beyond which the whole scene changed")
-    settle: Seconds = Field(
-        0.75, description="how long what changed must keep still before a pair is proposed"
-    )
+    settle: Seconds = Field(0.75, description="how long a change must keep still before it is reported")
     max_wait: Seconds = Field(
-        3.0, description="longest wait for that; then it is proposed even though things still move"
+        3.0, description="longest wait for that; then it is reported although things still move"
     )
-    max_gap: Seconds = Field(60.0, description="age at which the reference is renewed while nothing happens")
-    long_gap: Seconds = Field(300.0, description="the long baseline, which catches slow change")
+    max_gap: Seconds = Field(60.0, description="how often the picture of the quiet scene is renewed")
+    long_gap: Seconds = Field(
+        300.0, description="time between the frames of a second comparison, which catches slow changes"
+    )
 
 
 class Clusters(Section):
@@ -68,7 +74,7 @@ class Clusters(Section):
         None, description="height and width in pixels at which frames are compared"
     )
     max_shift: Annotated[int, Field(ge=0, le=32)] | None = Field(
-        None, description="largest alignment shift, in pixels"
+        None, description="camera shake that is undone, in pixels"
     )
     delta: GreyLevels | None = Field(
         None, description="L2 distance of RGB vectors above which a pixel differs"
@@ -81,49 +87,54 @@ class Clusters(Section):
         None, description="DBSCAN radius in pixels of the difference mask"
     )
     min_samples: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="DBSCAN's least number of active pixels"
+        None, description="DBSCAN: how many pixels make a cluster"
     )
-    min_area: Share | None = Field(None, description="smaller clusters are dropped; share of the frame")
+    min_area: Share | None = Field(None, description="smaller clusters are ignored; share of the frame")
     light_correlation: Share | None = Field(
         None,
-        description="a cluster that differs in light alone is dropped above this correlation; 1 keeps it",
+        description="clusters in which only the light differs are ignored above this correlation; 1: none",
     )
     max_clusters: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        None, description="most clusters per pair"
+        None, description="clusters in a pair at most"
     )
 
 
 class Narrate(Section):
     """What is told."""
 
-    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(16, description="most sentences per pair")
+    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(
+        16, description="sentences in a narration at most"
+    )
     min_confidence: Share | None = Field(
         None,
         description="least confidence of a sentence: higher tells less that is false and misses more; "
         "null is the captioner's own",
     )
-    colours: bool = Field(True, description="say a colour where it is sure")
+    colours: bool = Field(True, description="name a colour where it is certain")
     depth: bool = Field(
         False,
         description="say near and far in place of bottom and top: for cameras that look ahead, not down",
     )
-    beam_size: Annotated[int, Field(ge=1, le=32)] = Field(1, description="1 is greedy decoding")
+    beam_size: Annotated[int, Field(ge=1, le=32)] = Field(
+        1, description="width of the beam search for words; 1 is greedy"
+    )
     merge: SecondsOrNone = Field(
-        0.0, description="what follows so soon after something told shares its record; 0s: nothing does"
+        0.0, description="what follows a narration within this time is added to its record; 0s: nothing is"
     )
     cooldown: SecondsOrNone = Field(
-        20.0, description="a kind of change (type, object, place) is told once within this; 0s: always"
+        20.0,
+        description="a kind of change (type, object, place) is reported once within this time; 0s: always",
     )
     max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
         60,
-        description="most records within any hour, and as many again without the captioner; null: no limit",
+        description="records in any hour at most, and as many again without the captioner; null: no limit",
     )
     workers: Literal["none", "redis"] = Field(
         "none", description="who looks at the pictures: this process, or `narrated worker`s through redis.url"
     )
     deadline: SecondsOrNone = Field(
         30.0,
-        description="what waits longer for the captioner is told by what is known without it; 0s: never",
+        description="a pair that waits longer is reported without the captioner; 0s: it waits",
     )
 
 
@@ -131,12 +142,12 @@ class EvidenceSettings(Section):
     """Which pictures are kept of what is told; they go when the records that name them go."""
 
     keep: Literal["all", "frames", "overlay", "none"] = Field(
-        "all", description="frames: before and after; overlay: both side by side, with what is told drawn in"
+        "all", description="frames: before and after; overlay: both side by side with what changed drawn in"
     )
     format: Literal["jpeg", "webp"] = Field(
-        "jpeg", description="webp takes a third of the space and twenty times as long to make"
+        "jpeg", description="webp takes a third of the space and about twenty times as long to make"
     )
-    quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures")
+    quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures, 1 to 100")
 
 
 class CameraDefaults(Section):
@@ -158,11 +169,9 @@ def _url(text: str) -> str:
 class ZoneSettings(Section):
     """A part of the picture that has a name."""
 
-    name: PlaceName = Field(
-        description='the words for the place as they stand in a sentence: "at the entrance"'
-    )
+    name: PlaceName = Field(description='the place as it stands in a sentence: "at the entrance"')
     polygon: AreaCorners = Field(
-        description="three corners [x, y] or more, in shares of the frame from its top left"
+        description="three corners or more, [x, y] in shares of the frame from its top left"
     )
 
 
@@ -179,14 +188,14 @@ class Camera(CameraDefaults):
     )
     masks: dict[str, AreaCorners] = Field(
         default_factory=dict,
-        description="areas that are not looked at, by any name: corners [x, y] in shares of the frame",
+        description="areas to ignore, each under a name of your own: corners [x, y] in shares of the frame",
     )
     privacy: dict[str, AreaCorners] = Field(
         default_factory=dict,
-        description="areas that are black from the decoder on: nothing of them is compared, kept or shown",
+        description="areas that are black right after decoding: nothing in them is compared, kept or shown",
     )
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = Field(
-        (), description="what stands in one is told to be there; the first that holds its foot counts"
+        (), description="parts of the picture that have a name; where several overlap, the first counts"
     )
 
     @model_validator(mode="after")
@@ -206,24 +215,27 @@ class RedisSettings(Section):
     url: str | None = Field(
         None, description="redis:// rediss:// unix:// or embedded; absent: only the journal is written"
     )
-    maxlen: Annotated[int, Field(ge=1)] = Field(100_000, description="stream entries kept per camera, about")
+    maxlen: Annotated[int, Field(ge=1)] = Field(
+        100_000, description="entries kept on the stream of each camera, roughly"
+    )
 
 
 class RetentionSettings(Section):
     """How much is kept; what is not published never goes."""
 
     age: Seconds | None = Field(
-        90 * 86400.0, description="journal segments written longer ago go, and the pictures they name"
+        90 * 86400.0,
+        description="parts of a journal last written longer ago are deleted, with the pictures they name",
     )
-    size: Size | None = Field(None, description="journals and pictures of all cameras together; null: any")
-    free: Size | None = Field(10**9, description="space that must stay free on the disk; null: none")
+    size: Size | None = Field(
+        None, description="what journals and pictures of all cameras may take together; null: no limit"
+    )
+    free: Size | None = Field(10**9, description="what must stay free on the disk; null: nothing")
 
 
 def _placeholder(text: str) -> str:
     if not (text.startswith("${") and text.endswith("}")):
-        raise ValueError(
-            "write ${cred:NAME}, ${file:PATH} or ${env:NAME}: a key does not belong into this file"
-        )
+        raise ValueError("write ${cred:NAME}, ${file:PATH} or ${env:NAME}: keys do not belong in this file")
     return text
 
 
@@ -231,11 +243,9 @@ class SigningSettings(Section):
     """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
-        None, description="where the private key is, which `narrated keys` makes; absent: nothing is signed"
+        None, description="where the private key is that `narrated keys` has made; absent: nothing is signed"
     )
-    every: Seconds = Field(
-        600.0, description="how often new records are signed; they are also signed at shutdown"
-    )
+    every: Seconds = Field(600.0, description="how often new records are signed; also when the service stops")
 
 
 class HttpSettings(Section):
@@ -253,14 +263,16 @@ CaptionerName = Literal["grounded", "ddla"]
 class CaptionerSettings(Section):
     """Who writes the sentences."""
 
-    model: CaptionerName | None = Field(None, description="one that is shipped; absent: the best of them")
+    model: CaptionerName | None = Field(None, description="one that ships; absent: the best of them")
     checkpoint: Annotated[Path | None, Field(strict=False)] = Field(
-        None, description="a checkpoint file of your own, in place of a model"
+        None, description="a checkpoint file of your own instead of a model"
     )
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N"
     )
-    batch: Annotated[int, Field(ge=1, le=256)] = Field(8, description="most pairs narrated together")
+    batch: Annotated[int, Field(ge=1, le=256)] = Field(
+        8, description="how many pairs are narrated together at most"
+    )
     wait: Seconds = Field(0.5, description="longest that a batch waits for more pairs")
 
     @model_validator(mode="after")
@@ -281,7 +293,7 @@ class Configuration(Section):
     version: Literal[1] = Field(description="of this format")
     state: Annotated[Path, Field(strict=False)] = Field(
         default_factory=usual_state,
-        description="folder of journals and calibrations; absent: systemd's StateDirectory or the user's",
+        description="folder of journals and pictures; absent: systemd's StateDirectory or the user's",
     )
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()
@@ -289,6 +301,7 @@ class Configuration(Section):
     signing: SigningSettings = SigningSettings()
     captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
     forward: ForwardSettings = ForwardSettings()
+    serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
 

@@ -50,7 +50,7 @@ def check_template(text: str) -> None:
         )
         environment.from_string(text)
     except jinja2.TemplateError as error:
-        raise TemplateError(f"no template: {error}") from None
+        raise TemplateError(f"not a valid template: {error}") from None
     if unknown:
         raise TemplateError(
             f"a template cannot name {', '.join(sorted(unknown))}; known here: {', '.join(NAMES)}"

@@ -64,7 +64,8 @@ def _listen(value: Any) -> Any:
     return host, int(port)
 
 
-def _shown_listen(listen: tuple[str, int]) -> str:
+def shown_listen(listen: tuple[str, int]) -> str:
+    """As it is written in the file."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -73,7 +74,7 @@ LARGEST_PORT = 65535
 Listen = Annotated[
     tuple[str, int],
     BeforeValidator(_listen),
-    PlainSerializer(_shown_listen),
+    PlainSerializer(shown_listen),
     WithJsonSchema({"type": "string", "examples": ["127.0.0.1:9464"]}),
 ]
 Size = Annotated[
@@ -111,3 +112,18 @@ def _area(corners: Corners) -> Corners:
 
 Corners = tuple[tuple[Share, Share], ...]
 AreaCorners = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]
+
+
+def _zone_info(name: str) -> str:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only where a file names one
+
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(
+            f"{name!r} is not a time zone that this machine knows; write one such as Europe/Berlin"
+        ) from None
+    return name
+
+
+ZoneName = Annotated[str, AfterValidator(_zone_info)]

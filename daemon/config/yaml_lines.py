@@ -47,9 +47,7 @@ def read_yaml(text: str) -> YamlTree:
         loader = yaml.SafeLoader(text)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        raise YamlError(
-            f"broken YAML: the character {chr(error.character)!a} may not stand in it", line
-        ) from None
+        raise YamlError(f"broken YAML: the character {chr(error.character)!a} is not allowed", line) from None
     try:
         root = loader.get_single_node()
         lines: dict[KeyPath, int] = {(): 1}
@@ -79,7 +77,7 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, lines: dict[
             if not isinstance(key, str):
                 raise YamlError(f"the key {key!r} is not text: put it in quotes", line)
             if key in values:
-                raise YamlError(f"the key {key!r} stands here twice: keep one", line)
+                raise YamlError(f"the key {key!r} is given twice here: keep one", line)
             lines[(*path, key)] = line
             values[key] = _value(loader, value_node, (*path, key), lines)
         return values

@@ -68,7 +68,32 @@ def device(
         off_delay_s: how long their sensors stay on.
         picture_type: MIME type of the last picture; None where none is sent.
     """
-    topics, device_id = Topics(base, camera), slug(f"{base}_{camera}")
+    device_id = slug(f"{base}_{camera}")
+    return {
+        "device": {
+            "identifiers": [device_id],
+            "name": camera,
+            "manufacturer": "narrated",
+            "model": "Narrated camera",
+            "sw_version": __version__,
+        },
+        "origin": {"name": "narrated", "sw_version": __version__},
+        "availability": [
+            {
+                "topic": status_topic(base),
+                "payload_available": ONLINE,
+                "payload_not_available": OFFLINE,
+            }
+        ],
+        "qos": 1,
+        "components": _entities(device_id, Topics(base, camera), objects, off_delay_s, picture_type),
+    }
+
+
+def _entities(
+    device_id: str, topics: Topics, objects: Iterable[str], off_delay_s: float, picture_type: str | None
+) -> dict[str, dict[str, Any]]:
+    """What the device consists of, by its keys."""
 
     def entity(platform: str, key: str, name: str, **more: Any) -> dict[str, Any]:
         return {"platform": platform, "unique_id": f"{device_id}_{key}", "name": name, **more}
@@ -106,22 +131,4 @@ def device(
             off_delay=max(1, round(off_delay_s)),
             icon="mdi:motion-sensor",
         )
-    return {
-        "device": {
-            "identifiers": [device_id],
-            "name": camera,
-            "manufacturer": "narrated",
-            "model": "Narrated camera",
-            "sw_version": __version__,
-        },
-        "origin": {"name": "narrated", "sw_version": __version__},
-        "availability": [
-            {
-                "topic": status_topic(base),
-                "payload_available": ONLINE,
-                "payload_not_available": OFFLINE,
-            }
-        ],
-        "qos": 1,
-        "components": entities,
-    }
+    return entities

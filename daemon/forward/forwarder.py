@@ -19,7 +19,8 @@ from daemon.forward.courier import Courier
 from daemon.forward.filter import Filter
 from daemon.forward.intake import Intake
 from daemon.forward.kinds import fault, open_target
-from daemon.forward.ledger import Ledger, LedgerError, alone
+from daemon.forward.ledger import REMEMBERED, Ledger, LedgerError
+from daemon.forward.lock import alone
 from daemon.forward.target import Target
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
@@ -99,6 +100,7 @@ class Forwarding:
     away: str = ""
     _status: str = ""
     _counted_at: float = float("-inf")
+    _forgotten: dict[str, int] | None = None
 
     @property
     def loops(self) -> list[Loop]:
@@ -113,10 +115,24 @@ class Forwarding:
             counted = self.ledger.counts().values()
             waiting, dead = (sum(each[state] for each in counted) for state in ("waiting", "dead"))
             parts = [f"{len(self.couriers)} targets, {waiting} waiting, {dead} dead letters"]
+            self._tell_forgotten()
             parts += [f"not reading: {self.away}"] if self.away else []
             parts += [f"{name}: {courier.away}" for name, courier in self.couriers.items() if courier.away]
             self._status = "; ".join(parts)
         return self._status
+
+    def _tell_forgotten(self) -> None:
+        """Warn where dead letters have gone since the last look; an earlier process has told of its own."""
+        forgotten = self.ledger.forgotten()
+        before = forgotten if self._forgotten is None else self._forgotten
+        for name, count in forgotten.items():
+            if (more := count - before.get(name, 0)) > 0:
+                logger.warning(
+                    "target %s: %d dead letters more than the %d that are kept: the oldest are gone from the "
+                    "ledger; their records are in the journals",
+                    *(name, more, REMEMBERED),
+                )
+        self._forgotten = forgotten
 
 
 def run(
@@ -161,12 +177,7 @@ def startup(
     resources.enter_context(alone(folder))
     ledger = resources.enter_context(Ledger(folder))
     targets = dict(settings.targets())
-    for name, count in ledger.orphan(list(targets)).items():
-        logger.warning(
-            "%d records wait for %s, which is no longer a target: they are dead letters", count, name
-        )
-    for doubt in doubts(configuration, settings):
-        logger.warning("%s", doubt)
+    _warn(configuration, settings, ledger)
     if from_start:
         ledger.forget_positions()
     zone = ZoneInfo(settings.timezone) if settings.timezone else None
@@ -176,8 +187,7 @@ def startup(
             name,
             each,
             _opener(name, each, configuration, secrets, ledger),
-            ledger,
-            store,
+            *(ledger, store),
             pulses=pulses,
             zone=zone,
         )
@@ -208,6 +218,17 @@ def startup(
     for loop in forwarding.loops:
         loop.start()
     return forwarding
+
+
+def _warn(configuration: Configuration, settings: ForwardSettings, ledger: Ledger) -> None:
+    """What the administrator may not have meant."""
+    names = [name for name, _ in settings.targets()]
+    for name, count in ledger.orphan(names).items():
+        logger.warning(
+            "%d records wait for %s, which is no longer a target: they are dead letters", count, name
+        )
+    for doubt in doubts(configuration, settings):
+        logger.warning("%s", doubt)
 
 
 def main_loop(forwarding: Forwarding) -> None:

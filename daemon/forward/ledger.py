@@ -7,8 +7,6 @@ neither the others nor the trimming of the streams.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +39,10 @@ CREATE TABLE positions (stream TEXT PRIMARY KEY, entry TEXT NOT NULL, seq INTEGE
 CREATE TABLE seen (target TEXT, camera TEXT, object TEXT, PRIMARY KEY (target, camera, object)) WITHOUT ROWID;
 PRAGMA user_version = {_VERSION};
 """
+
+_ADDED = """
+CREATE TABLE IF NOT EXISTS forgotten (target TEXT PRIMARY KEY, letters INTEGER NOT NULL) WITHOUT ROWID;
+"""  # later than version 1, which knows nothing of it and is not disturbed by it
 
 
 class LedgerError(Exception):
@@ -111,9 +113,7 @@ class Ledger:
                 self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            raise LedgerError(
-                f"{self._path} cannot be opened: {error}; is the folder there, and ours?"
-            ) from None
+            raise LedgerError(f"{self._path} cannot be opened: {error}; may this user write there?") from None
         try:
             with self._worded():
                 self._begin()
@@ -131,6 +131,7 @@ class Ledger:
             raise LedgerError(
                 f"{self._path} is of version {version}, this narrated knows {_VERSION}: update it"
             )
+        self._connection.executescript(_ADDED)
 
     def __enter__(self) -> Self:
         return self
@@ -268,6 +269,12 @@ class Ledger:
             ).fetchall()
         return [_letter(row) for row in rows]
 
+    def forgotten(self, target: str | None = None) -> dict[str, int]:
+        """How many dead letters were too many to be kept, by target; they are in the journals only."""
+        with self._transaction() as run:
+            rows = run("SELECT * FROM forgotten WHERE target = coalesce(?, target)", target).fetchall()
+        return dict(rows)
+
     def retry(self, target: str | None = None, record: str | None = None) -> int:
         """Dead letters wait again, behind what waits already; how many do."""
         with self._transaction() as run:
@@ -356,7 +363,7 @@ def _forget(run: _Run, record: str) -> None:
 
 
 def _prune(run: _Run, target: str, state: str) -> None:
-    """Only the newest are remembered; a dead letter that goes stays in the journal."""
+    """Only the newest are remembered; a dead letter that goes is counted, and stays in the journal."""
     gone = run(
         "DELETE FROM deliveries WHERE target = ?1 AND state = ?2 AND number <= "
         "(SELECT number FROM deliveries WHERE target = ?1 AND state = ?2 "
@@ -365,25 +372,8 @@ def _prune(run: _Run, target: str, state: str) -> None:
     ).fetchall()
     for (record,) in gone:
         _forget(run, record)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder while the block lasts.
-
-    Raises:
-        LedgerError: another process holds it.
-    """
-    try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        handle = os.open(folder / "ledger.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    except OSError as error:
-        raise LedgerError(f"{folder}: {error.strerror or error}; may this user write there?") from None
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LedgerError(f"another narrated forward works in {folder}: stop that one first") from None
-        yield
-    finally:
-        os.close(handle)
+    if gone and state == "dead":
+        run(
+            "INSERT INTO forgotten VALUES (?1, ?2) ON CONFLICT (target) DO UPDATE SET letters = letters + ?2",
+            *(target, len(gone)),
+        )

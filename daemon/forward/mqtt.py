@@ -86,7 +86,7 @@ class MqttTarget:
             self._client.disconnect()
             self._client.loop_stop()
             why = self._refusal or "no answer"
-            raise AwayError(f"{self._host}:{port} does not let us in: {why}")
+            raise AwayError(f"{self._host}:{port} refuses the login: {why}")
 
     def send(self, message: Message) -> None:
         """Publish it; see `Target.send`."""

@@ -53,7 +53,7 @@ class Health:
             reasons.append(f"nothing is published: {self.publishing.away}")
         if self.cameras and (unseen := self.cameras.unseen):
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
-            reasons.append(f"no camera gives pictures: {states}")
+            reasons.append(f"no camera sends pictures: {states}")
         unwritten = sorted(self.unwritten().items())
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
 

@@ -10,7 +10,7 @@ import traceback
 from types import TracebackType
 
 from daemon.config.secrets import Secrets, hidden
-from pipeline.sources import redacted
+from pipeline.redaction import redacted
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 

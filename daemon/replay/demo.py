@@ -64,13 +64,14 @@ class Listener:
             self.arrived += 1
 
 
-def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
+def run_demo(clip: Path, captioner: Captioner, out: Path, *, pictures: bool = False) -> ReplayReport:
     """Replay a clip into an embedded server, print what arrives from its stream, write the report.
 
     Args:
         clip: a video file.
         captioner: writes the sentences.
         out: folder of the report; narrations in it are replaced.
+        pictures: keep the frames of what is told, as a page needs them.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -87,8 +88,9 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
             highlight=False,
             soft_wrap=True,
         )
+        evidence = EvidenceSettings(keep="frames" if pictures else "none")
         options = ReplayOptions(
-            camera_plan("demo", "", CameraDefaults(evidence=EvidenceSettings(keep="none"))),
+            camera_plan("demo", "", CameraDefaults(evidence=evidence)),
             redis_url=server.url,
             out=out,
         )

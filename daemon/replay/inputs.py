@@ -85,7 +85,7 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
 def _expanded(place: str) -> list[Path]:
     if "://" in place:
         raise SourceError(
-            f"{redacted(place)}: replay takes files, folders and globs; a camera belongs into the"
+            f"{redacted(place)}: replay takes files, folders and globs; a camera belongs in the"
             " configuration of `narrated run`"
         )
     path = Path(place).expanduser()

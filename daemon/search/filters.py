@@ -66,6 +66,26 @@ class Question:
     by: tuple[str, ...] = ()
 
 
+def merged(given: Question, asked: Question) -> Question:
+    """A question in words with options beside it, which count more."""
+    added, filters = given.filters, asked.filters
+    both = Filters(
+        cameras=added.cameras or filters.cameras,
+        zones=added.zones or filters.zones,
+        objects=added.objects or filters.objects,
+        kinds=added.kinds or filters.kinds,
+        colours=added.colours or filters.colours,
+        text=added.text or filters.text,
+        confidence=filters.confidence if added.confidence is None else added.confidence,
+        since=added.since or filters.since,
+        until=added.until or filters.until,
+        between=added.between or filters.between,
+    )
+    order = given.order if given.order != "all" else asked.order
+    limit = asked.limit if given.limit is None else given.limit
+    return Question(both, order, limit, given.count or asked.count, given.by or asked.by)
+
+
 def options_of(question: Question, local: LocalTime) -> str:
     """The question as options of the command, which ask the same."""
     words = _filter_options(question.filters, local)

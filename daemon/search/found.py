@@ -108,8 +108,8 @@ class Reader:
             kept = np.array([at >= fresh.get(int(of), 0) for of, at in zip(file, offset, strict=True)], bool)
         return Located(file[kept], offset[kept], length[kept], digest[kept], flags[kept])
 
-    def read(self, located: Located) -> Iterator[FoundRecord]:
-        """The narrations at places of the journals, in their order."""
+    def read(self, located: Located, holding: bytes = b"") -> Iterator[FoundRecord]:
+        """The narrations at places of the journals, in their order; only of lines that hold some bytes."""
         store = EvidenceStore(self.evidence) if self.evidence else None
         with ExitStack() as opened:
             files: dict[int, BinaryIO | None] = {}
@@ -121,6 +121,8 @@ class Reader:
                         files.clear()
                     files[file] = self._opened(file, opened)
                 line = _line(files[file], int(located.offset[row]), int(located.length[row]))
+                if line and holding not in line:
+                    continue
                 found = self._found(line, int(located.digest[row]), int(located.flags[row]), store)
                 if found:
                     yield found

@@ -283,7 +283,7 @@ class Index:
             db.execute(sql, (identity, file.name, file.chain, first))
         known = self._by_identity(identity)
         if known is None:
-            raise sqlite3.OperationalError("another process throws the index away")
+            raise sqlite3.OperationalError("another process is deleting the index")
         return known
 
     def _by_name(self, name: str) -> _Known | None:

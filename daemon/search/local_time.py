@@ -126,6 +126,14 @@ class LocalTime:
         Raises:
             SearchError: it is none.
         """
+        try:
+            return self._parsed(text, now)
+        except OverflowError:
+            raise SearchError(
+                f"{text!r} is beyond the calendar: write a time of the years 1 to 9999"
+            ) from None
+
+    def _parsed(self, text: str, now: datetime) -> datetime:
         wanted = text.strip().lower()
         if weeks := _WEEKS.fullmatch(wanted):
             return now - timedelta(weeks=float(weeks[1]))

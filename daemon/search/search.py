@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from daemon.search.counts import Group, counted
 from daemon.search.faults import faults
-from daemon.search.filters import Question
+from daemon.search.filters import Filters, Question
 from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
-from daemon.search.local_time import LocalTime
+from daemon.search.local_time import LocalTime, microseconds
 from daemon.search.selection import Selection
 from pipeline.evidence import evidence_beside
+from pipeline.record import Record
 
 if TYPE_CHECKING:
     from daemon.search.questions import Asker
+
+
+_NEAR = timedelta(days=1)
+_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,21 @@ class Matches:
     found: Iterator[FoundRecord]
     shown: int
     more: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrences:
+    """When narrations were.
+
+    Attributes:
+        times: of their after frames in their order, microseconds since 1970 (UTC), int64 ``(n,)``.
+        cameras: number of the camera of each, ``(n,)``.
+        names: of the cameras, by number.
+    """
+
+    times: NDArray[np.int64]
+    cameras: NDArray[np.uint16]
+    names: Mapping[int, str]
 
 
 class Search:
@@ -105,12 +130,13 @@ class Search:
         selection = self.selection
         return Asker(selection.cameras(), frozenset(selection.objects()), self.local, selection.tells_of)
 
-    def answer(self, question: Question, default_limit: int | None = None) -> Matches:
+    def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Matches:
         """The narrations that are asked for, oldest first.
 
         Args:
             question: what is asked.
             default_limit: the newest so many, where the question says nothing; None is all.
+            skip: so many are passed over before the limit counts: the newest, or with "first" the oldest.
 
         Raises:
             SearchError: a camera, object, kind or colour is not known.
@@ -121,11 +147,12 @@ class Search:
         newest, filters = question.order != "first", question.filters
         with self.index.store.snapshot():
             if limit:
-                loaded = self.selection.load_enough(filters, limit + 1, newest=newest)
+                loaded = self.selection.load_enough(filters, skip + limit + 1, newest=newest)
             else:
                 loaded = self.selection.load(filters)
             rows = self.selection.matching(loaded, filters)
-            records = self.selection.records(loaded, rows, limit and limit + 1, newest=newest)
+            records = self.selection.records(loaded, rows, limit and skip + limit + 1, newest=newest)
+            records = records[: max(0, len(records) - skip)] if newest else records[skip:]
             more = 0 < limit < len(records)
             if more:
                 records = records[-limit:] if newest else records[:limit]
@@ -150,8 +177,74 @@ class Search:
         while not stop.is_set():
             look = self.look()
             if look.fresh:
-                yield from self._new(question, look.fresh)
+                yield from self.new(question, look.fresh)
             stop.wait(every_s)
+
+    def new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[FoundRecord]:
+        """The narrations that a look found, in the order of their journals.
+
+        Args:
+            question: its filters count.
+            fresh: of the look.
+        """
+        with self.index.store.snapshot():
+            loaded = self.selection.load(question.filters, fresh)
+            rows = self.selection.matching(loaded, question.filters, strict=False)
+            located = self.reader.locate(loaded, self.selection.records(loaded, rows), fresh)
+        yield from self.reader.read(located)
+
+    def named(self, identity: str, filters: Filters) -> FoundRecord | None:
+        """The newest narration of an id among those that are asked for; raises as `answer`."""
+        with self.index.store.snapshot():
+            loaded = self.selection.load(filters)
+            records = self.selection.records(loaded, self.selection.matching(loaded, filters))
+            located = self.reader.locate(loaded, records)
+        holding = json.dumps(identity, ensure_ascii=False).encode()
+        found = [each for each in self.reader.read(located, holding) if each.record.id == identity]
+        return found[-1] if found else None
+
+    def beside(self, record: Record, filters: Filters) -> tuple[FoundRecord | None, FoundRecord | None]:
+        """The narrations before and after a record, of those that are asked for; raises as `answer`.
+
+        Those of one moment are in the order in which they are shown; the record need not be one of them.
+        """
+        moment = record.after.moment
+        begin, end = (
+            moment - min(_NEAR, moment - _FIRST),
+            moment + min(_NEAR, max(timedelta(0), _LAST - moment)),
+        )
+        since, until = max(begin, filters.since or begin), min(end, filters.until or end)
+        near = replace(filters, since=since, until=until)
+        with self.index.store.snapshot():
+            loaded = self.selection.load(near)
+            records = self.selection.records(loaded, self.selection.matching(loaded, near))
+            at = microseconds(moment)
+            first, behind = np.searchsorted(loaded.times[records], [at, at + 1])
+            same = self.reader.locate(loaded, records[first:behind]).digest == int(record.hash[:16], 16)
+            place = int(first + np.argmax(same)) if same.any() else None
+            older = records[:first][-1:] if place is None else records[max(0, place - 1) : place]
+            newer = records[behind:][:1] if place is None else records[place + 1 : place + 2]
+            places = [self.reader.locate(loaded, each) for each in (older, newer)]
+        before, after = (next(self.reader.read(each), None) for each in places)
+        if before is None:
+            before = next(
+                self.answer(Question(replace(filters, until=min(since, until)), "last")).found, None
+            )
+        if after is None:
+            after = next(
+                self.answer(Question(replace(filters, since=max(since, until)), "first")).found, None
+            )
+        return before, after
+
+    def spread(self, filters: Filters) -> Occurrences:
+        """When the narrations were that are asked for, and of which cameras; raises as `answer`."""
+        with self.index.store.snapshot():
+            loaded = self.selection.load(filters)
+            rows = self.selection.matching(loaded, filters)
+            records = self.selection.records(loaded, rows)
+            names = dict(self.index.store.connection.execute("SELECT id, name FROM cameras").fetchall())
+        cameras = loaded.sentences.camera[loaded.starts[records]]
+        return Occurrences(loaded.times[records], cameras, names)
 
     def reread(self) -> bool:
         """Forget the files that do not hold any more what was read of them; True where there were such."""
@@ -160,13 +253,6 @@ class Search:
             self.index.forget(file)
         self.reader.changed.clear()
         return changed
-
-    def _new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[FoundRecord]:
-        with self.index.store.snapshot():
-            loaded = self.selection.load(question.filters, fresh)
-            rows = self.selection.matching(loaded, question.filters, strict=False)
-            located = self.reader.locate(loaded, self.selection.records(loaded, rows), fresh)
-        yield from self.reader.read(located)
 
     def _attach(self) -> None:
         connection = self.index.store.connection

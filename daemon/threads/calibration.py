@@ -24,9 +24,9 @@ LIVE_FOOTAGE_S = 60.0
 LIVE_FRAMES = 120
 """Frames at most that calibrate a live camera."""
 
-LIVE_HELD_BYTES = 96_000_000
+LIVE_HELD_BYTES = 32_000_000
 """As many of them, the newest, are held, to be searched once the thresholds are known: a 1080p frame takes
-3 MB, and the whole minute of eight new cameras would be more than the unit allows the daemon."""
+3 MB, and a decoder keeps for good what it once had to give out at the same time."""
 
 _SCHEMA = "narrated-calibration/1"
 

@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -187,7 +187,8 @@ class CameraThread:
     @property
     def screening_hung_s(self) -> float:
         """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
-        waited_s: float = getattr(self._source, "screening_silent_s", 0.0) if self.alive else 0.0
+        source = self._source if self.alive else None
+        waited_s = source.screening_silent_s if source else 0.0
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
     @property
@@ -265,7 +266,8 @@ class CameraThread:
 
     def _file_thresholds(self) -> PairThresholds:
         """A first pass over the start of a file: its first frames are judged by them already."""
-        with self._opener(self.plan) as source:
+        whole = replace(self.plan, source=replace(self.plan.source, fast=False))
+        with self._opener(whole) as source:
             self._source, main = source, self._source
             calibration = calibrate(opening(self._until_stopped(source), FILE_FOOTAGE_S))
             self._source = main

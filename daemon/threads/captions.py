@@ -142,7 +142,7 @@ class Captioning:
         self.failed[pair.after.camera] += 1
         if monotonic() - self._warned_at >= REST_S:
             self._warned_at = monotonic()
-            logger.error("captioner: pairs are told by their clusters only: %s", self.error)
+            logger.error("captioner: pairs are reported by their clusters only: %s", self.error)
         return self._facts(pair, manner, FAILED)
 
     def _late(self, pair: FramePair, manner: Manner) -> Narration | None:
@@ -163,7 +163,7 @@ class Captioning:
             )
         except Exception as error:  # noqa: BLE001 - a picture that cannot be decoded has no hash and no id
             self.error = _worded(error)
-            logger.error("%s: a pair cannot be told at all: %s", pair.after.camera, self.error)  # noqa: TRY400 - no tracebacks with URLs
+            logger.error("%s: a pair cannot be reported at all: %s", pair.after.camera, self.error)  # noqa: TRY400 - no tracebacks with URLs
             return None
 
 

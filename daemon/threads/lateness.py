@@ -83,8 +83,8 @@ class Lateness:
         if waited_s > TOO_SLOW_S:
             if not self.overloaded:
                 logger.warning(
-                    "this machine is too slow for %d %s: pairs wait %.0f s; watch fewer, or with a faster "
-                    "processor or a GPU. What waits too long is told without the captioner",
+                    "this machine is too slow for %d %s: pairs wait %.0f s; watch fewer, or use a faster "
+                    "processor or a GPU. What waits too long is reported without the captioner",
                     *(cameras, "camera" if cameras == 1 else "cameras", waited_s),
                 )
             self.overloaded, self._kept_up_since = True, None

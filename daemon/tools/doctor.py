@@ -156,7 +156,7 @@ def _state(configuration: Configuration | None) -> str | None:
             pass
     except OSError as error:
         raise RuntimeError(
-            f"{folder} cannot be written ({error.strerror}): set state, or its owner"
+            f"{folder} cannot be written ({error.strerror}): change state, or the folder's owner"
         ) from None
     return f"{folder} can be written"
 

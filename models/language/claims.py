@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from models.boxes import Box, area, hull
 from models.families import FAMILIES
@@ -41,6 +42,7 @@ COUNTED = 3
 
 _NEAR_EACH_OTHER = 6.0
 """Equal things are told in one sentence where the box around them is at most so many times the smallest."""
+_LEAST_AREA = 1e-9  # so that nothing is divided by 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def merged(claims: Sequence[Claims], boxes: Sequence[tuple[Box | None, Box | Non
             groups.append((k,))
         else:
             groups[near] += (k,)
-    said = [each for kind, groups in kinds.items() for each in _apart(kind, groups, claims)]
+    said = [each for kind, groups in kinds.items() for each in _apart(kind, groups, claims, boxes)]
     there = Counter(_whose(each.claims) for each in said)
     return [
         replace(each, claims=replace(each.claims, among=there[_whose(each.claims)] > 1))
@@ -179,8 +181,13 @@ def _whose(claims: Claims) -> tuple[bool, str, str]:
     return claims.type in ("disappeared", "moved"), claims.object, place
 
 
-def _apart(kind: Claims, groups: list[tuple[int, ...]], claims: Sequence[Claims]) -> list[Merged]:
-    """Of two groups with one wording the second is told as another; of more, all are told together."""
+def _apart(
+    kind: Claims,
+    groups: list[tuple[int, ...]],
+    claims: Sequence[Claims],
+    boxes: Sequence[tuple[Box | None, Box | None]],
+) -> list[Merged]:
+    """Of two groups with one wording the second is told as another; of more, the nearest two are one."""
     once = kind.type in ("more", "fewer", "unknown", "replaced")
     while True:
         counted: dict[int, list[tuple[int, ...]]] = {}
@@ -192,7 +199,8 @@ def _apart(kind: Claims, groups: list[tuple[int, ...]], claims: Sequence[Claims]
         crowd = next((g for n, g in counted.items() if len(g) > (1 if once or n > COUNTED else 2)), None)
         if crowd is None:
             break
-        groups = [g for g in groups if g not in crowd] + [tuple(sorted(k for g in crowd for k in g))]
+        near = min(combinations(crowd, 2), key=lambda two: _spread([boxes[k] for k in (*two[0], *two[1])]))
+        groups = [g for g in groups if g not in near] + [tuple(sorted((*near[0], *near[1])))]
     return [
         Merged(replace(kind, count=sum(claims[k].count for k in group), other=n > 0), group)
         for same in counted.values()
@@ -201,13 +209,18 @@ def _apart(kind: Claims, groups: list[tuple[int, ...]], claims: Sequence[Claims]
 
 
 def _neighbours(boxes: Sequence[tuple[Box | None, Box | None]]) -> bool:
+    return _spread(boxes) <= _NEAR_EACH_OTHER
+
+
+def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
+    """How many times the smallest box the box around all is, on the side where that is more."""
+    most = 0.0
     for own in zip(*boxes, strict=True):
         there = [box for box in own if box is not None]
-        if there:
-            around = hull(there)
-            if around and area(around) > _NEAR_EACH_OTHER * min(area(box) for box in there):
-                return False
-    return True
+        around = hull(there)
+        if around:
+            most = max(most, area(around) / max(min(area(box) for box in there), _LEAST_AREA))
+    return most
 
 
 def _manner(fact: Fact) -> str:

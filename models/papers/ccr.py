@@ -27,7 +27,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
-from models.papers.dirl import DIRL, Told
+from models.papers.dirl import DIRL, SaidSentences
 
 
 class CCR(DIRL):
@@ -62,7 +62,7 @@ class CCR(DIRL):
         self.read = nn.LSTM(options.words, options.common, batch_first=True)
         self.of_caption = nn.Linear(options.common, options.common)
 
-    def further(self, embedded: Tensor, told: Told) -> Tensor:
+    def further(self, embedded: Tensor, told: SaidSentences) -> Tensor:
         """See `DIRL`: L_contrast."""
         pairs = self.of_pair(self.unexplained(embedded).mean(dim=1).flatten(1))[told.pair]
         states, _ = self.read(self.dropout(self.embed_word(told.tokens)))

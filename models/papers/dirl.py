@@ -99,11 +99,11 @@ class DIRL(WholePair, Attending):
             return 0.0 * embedded.sum()
         tokens = unpadded(sentences[b, t])
         seen = torch.stack([each for each, _ in self.unrolled(state.select(b), tokens)], dim=1)
-        of_words = -self.word_log_likelihood(seen, tokens).sum() / len(b.unique())
-        told = Told(pairs, b, tokens, seen)
+        of_words = -self.word_log_likelihood(seen, tokens).sum() / len(set(b.tolist()))
+        told = SaidSentences(pairs, b, tokens, seen)
         return of_words + self.options.immune_weight * self.immune(embedded) + self.further(embedded, told)
 
-    def further(self, embedded: Tensor, told: Told) -> Tensor:  # noqa: ARG002 - for those built on it
+    def further(self, embedded: Tensor, told: SaidSentences) -> Tensor:  # noqa: ARG002 - for those built on it
         """Further terms of the loss, a scalar.
 
         Args:
@@ -123,7 +123,7 @@ class DIRL(WholePair, Attending):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class SaidSentences:
     """N sentences about pairs of a batch.
 
     Attributes:

@@ -133,7 +133,7 @@ class IDCPCL(Captioner):
         self.same_cell = nn.Parameter(torch.full((options.heads, 1, 1), _SAME_CELL)) if comparing else None
         self.cross = stack(options.layers)
         if comparing:
-            for layer in self.pair if options.difference_encoder else self.cross[:1]:
+            for layer in list(self.pair) if options.difference_encoder else list(self.cross)[:1]:
                 layer.subtract(_SUBTRACTED)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))
@@ -306,7 +306,7 @@ class IDCPCL(Captioner):
         return None if self.same_cell is None else self.same_cell * same_cells(like)
 
     def _compared_without(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
-        """The same of a cross-modal layer, behind its words: of the first without a difference encoder."""
+        """The same of a cross-modal layer behind words: of the first, without a difference encoder."""
         if layer or self.options.difference_encoder:
             return None
         bias = self._compared(like)

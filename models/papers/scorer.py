@@ -29,7 +29,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
-from models.papers.dirl import DIRL, Told
+from models.papers.dirl import DIRL, SaidSentences
 
 
 class SCORER(DIRL):
@@ -61,7 +61,7 @@ class SCORER(DIRL):
         self.cell_query = nn.Linear(size, size)
         self.word_key, self.word_value = nn.Linear(state, size), nn.Linear(state, size)
 
-    def further(self, embedded: Tensor, told: Told) -> Tensor:
+    def further(self, embedded: Tensor, told: SaidSentences) -> Tensor:
         """See `DIRL`: L_back."""
         before, after = embedded[told.pair].float().unbind(dim=2)
         scores = self.cell_query(before) @ self.word_key(told.seen).mT / math.sqrt(before.shape[-1])

@@ -32,7 +32,8 @@ from safetensors.torch import save as serialized
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
 
-from models.checkpoint import CheckpointError, write_whole
+from models.checkpoint import write_whole
+from models.label import CheckpointError
 from models.language.vocabulary import PAD, Vocabulary
 
 KEY = "narrated-retrieval"

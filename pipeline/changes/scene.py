@@ -25,7 +25,7 @@ _SAME = 0.4  # correlation from which a block shows the same structure
 _COLLAPSE = 0.3  # gradients below this share of what they were, nothing kept: covered or blacked out
 _BLURRED = 0.65  # gradients of kept structure below this share of what its contrast lets expect: blurred
 _MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
-_FEW = 0.25  # share below which the view is another one
+_FEW = 0.14  # share below which the view is another one: of days and nights of one camera 1 of 25 lies below
 _OTHER = 0.25  # share of all blocks that must have structure on both sides, or it is no view at all
 _BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
 

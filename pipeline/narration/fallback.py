@@ -10,7 +10,7 @@ from models.captioner import Captioner
 from models.language.places import place, zone_of
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
-from pipeline.narration.narration import Narration, event_sentence, narration_of
+from pipeline.narration.narration import Narration, event_sentence, narration_of, options_sha256
 
 LATE, FAILED = "late", "captioner failed"
 """Why the captioner does not tell: the pair waited too long, or the captioner gave an error."""
@@ -23,7 +23,7 @@ def narrate_facts(
     captioner: Captioner,
     reason: str,
     options: DescribeOptions | None = None,
-    settings_sha256: str = "",
+    settings_sha256: str | None = None,
     *,
     placed: bool = True,
 ) -> Narration:
@@ -34,18 +34,19 @@ def narrate_facts(
         captioner: only its name and checkpoint are told, as of any narration.
         reason: `LATE` or `FAILED`, which marks the narration.
         options: its zones are places, too.
-        settings_sha256: hash (hex) of the settings under which the change was found; enters the id.
+        settings_sha256: as for `narrate`.
         placed: False where clusters could not be found: something is told to have changed, but not where.
 
     Returns:
         The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
     """
+    options = options or DescribeOptions()
     sentences: tuple[Sentence, ...] = ()
     if change.event is not SceneEvent.NONE:
         sentences = (event_sentence(change.event),)
     elif change.clusters or not placed:
-        sentences = (facts_sentence([c.box for c in change.clusters], options or DescribeOptions()),)
-    narration = narration_of(change, sentences, captioner, settings_sha256)
+        sentences = (facts_sentence([c.box for c in change.clusters], options),)
+    narration = narration_of(change, sentences, captioner, settings_sha256 or options_sha256(options))
     return replace(narration, fallback=reason)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+import rfc8785
 
 from models.boxes import intersection
 from models.sentences import DescribeOptions, Sentence, Sighted
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
+from pipeline.narration.lessons import lesson, weighed
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
@@ -106,7 +108,7 @@ def narrate(
     changes: Sequence[Change],
     captioner: Captioner,
     options: DescribeOptions | None = None,
-    settings_sha256: str = "",
+    settings_sha256: str | None = None,
     followers: Mapping[str, Follower] = _NOBODY,
 ) -> list[Narration]:
     """Say what changed: the only edge between numpy and torch.
@@ -115,7 +117,8 @@ def narrate(
         changes: of any cameras and frame sizes, each camera's in their order; one batch for the captioner.
         captioner: writes the sentences.
         options: how it chooses and words them.
-        settings_sha256: hash (hex) of the settings under which the changes were found; enters the ids.
+        settings_sha256: hash (hex) of all settings that decide the text, those under which the changes were
+            found included; enters the ids. None takes that of `options` alone.
         followers: by camera; a pair of such a camera that carries the frames between is told from the tracks
             of its objects, if the captioner can see, and any other one from its two frames.
 
@@ -123,6 +126,7 @@ def narrate(
         One narration per change, in their order; without sentences where nothing is to be told.
     """
     options = options or DescribeOptions()
+    settings_sha256 = settings_sha256 or options_sha256(options)
     # All that it can say, so that what is held back can be named.
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
     described = _all_sentences(changes, captioner, every, followers)
@@ -131,6 +135,7 @@ def narrate(
     for change, candidates in zip(changes, described, strict=True):
         sentences, abstained, event = list[Sentence](), "", change.event
         if candidates is not None:
+            candidates = _taught(candidates, change, captioner, least)  # noqa: PLW2901
             sentences, abstained = _chosen(candidates, least, options)
             sentences = _finished(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
@@ -167,6 +172,16 @@ def _all_sentences(
         for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
             found[n] = sentences
     return found
+
+
+def _taught(candidates: list[Sentence], change: Change, captioner: Captioner, least: float) -> list[Sentence]:
+    """Sentences as the corrections of people who watch this camera weigh them."""
+    weights = lesson(captioner.record, change.pair.after.camera)
+    if weights is None or not change.clusters:
+        return candidates
+    pictures = change.pair.before.image, change.pair.after.image
+    changed = np.logical_or.reduce([cluster.mask for cluster in change.clusters])
+    return weighed(candidates, pictures, changed, weights, least)
 
 
 def is_followed(pair: FramePair, captioner: Captioner) -> bool:
@@ -245,6 +260,11 @@ def narration_of(
         model=model,
         settings_sha256=settings_sha256,
     )
+
+
+def options_sha256(options: DescribeOptions) -> str:
+    """Hash (hex) that stands for the settings where nobody tells of others."""
+    return hashlib.sha256(rfc8785.dumps(asdict(options))).hexdigest()
 
 
 def narration_id(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import redis
 from redis import exceptions as refusals
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pipeline.publisher.publisher import PublisherError, ServerAwayError
+from pipeline.publisher.publisher import PublisherError, RightsError, ServerAwayError
 from pipeline.redaction import redacted
 
 _PASSING_CODES = (
@@ -86,6 +87,7 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
     Raises:
         ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
             changed): an operator or time can put it right while the caller tries again.
+        RightsError: the user of the URL may not do that.
         PublisherError: anything else that the server refuses.
     """
     try:
@@ -99,10 +101,14 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
         raise ServerAwayError(
             f"{redacted(url)} cannot be reached or does not answer: {_words(error, url)}"
         ) from _without_secrets(error, url)
+    except refusals.NoPermissionError as error:
+        raise RightsError(
+            f"{redacted(url)} refuses its user: {_words(error, url)}. An administrator can grant it: "
+            f"ACL SETUSER {_user(url)} {_lacking(str(error))}; docs/operations.md lists all that is needed"
+        ) from None
     except (
         refusals.OutOfMemoryError,
         refusals.ReadOnlyError,
-        refusals.NoPermissionError,
         refusals.BusyLoadingError,
     ) as error:
         raise ServerAwayError(f"{redacted(url)} takes no writes now: {_words(error, url)}") from None
@@ -112,6 +118,17 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
         raise kind(f"{redacted(url)} refused: {_words(error, url)}") from None
     except refusals.RedisError as error:
         raise PublisherError(f"{redacted(url)}: {_words(error, url)}") from None
+
+
+def _user(url: str) -> str:
+    return unquote(urlsplit(url).username or "default")
+
+
+def _lacking(refusal: str) -> str:
+    """The rule that would have let a command pass, by the server's words."""
+    if command := re.search(r"'([\w|-]+)' command", refusal):
+        return f"+{command[1].lower()}"
+    return "&narrated:*" if "channel" in refusal else "~narrated:*"
 
 
 def _words(error: Exception, url: str) -> str:

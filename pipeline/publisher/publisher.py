@@ -24,6 +24,10 @@ class ServerAwayError(PublisherError):
     """The server cannot be reached or takes no writes now: try again later."""
 
 
+class RightsError(PublisherError):
+    """The server's user lacks a right; the message says which one an administrator has to grant."""
+
+
 class LeaseHeldError(PublisherError):
     """Another writer holds the lease of the camera's stream: try again when it may have run out."""
 

@@ -17,6 +17,7 @@ from pipeline.publisher.publisher import (
     NO_ENTRY,
     LeaseHeldError,
     PublisherOptions,
+    RightsError,
     ServerAwayError,
     StreamMovedError,
     Writer,
@@ -126,7 +127,7 @@ class RedisPublisher:
         try:
             with worded(self._client, self._connected_to):
                 yield
-        except ServerAwayError:
+        except (ServerAwayError, RightsError):  # another password, or another user, may stand there now
             self._client, self._connected_to = renewed(
                 self._client, self._connected_to, self._url, self._options.timeout_s
             )

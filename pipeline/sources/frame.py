@@ -90,6 +90,7 @@ class SourceOptions:
         masks: areas that are not looked at: black in the luma plane only.
         idle_keyframes: decode only keyframes of a live source while nothing moves in them.
         hardware: ``none``, ``auto``, or a device type of FFmpeg that decodes live sources, such as ``cuda``.
+        fast: of a file decode keyframes, and in full only where something happens (`pipeline.sources.fast`).
     """
 
     sample_hz: float = 2.0
@@ -103,6 +104,7 @@ class SourceOptions:
     masks: tuple[Polygon, ...] = ()
     idle_keyframes: bool = False
     hardware: str = "none"
+    fast: bool = False
 
     def __post_init__(self) -> None:
         if not self.sample_hz > 0:
@@ -175,6 +177,11 @@ class Source(Protocol):
     @property
     def silent_s(self) -> float:
         """Seconds since the thread that reads a live source last got on; 0 where iterating is the reading."""
+        ...
+
+    @property
+    def screening_silent_s(self) -> float:
+        """Seconds since the thread that reads its sub-stream last got on; 0 where there is none."""
         ...
 
     def __iter__(self) -> Iterator[Frame]:

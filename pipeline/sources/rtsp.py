@@ -104,6 +104,11 @@ class RtspSource:
         """Seconds since the reading thread last got on: a packet came, or an attempt began or ended."""
         return self._connection.silent_s
 
+    @property
+    def screening_silent_s(self) -> float:
+        """Seconds since the thread that reads the sub-stream last got on; 0 where there is none."""
+        return 0.0
+
     def __enter__(self) -> Self:
         return self
 

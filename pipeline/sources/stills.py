@@ -45,6 +45,7 @@ class StillsSource:
 
     live = False
     silent_s = 0.0
+    screening_silent_s = 0.0
 
     def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
         self.camera = camera

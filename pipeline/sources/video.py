@@ -19,6 +19,7 @@ from av.video.stream import VideoStream
 
 from pipeline.redaction import redacted
 from pipeline.sources.decode import SoundFrames, packets_of, video_stream
+from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
 from pipeline.sources.tally import Tally
@@ -73,6 +74,7 @@ class VideoSource:
 
     live = False
     silent_s = 0.0
+    screening_silent_s = 0.0
 
     def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
         self.camera = camera
@@ -174,20 +176,29 @@ class _SegmentReader:
 
     def _sampled(self, container: InputContainer, stream: VideoStream) -> Iterator[Frame]:
         sampler = Sampler(self._options.sample_hz)
-        sound = SoundFrames(self._tally)
+        packets = self._packets(container, stream)
+        if self._options.fast:
+            frames = FastReader(stream, self._view, self._tally).frames(packets)
+        else:
+            sound = SoundFrames(self._tally)
+            frames = (frame for packet in packets for frame in sound.decode(packet))
+        for frame in frames:
+            position = self._position(frame, stream)
+            if position is None or not sampler.takes(position, self._time_base):
+                continue
+            self._tally.sampled += 1
+            yield self._frame(frame, position)
+            if self._closed.is_set():
+                return
+        if not self._closed.is_set():
+            self._check_end()
+
+    def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
         for packet in packets_of(container, stream, self._tally):
             if self._closed.is_set():
                 return
             self._note_reached(packet, stream)
-            for frame in sound.decode(packet):
-                position = self._position(frame, stream)
-                if position is None or not sampler.takes(position, self._time_base):
-                    continue
-                self._tally.sampled += 1
-                yield self._frame(frame, position)
-                if self._closed.is_set():
-                    return
-        self._check_end()
+            yield packet
 
     def _position(self, frame: VideoFrame, stream: VideoStream) -> int | None:
         """Time of a frame from the segment's start in units of the time base; None: it comes too late."""

@@ -48,7 +48,7 @@ def test_nothing_points_beside_the_repository(path: Path) -> None:
 def test_commands_exist(path: Path) -> None:
     for line in prose(path).splitlines():
         for program, verb, rest in re.findall(
-            r"(?:^ {4}(?:sudo (?:-u \w+ )?)?(?:\S+/)?|`)(narrated(?:-train)?) ([a-z-]+)\b([^`#\n]*)", line
+            r"(?:^ {4}(?:sudo (?:-u \w+ )?)?(?:\S+/)?|`)(narrated(?:-train)?) ([a-z-]+)\b([^`#|\n]*)", line
         ):
             command = PROGRAMS[program].get_command(None, verb)  # type: ignore[arg-type]
             assert command is not None, line

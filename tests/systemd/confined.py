@@ -2,12 +2,12 @@
 
 Usage: confined.py UNIT STATE CACHE [SEEN ...] -- COMMAND ...
 
-Needs root, `unshare`, systemd-analyze and libseccomp. Of the unit these are built again: User= (65534),
-NoNewPrivileges=, CapabilityBoundingSet=, ProtectSystem=strict (read-only but for STATE and CACHE),
-ProtectHome= and PrivateTmp= (empty but for SEEN and the interpreter, read-only), PrivateDevices=,
-ProtectProc=invisible, PrivateIPC=, ProtectHostname=, ProtectControlGroups= and ProtectKernelTunables=,
-SystemCallFilter= with SystemCallErrorNumber=EPERM, SystemCallArchitectures=native, RestrictAddressFamilies=,
-RestrictNamespaces=, TasksMax= (as a limit of the user's processes).
+Needs root, `unshare`, systemd-analyze and libseccomp. Of the unit these are built again: User= with its
+groups (65534 where there is no such user), NoNewPrivileges=, CapabilityBoundingSet=, ProtectSystem=strict
+(read-only but for STATE and CACHE), ProtectHome= and PrivateTmp= (empty but for SEEN and the interpreter,
+read-only), PrivateDevices=, ProtectProc=invisible, PrivateIPC=, ProtectHostname=, ProtectControlGroups= and
+ProtectKernelTunables=, SystemCallFilter= with SystemCallErrorNumber=EPERM, SystemCallArchitectures=native,
+RestrictAddressFamilies=, RestrictNamespaces=, TasksMax= (as a limit of the user's processes).
 
 Not built again: PrivateUsers=, MemoryMax= and DevicePolicy=, which need control groups or systemd's own user
 namespace; RestrictRealtime=, LockPersonality= and RestrictSUIDSGID=, narrower filters of the same kind.
@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import grp
 import os
+import pwd
 import resource
 import socket
 import subprocess
@@ -96,15 +98,27 @@ def enclose(writable: list[Path], seen: list[Path]) -> None:
     mount("-t", "tmpfs", "-o", "ro", "tmpfs", STAGE)
 
 
+def user_of(unit: Path) -> tuple[int, int, list[int]]:
+    """User, group and groups of the unit; nobody where there is no such user."""
+    (name,) = settings(unit, "User")
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError:
+        return NOBODY, NOBODY, []
+    extra = [grp.getgrnam(group).gr_gid for group in settings(unit, "SupplementaryGroups")]
+    return user.pw_uid, user.pw_gid, [*os.getgrouplist(name, user.pw_gid), *extra]
+
+
 def drop_privileges(unit: Path) -> None:
     """Another user, no capabilities and none to come."""
+    user, group, groups = user_of(unit)
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(LAST_CAPABILITY + 1):
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_NPROC, (int(settings(unit, "TasksMax")[0]),) * 2)
-    os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setgroups(groups)
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         sys.exit("no_new_privs cannot be set")
 
@@ -143,8 +157,9 @@ def main() -> None:
     seen, command = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
     interpreter = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).resolve().parents[2]]
     text = Path(unit).read_text()
+    user, group, _ = user_of(Path(unit))
     for folder in (state, cache):
-        os.chown(folder, NOBODY, NOBODY)
+        os.chown(folder, user, group)
     enclose([Path(state), Path(cache)], [*interpreter, *map(Path, seen)])
     copy = Path(TEMPORARY, "unit")  # the tree may lie where this user cannot look
     copy.write_text(text)

@@ -93,7 +93,7 @@ def test_the_user_can_be_made(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd-tmpfiles is not installed")
 def test_the_folder_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (tmp_path / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\nnarrated:x:0:0::/:/bin/sh\n")
     (tmp_path / "etc" / "group").write_text("root:x:0:\nnarrated:x:0:\n")
     done = subprocess.run(
         ["systemd-tmpfiles", "--create", f"--root={tmp_path}", FOLDER / "narrated.tmpfiles"],

@@ -26,7 +26,7 @@ def check(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say whether a set is whole: its files, its images, as many as were released; exit code 3 if not."""
+    """Check that a set is complete: its files and images, as many as were released; exit code 3 if not."""
     from train.papers.datasets import check as check_set  # noqa: PLC0415
 
     with progress_counts() as tell:

@@ -59,7 +59,7 @@ def compare(
     size: Annotated[
         Size, typer.Option(help="small: minutes on a CPU, the same architectures; full: as in the papers.")
     ] = Size.SMALL,
-    row: Annotated[list[str] | None, typer.Option(help="Only this row; repeat it.")] = None,
+    row: Annotated[list[str] | None, typer.Option(help="Only this row; may be repeated.")] = None,
     single_images: Annotated[
         Path | None, typer.Option(help="birds-to-words: folder of captioned single images (CUB).")
     ] = None,

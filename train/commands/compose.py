@@ -24,7 +24,7 @@ _Labels = Annotated[
 ]
 _ValCamera = Annotated[
     list[str] | None,
-    typer.Option(help="Camera held out for validation; repeat it. By default every sixth camera."),
+    typer.Option(help="Camera held out for validation; may be repeated. By default every sixth camera."),
 ]
 _FramesOnly = Annotated[
     bool, typer.Option("--frames-only", help="Write labelled frames, no pairs with captions.")

@@ -24,7 +24,7 @@ def gallery(
         typer.Option(help='Or your own pictures: JSON Lines of {"id", "before", "after"}, without truth.'),
     ] = None,
     split: Annotated[SplitName, typer.Option(help="Split of --data.")] = SplitName.VAL,
-    camera: Annotated[list[str] | None, typer.Option(help="Only this camera; repeat it.")] = None,
+    camera: Annotated[list[str] | None, typer.Option(help="Only this camera; may be repeated.")] = None,
     number: Annotated[int, typer.Option(min=1, help="Sentences to show.")] = 100,
     min_confidence: Annotated[
         float | None,

@@ -22,7 +22,7 @@ Device = Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1, ..."
 Teacher = Annotated[
     list[str] | None,
     typer.Option(
-        help="Detector that labels the footage offline, repeat it: YOLOX or PicoDet (.onnx), SSD or ATSS of "
+        help="Detector that labels footage; may be repeated: YOLOX or PicoDet (.onnx), SSD or ATSS of "
         "OpenVINO (.xml; class names behind a colon: FILE:vehicle,person,bike)."
     ),
 ]
@@ -32,7 +32,7 @@ Avoid = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(help="Pattern of file names never to use; repeat it. By default OpenCV's test clip."),
+    typer.Option(help="Pattern of file names never to use; may be repeated. By default OpenCV's test clip."),
 ]
 
 

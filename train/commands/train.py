@@ -43,7 +43,9 @@ _Resume = Annotated[
 ]
 _LeaveOut = Annotated[
     list[str] | None,
-    typer.Option(help="Camera of which nothing is trained on, neither as scene nor pasted; repeat it."),
+    typer.Option(
+        help="Camera to leave out of training, as a scene and as a source of pasted objects; may be repeated."
+    ),
 ]
 _Cache = Annotated[
     Path | None,
@@ -61,7 +63,7 @@ _Start = Annotated[
 _ValCamera = Annotated[
     list[str] | None,
     typer.Option(
-        help="With frames: camera held out for validation; repeat it. By default about every fifth."
+        help="With frames: camera held out for validation; may be repeated. By default about every fifth."
     ),
 ]
 _Reid = Annotated[

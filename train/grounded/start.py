@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from models.checkpoint import CheckpointError, read_checkpoint
+from models.checkpoint import read_checkpoint
 from models.families import CLASSES, COCO
 from models.grounded.detector import Detector
+from models.label import CheckpointError
 
 _PART = "detector."
 _VAN_LESS = 0.5  # logits by which a van is thought rarer than car and lorry

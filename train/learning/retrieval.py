@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.checkpoint import CheckpointError
 from models.encoders.encoder import ENCODERS, Encoder
+from models.label import CheckpointError
 from models.papers.tirg import TIRG
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
@@ -40,6 +40,7 @@ class Recall:
         before_otherwise: the same with another pair's sentence: where it is no larger, nothing was read.
         sibling: of pairs with one before frame and different after frames, the share whose sentence finds its
             own after frame rather than the other's; .5 is by chance, None where there are no such pairs.
+            Frames that were aligned by different shifts are not the same.
     """
 
     pairs: int

@@ -39,7 +39,7 @@ _DETECTABLE = 2.8
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """A mean over seeds and pairs, with what its error is made of.
 
     Attributes:
@@ -112,7 +112,7 @@ class Difference:
         return float(stdtrit(self._freedom(seeds), (1 + LEVEL) / 2))
 
 
-def difference(values: NDArray[np.float64]) -> Difference:
+def difference(values: NDArray[np.float64]) -> PairedDifference:
     """What is known of a mean.
 
     Args:
@@ -120,7 +120,7 @@ def difference(values: NDArray[np.float64]) -> Difference:
     """
     of_seeds = values.mean(axis=1) if values.ndim > 1 else values
     of_pairs = values.mean(axis=0) if values.ndim > 1 else values[:0]
-    return Difference(
+    return PairedDifference(
         float(of_seeds.mean()),
         len(of_seeds),
         len(of_pairs),
@@ -144,7 +144,7 @@ class Found:
     claim: Claim
     better: float
     worse: float
-    difference: Difference
+    difference: PairedDifference
     gain: float
     printed: float | None
 
@@ -164,7 +164,7 @@ class Found:
             if high < 0 or self.power >= POWER:
                 return "not shown"
         seeds, pairs = found.needed(self.gain)
-        more = f" and {pairs:,} pairs" if pairs else ""
+        more = f", and {pairs:,} pairs" if pairs else ""
         have = f"{found.seeds} seed" + ("s" if found.seeds > 1 else "")
         return f"cannot be told with {have} (needs about {max(seeds, LEAST_SEEDS):,}{more})"
 

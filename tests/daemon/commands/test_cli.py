@@ -286,4 +286,6 @@ def test_demo_prints_from_the_stream(narrated: Run, clip: Path, checkpoint: Path
     assert done.out.startswith("00:00:")
     assert "report.html" in done.err
     assert (tmp_path / "demo" / "report.html").is_file()
+    assert "Ctrl-C" not in done.err  # nobody is at a terminal: no page, and no pictures for it
+    assert not (tmp_path / "demo" / "evidence").exists()
     assert narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint).code == 0

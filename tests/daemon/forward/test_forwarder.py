@@ -256,14 +256,14 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
         assert shown.code == 0, shown.err
         assert bad in shown.out
         assert "127.0.0.1 answers 400 Bad Request" in shown.out
-        assert shown.err == "1 dead letters\n"
+        assert shown.err == "1 dead letter\n"
         as_json = narrated("forward", "-c", path, "--dead", "--json", "--target", "office")
         assert json.loads(as_json.out)["id"] == bad
         assert narrated("forward", "-c", path, "--dead", "--target", "home").out == ""
         assert json.loads(narrated("forward", "-c", path, "--retry", "--record", "x", "--json").out) == {
             "queued": 0
         }
-        assert "1 dead letters wait again" in narrated("forward", "-c", path, "--retry").out
+        assert "1 dead letter queued again" in narrated("forward", "-c", path, "--retry").out
         until(lambda: receiver.ids == [good, bad])
         assert narrated("forward", "-c", path, "--dead").out == ""
 
@@ -291,6 +291,35 @@ def test_a_queue_is_bounded_and_its_oldest_are_kept_as_dead_letters(
         assert {letter.reason for letter in running.ledger.dead()} == {"its queue was full"}
         receiver.status = 204
         until(lambda: receiver.ids == told[7:])
+
+
+def test_dead_letters_that_are_too_many_are_counted_and_told(
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    narrated: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("daemon.forward.ledger.REMEMBERED", 3)
+    receiver.status = 503
+    path = configure(hook(receiver, "queue: 5"))
+    with forwarding(path) as running:
+        assert "1 targets" in running.status
+        told = camera().tell(12)
+        until(lambda: running.ledger.counts() == {"office": {"waiting": 5, "dead": 3}})
+        assert [letter.record.id for letter in running.ledger.dead()] == told[4:7]
+        assert running.ledger.forgotten() == {"office": 4}
+        running._counted_at = float("-inf")
+        assert "waiting" in running.status
+        assert "target office: 4 dead letters more" in caplog.text
+    shown = narrated("forward", "-c", path, "--dead")
+    assert "4 dead letters more, older than these, are gone from the ledger" in shown.err
+    assert "more" not in narrated("forward", "-c", path, "--dead", "--target", "home").err
+    with forwarding(path) as running:
+        caplog.clear()
+        assert "waiting" in running.status
+        assert "more" not in caplog.text
 
 
 def test_a_target_that_is_named_no_more_leaves_dead_letters(

@@ -273,7 +273,7 @@ def test_a_password_that_is_put_right_is_found(
         path = configure(f"  mqtt:\n    home: {{url: '{url}', longest_wait: 100ms}}\n")
         with forwarding(path) as running:
             camera().tell()
-            until(lambda: "does not let us in: Not authorized" in running.couriers["home"].away)
+            until(lambda: "refuses the login: Not authorized" in running.couriers["home"].away)
             assert "wr0ng" not in running.couriers["home"].away
             secret.write_text("me:p/w:rd\n")
             until(lambda: running.ledger.seen("home"))

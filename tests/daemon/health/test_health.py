@@ -90,7 +90,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             streaming.kill()
             until(daemon, lambda: ready(port)[0] == 503)
             (reason,) = ready(port)[1]
-            assert reason.startswith("no camera gives pictures: away (")
+            assert reason.startswith("no camera sends pictures: away (")
             assert ", ball (" in reason
 
         with running(config) as daemon:

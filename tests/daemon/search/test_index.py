@@ -15,10 +15,8 @@ from unpublished import unpublished
 
 from daemon.search import index as index_module
 from daemon.search import store as store_module
-from daemon.search.errors import NoJournalsError
 from daemon.search.faults import faults
 from daemon.search.filters import Filters, Question
-from daemon.search.folders import JournalFile, default_state, journal_folder
 from daemon.search.index import Index
 from daemon.search.local_time import LocalTime
 from daemon.search.search import Search
@@ -327,54 +325,6 @@ def test_names_that_differ_in_case_or_begin_alike_are_kept_apart(house):
             house.tell(10 * second + again, camera=camera)
     for camera in ("yard", "Yard", "yard.1", "yard_1", "yar"):
         assert seqs(house.folder, camera) == list(range(1, 7))
-
-
-def test_copies_and_merged_files_are_left_out(house):
-    for camera in ("front", "yard"):
-        house.tell(0, camera=camera)
-        house.tell(1, camera=camera)
-    content = {camera: (house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard")}
-    (house.folder / "narrations.jsonl").write_bytes(content["yard"] + content["front"])
-    (house.folder / "zz_backup.jsonl").write_bytes(content["yard"])
-    with Search.opened(house.folder, UTC_ZONE) as search:
-        look = search.look()
-        assert look.records == 4
-        assert set(look.left_out) == {"narrations.jsonl", "zz_backup.jsonl"}
-
-
-def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
-    for camera in ("front", "yard"):
-        for second in range(3):
-            house.tell(second, camera=camera)
-    assert journal_folder(house.state) == house.folder
-    out = tmp_path / "copied"
-    out.mkdir()
-    content = b"".join((house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard"))
-    (out / "narrations.jsonl").write_bytes(content)
-    with Search.opened(journal_folder(out), UTC_ZONE) as search:
-        assert search.look().records == 6
-        assert search.faults() == []
-        assert search.selection.cameras() == ["front", "yard"]
-
-
-def test_no_folder_says_what_to_give(tmp_path):
-    with pytest.raises(NoJournalsError, match="give a folder of journals"):
-        journal_folder(tmp_path / "nowhere")
-
-
-def test_the_installed_state_is_asked_where_the_user_has_none(tmp_path, monkeypatch):
-    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
-    installed = tmp_path / "installed"
-    (installed / "journal").mkdir(parents=True)
-    monkeypatch.setattr("daemon.search.folders.INSTALLED", installed)
-    assert default_state(tmp_path / "mine") == installed
-    (tmp_path / "mine" / "journal").mkdir(parents=True)
-    assert default_state(tmp_path / "mine") == tmp_path / "mine"
-
-
-def test_files_names_are_read():
-    assert JournalFile.of("a.b.000000000012.jsonl") == JournalFile("a.b.000000000012.jsonl", "a.b", 12)
-    assert JournalFile.of("a.12.jsonl") == JournalFile("a.12.jsonl", "a.12", None)
 
 
 def test_clocks_that_stepped_back_are_marked(house):

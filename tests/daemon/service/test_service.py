@@ -117,7 +117,7 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
         ]
         code, text = page(port, "/readyz")  # systemd need not wait for a camera, but nothing is seen
         assert (code, json.loads(text)["ready"]) == (503, False)
-        assert json.loads(text)["reasons"][0].startswith("no camera gives pictures: yard (")
+        assert json.loads(text)["reasons"][0].startswith("no camera sends pictures: yard (")
         status = next(message for message in notify.heard if "STATUS=" in message)
         assert "1 of 1 cameras running, 0 narrations" in status
         process.send_signal(signal.SIGTERM)

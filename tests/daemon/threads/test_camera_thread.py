@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
 from typing import Self
 
 import pytest
@@ -18,12 +20,14 @@ from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
 from pipeline.thresholds import calibrate
 
+LIMIT_S = 30.0
+
 
 class AsIfLive:
     """A clip that says it is a camera; counts how often it was opened."""
 
     live = True
-    silent_s = 0.0
+    silent_s = screening_silent_s = 0.0
     duration_s = None
     opened = 0
 
@@ -47,6 +51,25 @@ class AsIfLive:
 
     def close(self) -> None:
         self._file.close()
+
+
+class SilentBeside(AsIfLive):
+    """Such a camera whose sub-stream's reader hangs; waits with its first frame until it is closed."""
+
+    screening_silent_s = 1000.0
+
+    def __init__(self, plan: CameraPlan) -> None:
+        super().__init__(plan)
+        self.reading, self._closed = Event(), Event()
+
+    def __iter__(self) -> Iterator[Frame]:
+        self.reading.set()
+        self._closed.wait(LIMIT_S)
+        return iter(())
+
+    def close(self) -> None:
+        super().close()
+        self._closed.set()
 
 
 def opened(plan: CameraPlan) -> Source:
@@ -78,6 +101,27 @@ def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
     assert thread.report.decoded == 120
     assert thread.read_s == pytest.approx(23.6, abs=0.5)
     assert thread.busy_s == 0.0
+
+
+def test_a_sub_stream_that_hangs_is_told(clip: Path) -> None:
+    sources: list[SilentBeside] = []
+
+    def hanging(plan: CameraPlan) -> Source:
+        sources.append(SilentBeside(plan))
+        return sources[-1]
+
+    thread = CameraThread(CameraPlan("room", str(clip)), PairQueue(["room"], 1), hanging)
+    assert thread.screening_hung_s == 0.0
+    thread.start()
+    until = monotonic() + LIMIT_S
+    while not sources and monotonic() < until:
+        sleep(0.01)
+    assert sources[0].reading.wait(LIMIT_S)
+    assert thread.screening_hung_s == SilentBeside.screening_silent_s
+    assert thread.hung_s == 0.0
+    sources[0].close()
+    assert thread.join(LIMIT_S)
+    assert thread.screening_hung_s == 0.0
 
 
 def test_a_live_camera_calibrates_itself_and_misses_nothing(clip: Path, tmp_path: Path) -> None:

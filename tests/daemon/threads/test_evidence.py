@@ -227,7 +227,7 @@ def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) ->
     config.write_text(written % ("5" * 64))
     done = narrated("check-config", "-c", config)
     assert done.code == 78
-    assert "a key does not belong into this file" in done.err
+    assert "keys do not belong in this file" in done.err
     assert "5" * 64 not in done.err
     (tmp_path / "key").write_text("no key\n")
     config.write_text(written % f"${{file:{tmp_path}/key}}")

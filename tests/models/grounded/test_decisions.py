@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models.boxes import Box
 from models.families import OBJECTS
-from models.grounded.decisions import LEAST, STAYED, Judged, decided, named, riders
+from models.grounded.decisions import LEAST, STAYED, STEP_S, Judged, decided, named, riders, trust
 from models.grounded.linker import LOOKS, Ends
 from models.language.facts import Fact
 
@@ -31,6 +31,11 @@ def judged(*ends: tuple[str, Box, float]) -> Judged:
     return Judged(seen, torch.tensor([real for _, _, real in ends]))
 
 
+def sure_of(p: float, *, moved: bool = False, elsewhere: float = 0.0) -> float:
+    """Of what `judged` made, a car or a person."""
+    return trust(p, 0.9, "car", moved=moved, elsewhere=elsewhere)
+
+
 def told(facts: list[Fact]) -> dict[str, float]:
     return {fact.type: fact.confidence for fact in facts}
 
@@ -40,7 +45,7 @@ def test_a_link_to_a_ghost_takes_nothing_from_an_arrival() -> None:
     for ghost in (0.0, 0.05):
         facts = decided(judged(("car", HERE, ghost)), came, torch.ones(1, 1), 0)
         assert facts[0].type == "appeared"
-        assert facts[0].confidence == pytest.approx(0.9 * (1 - ghost / 2))
+        assert facts[0].confidence == pytest.approx(sure_of(0.9 * (1 - ghost / 2), elsewhere=ghost))
         assert "moved" not in told(facts)
 
 
@@ -50,14 +55,17 @@ def test_a_move_is_as_sure_as_its_weaker_end() -> None:
             judged(("car", HERE, was)), judged(("car", ELSEWHERE, is_now)), torch.tensor([[0.9]]), 3
         )
         assert (moved.type, moved.pair) == ("moved", 3)
-        assert moved.confidence == pytest.approx(0.6 * (1 + 0.9) / 2)
+        assert moved.confidence == pytest.approx(sure_of(0.6 * (1 + 0.9) / 2, moved=True))
         assert moved.before == pytest.approx(HERE)
         assert moved.after == pytest.approx(ELSEWHERE)
 
 
 def test_two_strangers_are_gone_and_come() -> None:
     facts = decided(judged(("car", HERE, 0.9)), judged(("car", ELSEWHERE, 0.8)), torch.zeros(1, 1), 0)
-    assert told(facts) == {"disappeared": pytest.approx(0.9), "appeared": pytest.approx(0.8)}
+    assert told(facts) == {
+        "disappeared": pytest.approx(sure_of(0.9)),
+        "appeared": pytest.approx(sure_of(0.8)),
+    }
     assert [fact.confidence for fact in facts] == sorted((f.confidence for f in facts), reverse=True)
 
 
@@ -85,9 +93,10 @@ def test_what_is_where_it_was_has_neither_come_nor_gone() -> None:
 
 def test_nothing_on_either_side() -> None:
     nobody, somebody = judged(), judged(("person", HERE, 0.7))
+    somebody_came = pytest.approx(sure_of(0.7))
     assert decided(nobody, nobody, torch.zeros(0, 0), 0) == []
-    assert told(decided(nobody, somebody, torch.zeros(0, 1), 0)) == {"appeared": pytest.approx(0.7)}
-    assert told(decided(somebody, nobody, torch.zeros(1, 0), 0)) == {"disappeared": pytest.approx(0.7)}
+    assert told(decided(nobody, somebody, torch.zeros(0, 1), 0)) == {"appeared": somebody_came}
+    assert told(decided(somebody, nobody, torch.zeros(1, 0), 0)) == {"disappeared": somebody_came}
 
 
 def drawn(count: int, random: torch.Generator) -> Judged:
@@ -176,10 +185,12 @@ def test_who_has_gone_and_come_a_step_aside_has_moved() -> None:
     gone_and_come = {"disappeared", "appeared"}
     moved = steps(1.5, 1.0, 0.1)
     assert set(moved) == {"moved"}
-    assert moved["moved"] == pytest.approx(0.8 * (1 - 0.1 * 0.9 / 2)), "as sure as the less sure of both"
+    assert moved["moved"] == pytest.approx(sure_of(0.8 * (1 - 0.1 * 0.9 / 2), moved=True)), (
+        "as sure as the less sure of both"
+    )
     assert set(steps(1.5, 1.0, 0.05)) == gone_and_come, "unlike"
     assert set(steps(2.0, 1.0, 0.1)) == gone_and_come, "too far"
-    assert set(steps(1.5, 3.0, 0.1)) == gone_and_come, "too late"
+    assert set(steps(1.5, STEP_S + 0.1, 0.1)) == gone_and_come, "too late"
     assert set(steps(1.5, float("nan"), 0.1)) == gone_and_come, "nobody knows when"
     assert "moved" not in steps(1.5, 1.0, 0.1, (0.9, 0.1)), "beside a ghost"
 
@@ -189,3 +200,36 @@ def test_a_step_changes_neither_size_nor_family() -> None:
     was, link = judged(("person", HERE, 0.9)), torch.full((1, 1), 0.1)
     for name, box in (("person", (x + w, y, w, 0.4 * h)), ("car", (x + w, y, w, h))):
         assert "moved" not in told(decided(was, judged((name, box, 0.9)), link, 0, 1.0))
+
+
+def test_a_fact_is_the_surer_the_more_speaks_for_it() -> None:
+    certain = trust(0.9, 0.8, "car")
+    assert 0.5 < certain < 1
+    assert trust(0.3, 0.8, "car") < certain
+    assert trust(0.9, 0.2, "car") < certain
+    assert trust(0.9, 0.8, "car", elsewhere=0.5) < certain
+    assert trust(0.9, 0.8, "bag") < certain < trust(0.9, 0.8, "car", moved=True)
+    assert 0 < trust(0.0, 0.0, "bag", elsewhere=1.0) < trust(1.0, 1.0, "car", moved=True) < 1
+
+
+def test_one_thing_is_told_once_whatever_it_is_taken_for() -> None:
+    x, y, w, h = HERE
+    part = (x, y + 0.05 * h, 0.5 * w, 0.9 * h)
+    shifted = (x + 0.1 * w, y, w, h)
+    for second in (("truck", part, 0.8), ("car", part, 0.8), ("motorcycle", shifted, 0.8)):
+        facts = decided(judged(), judged(("car", HERE, 0.95), second), torch.zeros(0, 2), 0)
+        assert [fact.object for fact in facts] == ["car"]
+    beside = ("car", ELSEWHERE, 0.8)
+    assert len(decided(judged(), judged(("car", HERE, 0.95), beside), torch.zeros(0, 2), 0)) == 2
+
+
+def test_a_car_park_is_no_lorry() -> None:
+    lot = (0.0, 0.4, 0.95, 0.5)
+    cars = [("car", (0.1 + 0.2 * n, 0.5, 0.1, 0.1), 0.9) for n in range(4)]
+    there, full = judged(("truck", lot, 0.9)), judged(*cars)
+    facts = decided(there, full, torch.zeros(1, 4), 0)
+    assert [fact.type for fact in facts] == ["appeared"] * 4
+    assert [f.type for f in decided(there, judged(cars[0]), torch.zeros(1, 1), 0)] == [
+        "disappeared",
+        "appeared",
+    ]

@@ -197,7 +197,10 @@ def test_far_from_each_other_they_are_another() -> None:
         ("Another person on the left has gone.", (1,)),
     ]
     third = fact("disappeared", "person", (0.15, 0.45, 0.05, 0.1))
-    assert once(*gone, third) == [("The three people on the left have gone.", (0, 1, 2))]
+    assert once(*gone, third) == [
+        ("Two people on the left have gone.", (0, 2)),
+        ("A person on the left has gone.", (1,)),
+    ], "the nearest two are told as one"
     twos = [replace(f, count=2) for f in gone]
     assert once(*twos)[1][0] == "Two other people on the left have gone."
     more = [fact("more", "car", None, box, count=n) for n, box in ((2, low), (3, high))]

@@ -14,7 +14,7 @@ from models.captioner import PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.ccr import CCR
-from models.papers.dirl import DIRL, Told
+from models.papers.dirl import DIRL, SaidSentences
 from models.papers.scorer import SCORER
 
 MakePairs = Callable[..., PairBatch]
@@ -23,13 +23,13 @@ PLACES = [[(48, 48, 32, 32)], [(160, 64, 32, 32)], []]
 TOLD = [["a red car", "the blue person is gone"], ["a bottle has moved"], ["nothing has changed"]]
 
 
-def told(captioner: DIRL, pairs: PairBatch) -> tuple[torch.Tensor, Told]:
+def told(captioner: DIRL, pairs: PairBatch) -> tuple[torch.Tensor, SaidSentences]:
     sentences = captioner.vocabulary.batch(TOLD)
     b, t = (sentences[:, :, 0] != 0).nonzero(as_tuple=True)
     tokens = sentences[b, t]
     embedded = captioner.embedded(pairs)
     unrolled = captioner.unrolled(captioner.state_of(embedded).select(b), tokens)
-    return embedded, Told(pairs, b, tokens, torch.stack([seen for seen, _ in unrolled], dim=1))
+    return embedded, SaidSentences(pairs, b, tokens, torch.stack([seen for seen, _ in unrolled], dim=1))
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ import av
 import cv2
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,11 @@ from pipeline.clusters import Cluster
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
+GROUNDED = ChangeOptions.of(
+    yaml.safe_load((Path(__file__).parents[3] / "configs/train/grounded.yaml").read_text(encoding="utf-8"))[
+        "changes"
+    ]
+)
 FINE = ChangeOptions(size=(216, 384), max_shift=8, delta=38, eps=3, min_samples=10, min_area=0.001)
 
 
@@ -319,6 +325,26 @@ def test_scene_events_of_made_scenes(seed, happens, event):
 def test_another_cameras_frame_is_another_view(seed):
     assert scene_event(*lumas(scene(seed), scene(seed + 50))) is SceneEvent.VIEW
     assert scene_event(*lumas(scene(seed), scene(seed + 50, 576, 768))) is SceneEvent.VIEW
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_which_a_quarter_still_looks_the_same_is_no_other_view(seed):
+    """As of a street by night, of which only what the lamps show is as it was."""
+    before, night = scene(seed), scene(seed + 50)
+    night[:, :120] = before[:, :120]
+    assert scene_event(*lumas(before, night)) is SceneEvent.NONE
+    night[:, 20:] = scene(seed + 50)[:, 20:]
+    assert scene_event(*lumas(before, night)) is SceneEvent.VIEW
+
+
+def test_where_the_light_has_changed_what_came_is_still_found():
+    """The grounded captioner's options: the sun has moved, and so half of all pixels differ."""
+    before, after = scene(3), scene(3)
+    shade = np.linspace(-60, 60, 480)[None, :, None]
+    after = np.clip(after + shade, 0, 255).astype(np.uint8)
+    cv2.rectangle(after, (200, 120), (280, 180), (250, 250, 250), -1)
+    _, clusters, _ = image_changes(before, after, replace(GROUNDED, light_correlation=None))
+    assert any(overlap(cluster, 200 / 480, 120 / 270, 80 / 480, 60 / 270) > 0.3 for cluster in clusters)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -75,6 +75,19 @@ def facts(paint: Callable[[np.ndarray], None], *, beyond: bool = False, placed: 
     return narration
 
 
+@pytest.mark.parametrize("options", [None, DescribeOptions(depth=True)])
+def test_a_journal_takes_it_without_a_hash_of_the_settings(options: DescribeOptions | None) -> None:
+    pair = FramePair(frame(0, lambda _: None), frame(4, box), 50.0)
+    captioner = models.load_captioner(models.SHIPPED["ddla"])
+    (change,) = find_changes([pair], ChangeOptions())
+    (told,) = narrate([change], captioner, options)
+    late = narrate_facts(change, captioner, LATE, options)
+    for narration in (told, late):
+        assert read_record(build_record(narration, ChainEnd()).line()).id == late.id
+    (other,) = narrate([change], captioner, DescribeOptions(colours=False))
+    assert other.id != told.id
+
+
 def box(image: np.ndarray) -> None:
     image[70:130, 20:80] = 230
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
+from models import SHIPPED, load_captioner
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoders.encoder import ENCODERS
 from models.language.vocabulary import Vocabulary
@@ -16,6 +18,7 @@ from models.papers.ddla import DDLA
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resized
 from pipeline.narration.batch import aligned
+from pipeline.narration.lessons import SIGNS
 from pipeline.narration.narration import EVENT_SENTENCES, narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
@@ -90,6 +93,19 @@ def test_a_scene_event_is_told_in_its_own_words(captioner: Captioner, event: Sce
     assert narration.text == EVENT_SENTENCES[event]
 
 
+def test_lessons_of_one_camera_change_no_other() -> None:
+    captioner = load_captioner(SHIPPED["ddla"])
+    changes = _changes(_pair((30, 40)), _pair((30, 40), camera="gate"))
+    least = dataclasses.replace(ALL, min_confidence=1e-6)
+    before = narrate(changes, captioner, least)
+    assert all(narration.sentences for narration in before)
+    weights = {"yard": [-30.0] + [0.0] * (len(SIGNS) - 1)}
+    captioner.record = {**captioner.record, "lessons": weights}
+    yard, gate = narrate(changes, captioner, least)
+    assert yard.sentences == ()
+    assert gate == before[1]
+
+
 def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:
     first, again = (narrate(_changes(_pair((30, 40))), captioner, ALL, "s1")[0] for _ in range(2))
     assert first == again
@@ -118,6 +134,7 @@ class Says:
     """Tells what the test wants, with the confidence it wants: what narration makes of it is tested."""
 
     name, sha256, sees_views, image_size = "says", "cd" * 32, False, (224, 224)
+    record: ClassVar[dict[str, object]] = {}
 
     def __init__(self, *sentences: Sentence, min_confidence: float = 0.5) -> None:
         self.sentences, self.min_confidence, self.asked = sentences, min_confidence, list[DescribeOptions]()

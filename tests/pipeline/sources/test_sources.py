@@ -61,6 +61,7 @@ def test_every_source_gives_frames_in_time_order_and_ends_at_close(opened):
     assert report.decoded >= report.sampled
     assert not report.damaged
     assert (opened.duration_s is None) == opened.live
+    assert opened.screening_silent_s == 0.0
     assert list(opened) == []
 
 

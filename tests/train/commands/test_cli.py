@@ -232,15 +232,8 @@ def test_extract_from_stills(run: Run, tmp_path: Path) -> None:
 
 
 def test_compose_says_what_is_missing(run: Run, tmp_path: Path) -> None:
-    words = (
-        "compose",
-        "--clips",
-        tmp_path / "none",
-        "--teacher",
-        tmp_path / "none.onnx",
-        "--out",
-        tmp_path / "o",
-    )
+    teacher, out = tmp_path / "none.onnx", tmp_path / "o"
+    words = ("compose", "--clips", tmp_path / "none", "--teacher", teacher, "--out", out)
     failed(run(*words), 1, "no clips")
     assert run(*words, "--variety", "poetic")[0] == 2
     assert run(*words, "--pairs", 0)[0] == 2

@@ -260,6 +260,7 @@ def test_views_of_a_scene_change_places(folder: Path, toy_encoder: Encoder, tmp_
                     continue
                 swaps += 1
                 if same:  # a changed pair, from the other view
+                    assert same[0] % 2 == 0
                     assert torch.equal(pairs.maps[0][row], after[same[0] | 1])
                     assert torch.equal(pairs.before[row], pictures[same[0] | 1])
                 else:

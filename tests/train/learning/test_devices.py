@@ -26,7 +26,8 @@ from train.learning.config import TrainConfig, build_captioner, build_objective,
 from train.learning.objectives import Step
 from train.learning.retrieval import split_recall
 from train.learning.runs import evaluate_on_folder, train_on_folder
-from train.papers.comparison import CompareOptions, compare_rows
+from train.papers.comparison import CompareOptions
+from train.papers.side_by_side import compare_rows
 from train.papers.suites import Claim, PaperTable, Suite, System
 
 ATTENDING = {"features": 16, "words": 8, "hidden": 16, "attention": 8}

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from train.learning.batches import Split
-from train.papers.claims import Difference, Found, difference, examined, printed_gain
+from train.papers.claims import Found, PairedDifference, difference, examined, printed_gain
 from train.papers.results import Result
 from train.papers.suites import SUITES, Claim
 
@@ -49,7 +49,7 @@ def test_the_power_is_how_often_a_true_gain_is_shown(seeds: int, ratio: float) -
     rng = np.random.default_rng(seeds)
     gain = 0.3
     of_seeds = ratio**2 * seeds / 120 + 1.5**2 / 120
-    known = Difference(gain, seeds, 120, of_seeds, 1 + 1.5**2 / seeds)
+    known = PairedDifference(gain, seeds, 120, of_seeds, 1 + 1.5**2 / seeds)
     lows = [difference(drawn(rng, seeds, 120, ratio, gain)).interval()[0] for _ in range(500)]
     assert sum(low > 0 for low in lows) / len(lows) == pytest.approx(known.power(gain), abs=0.09)
     assert known.power(gain, 20) > known.power(gain)
@@ -79,7 +79,7 @@ def test_where_no_number_of_seeds_would_do_pairs_are_named() -> None:
     known = found(rng.normal(0, 1, (1, 50)) + rng.normal(0, 0.01, (3, 1)), gain=0.05)
     seeds, pairs = known.difference.needed(0.05)
     assert 5000 < pairs < 12_000
-    assert known.verdict.endswith(f"(needs about {seeds} and {pairs:,} pairs)")
+    assert known.verdict.endswith(f"(needs about {seeds}, and {pairs:,} pairs)")
 
 
 def test_a_gain_is_the_papers_own() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +14,9 @@ from models.captioner import Captioner, PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.ddla import DDLA
-from models.papers.tirg import load_tirg
-from train.learning.batches import Split
+from models.papers.tirg import TIRG, load_tirg
+from pipeline.changes import ChangeOptions
+from train.learning.batches import Split, load_split
 from train.learning.loop import TrainError, TrainOptions, train
 from train.learning.objectives import Step
 from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets, caption_sets
@@ -272,6 +275,28 @@ def test_the_retrieval_network_alone_learns_to_find_the_frame(
     assert recall.at_1 <= recall.at_5 <= recall.at_10
     assert all(math.isnan(p.val_cider) for p in trained.curves)
     assert captioner.record["metric"] == "val_recall_1"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_siblings_are_told_apart_by_their_captions(
+    reads: bool, make_samples: Callable[..., Path], captioner: Captioner, tmp_path: Path
+) -> None:
+    folder = make_samples(train=3, val=4)
+    entries = json.loads((folder / "val.json").read_text())
+    entries[1]["before"], entries[1]["after"] = "val000.png", "val001_2.png"
+    (folder / "val.json").write_text(json.dumps(entries))
+    options = ChangeOptions(eps=3.0, max_shift=0)  # or each before frame is aligned with its own after frame
+    split = load_split(folder, "val", captioner.encoder, options, cache=tmp_path, whole=True)
+
+    class Choosing(TIRG):
+        def scores(
+            self, before: torch.Tensor, tokens: torch.Tensor, candidates: torch.Tensor
+        ) -> torch.Tensor:
+            right = torch.arange(4) if reads else torch.tensor([1, 0, 2, 3])
+            return torch.nn.functional.one_hot(right, len(candidates)).float()
+
+    network = Choosing(captioner.vocabulary, captioner.encoder.channels, **NETWORK)
+    assert split_recall(network, split).sibling == float(reads)
 
 
 def test_a_captioner_of_crops_is_refused(splits: Splits, captioner: Captioner) -> None:

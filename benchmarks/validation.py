@@ -1,0 +1,72 @@
+"""How right the narrations are on the pairs on which constants are chosen.
+
+    python benchmarks/validation.py [--checkpoint FILE] [--keep DIR]
+
+`validation.jsonl` has 103 pairs of frames of 25 training cameras in ../shared/data (eleven of them, with 71
+pairs, held out of the training), with gaps from half a second to days. What changed was labelled by eye: both
+frames side by side, the candidates of six detectors and of our own numbered in them. These are the boxes; the
+looker said which are one object, which came, which went and which are nothing; the rest is to be ignored. One
+looker, the benchmark's own format; small and far things are marginal. It is no test: constants come from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cv2
+import predictors
+import scoring
+import tables
+from predictors import Pair
+
+LABELS = Path(__file__).with_name("validation.jsonl")
+FOOTAGE = predictors.DATA / "cameras" / "train"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--checkpoint", type=Path, help="a checkpoint in place of the packaged one")
+    parser.add_argument("--keep", type=Path, help="folder for the pictures and predictions")
+    chosen = parser.parse_args()
+    if not FOOTAGE.exists():
+        sys.exit(f"no training footage in {FOOTAGE}")
+    pairs = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = chosen.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        row = scoring.Row("narrated", [told(pairs, folder, chosen.checkpoint)])
+    line = scoring.scored(scoring.loaded_scorer(), pairs, row)
+    print(tables.pairs("Validation pairs, labelled by eye", pairs, {row.name: line}))
+
+
+def told(pairs: list[Pair], folder: Path, checkpoint: Path | None) -> predictors.Predictions:
+    """What `narrated describe` says of the pairs."""
+    frames = scoring.loaded("extract").read_frames
+    lines = []
+    for pair in pairs:
+        paths = [(folder / f"{pair['id']}_{side}.png").resolve() for side in ("before", "after")]
+        for side, path in zip(("before", "after"), paths, strict=True):
+            if not path.exists():
+                frame = pair[side]["frame"]
+                image = frames(FOOTAGE / pair["camera"] / pair[side]["clip"], [frame])[frame]
+                cv2.imwrite(str(path), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+        lines.append(json.dumps(predictors.asked(pair, *paths, gap=True)) + "\n")
+    wanted, out = folder / "describe.jsonl", folder / "narrated.jsonl"
+    wanted.write_text("".join(lines), encoding="utf-8")
+    own = ["--captioner-file", str(checkpoint)] if checkpoint else []
+    narrated = Path(sys.executable).with_name("narrated")
+    command = [str(narrated), "describe", "--pairs", str(wanted), "--out", str(out), *own]
+    subprocess.run(command, check=True)
+    return predictors.predictions(out)
+
+
+if __name__ == "__main__":
+    main()

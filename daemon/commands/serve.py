@@ -1,0 +1,129 @@
+"""The verb that serves the page for people: serve."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon.commands.options import OptionalFile
+from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.secrets import Secrets
+from daemon.config.serve import ServeSettings
+from daemon.config.settings import Configuration
+from daemon.config.state import usual_state
+from daemon.search.errors import NoJournalsError, SearchError
+from daemon.search.folders import default_state, journal_folder
+
+_EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
+
+
+def serve(
+    config: OptionalFile = None,
+    *,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
+        ),
+    ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journals'.")
+    ] = None,
+    listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
+    passwords: Annotated[str | None, typer.Option(help="File of those who may log in.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")
+    ] = None,
+    new_password: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and end."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+) -> None:
+    """Serve a page: what is narrated now, what was, and what people say of it; until SIGTERM or Ctrl-C."""
+    if new_password is not None:
+        _print_password(new_password)
+        return
+    configuration = load_configuration(config) if config else None
+    given = {"listen": listen, "passwords": passwords, "timezone": timezone}
+    settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
+    raise typer.Exit(served(settings, configuration, journal, evidence, verbose=verbose))
+
+
+def served(
+    settings: ServeSettings,
+    configuration: Configuration | None,
+    journal: Path | None,
+    evidence: Path | None = None,
+    *,
+    verbose: bool = False,
+) -> int:
+    """Serve; gives the exit code.
+
+    Raises:
+        ServeError: it cannot be served.
+    """
+    try:
+        from daemon.serve.server import ServeOptions, own_folder  # noqa: PLC0415 - the extra
+        from daemon.serve.server import serve as run  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        typer.echo(f"narrated: {error.name} is not installed: pip install 'narrated[serve]'", err=True)
+        return 1
+    from daemon.health.log import start_logging  # noqa: PLC0415
+
+    start_logging(Secrets(), verbose=verbose)
+    state = configuration.state if configuration else default_state(usual_state())
+    try:
+        folder = journal_folder(journal or state)
+        options = ServeOptions(
+            folder,
+            evidence,
+            own_folder(folder.parent if folder.name == "journal" else folder),
+            list(configuration.cameras) if configuration else None,
+            configuration.http.listen if configuration else None,
+        )
+        return run(settings, options, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True))
+    except NoJournalsError as error:
+        typer.echo(f"narrated: {error}", err=True)
+        return 1
+    except SearchError as error:
+        typer.echo(f"narrated: {error}", err=True)
+        return 2
+
+
+def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:
+    """The section of the file, with what the command line says in its place.
+
+    Raises:
+        ConfigurationError: they do not go together.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    written = configuration.serve.model_dump(mode="json") if configuration else {}
+    try:
+        return ServeSettings.model_validate({**written, **given})
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        raise ConfigurationError(
+            [f"serve: {p['msg'].removeprefix('Value error, ')}" for p in problems]
+        ) from None
+
+
+def _print_password(name: str) -> None:
+    """Ask for a password twice, without showing it, and print the line that the file needs."""
+    from getpass import getpass  # noqa: PLC0415
+
+    from daemon.serve.access import password_line  # noqa: PLC0415 - the extra
+
+    if sys.stdin.isatty():
+        password = getpass(f"password of {name}: ")
+        if getpass("once more: ") != password:
+            raise typer.BadParameter("the two passwords differ")
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    typer.echo(password_line(name, password))

@@ -1,0 +1,101 @@
+"""The section `serve` of the configuration file: where the page for people is, and who may see it."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+
+from daemon.config.section import Section
+from daemon.config.values import LARGEST_PORT, ZoneName, shown_listen
+
+_HERE = "localhost"
+
+
+def _anywhere(value: Any) -> Any:
+    host, _, port = str(value).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        known = host == _HERE or bool(ip_address(host))
+    except ValueError:
+        known = False
+    if not known or not port.isdecimal() or int(port) > LARGEST_PORT:
+        raise ValueError(
+            "write an address of this machine and a port: 127.0.0.1:8470, [::1]:8470, 0.0.0.0:8470"
+        )
+    return host, int(port)
+
+
+def _host(name: str) -> str:
+    if not name or not all(part and part.replace("-", "").isalnum() for part in name.split(".")):
+        raise ValueError(f"{name!r} is no host's name: write it as it stands in the address, without port")
+    return name.lower()
+
+
+ListenAnywhere = Annotated[
+    tuple[str, int],
+    BeforeValidator(_anywhere),
+    PlainSerializer(shown_listen),
+    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:8470"]}),
+]
+HostName = Annotated[str, AfterValidator(_host)]
+OptionalFile = Annotated[Path | None, Field(strict=False)]
+
+
+class ServeSettings(Section):
+    """The page for people, served by `narrated serve`."""
+
+    listen: ListenAnywhere = Field(
+        ("127.0.0.1", 8470),
+        description="address and port; beyond the loopback interface only with passwords, and a certificate "
+        "or plain",
+    )
+    hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = Field(
+        (), description="names by which browsers call the page, beside localhost and numeric addresses"
+    )
+    passwords: str | None = Field(
+        None,
+        description="file of those who may log in, or ${cred:NAME}; `narrated serve --new-password` makes "
+        "its lines; null: nobody is asked",
+    )
+    certificate: OptionalFile = Field(None, description="file of the certificate chain for TLS (PEM)")
+    key: str | None = Field(None, description="file of its private key, or ${cred:NAME}")
+    proxy: bool = Field(
+        False, description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts"
+    )
+    plain: bool = Field(
+        False, description="serve beyond the loopback interface without TLS: passwords can be read on the way"
+    )
+    feedback: OptionalFile = Field(
+        None,
+        description="file of reviews, notes and corrections; null: feedback.sqlite3 in the unit's own "
+        "folder, else in the state folder",
+    )
+    timezone: ZoneName | None = Field(
+        None, description="of days and hours, such as Europe/Berlin; null: the machine's"
+    )
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        host = self.listen[0]
+        return host == _HERE or ip_address(host).is_loopback
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key go together: give both, or none")
+        if not self.loopback and self.passwords is None:
+            raise ValueError("listen: others can connect there, so give passwords, or listen on 127.0.0.1")
+        if self.proxy and self.passwords is None:
+            raise ValueError("proxy: others connect through it, so give passwords")
+        if self.proxy and not self.loopback:
+            raise ValueError("proxy: listen on 127.0.0.1, so that nobody passes it by")
+        if not self.loopback and self.certificate is None and not self.plain:
+            raise ValueError(
+                "listen: without certificate and key passwords can be read on the way: give them, put a "
+                "proxy with TLS before 127.0.0.1 (proxy: true), or write plain: true"
+            )
+        return self

@@ -1,0 +1,74 @@
+"""The command `narrated serve`, as far as it ends by itself."""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.serve.access import Passwords
+
+Run = Callable[..., Any]
+
+
+def test_a_new_password_is_a_line_of_the_file(
+    narrated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse battery\n"))
+    done = narrated("serve", "--new-password", "anna")
+    assert done.code == 0, done.err
+    assert "horse" not in done.out + done.err
+    (tmp_path / "passwords").write_text(done.out)
+    assert Passwords(tmp_path / "passwords").mark("anna")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
+    assert narrated("serve", "--new-password", "anna").code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--journal", "nowhere"), 1, "there is no folder nowhere"),
+        (("--journal", ".", "--timezone", "Mars/Base"), 78, "is not a time zone"),
+        (("--journal", ".", "--listen", "0.0.0.0:0"), 78, "give passwords"),
+        (("--journal", ".", "--listen", "127.0.0.1:0", "--passwords", "none"), 1, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_served_is_said(
+    narrated: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = narrated("serve", *options)
+    assert (done.code, len(done.err.splitlines())) == (code, 1), done.err
+    assert words in done.err
+
+
+@pytest.mark.logs_errors
+def test_an_address_in_use_is_said(narrated: Run, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = narrated("serve", "--journal", tmp_path, "--listen", address)
+    assert done.code == 1
+    assert "give another --listen" in done.err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    narrated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("daemon.serve")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = narrated("serve", "--journal", tmp_path)
+    assert done.code == 1
+    assert "pip install 'narrated[serve]'" in done.err

@@ -1,0 +1,36 @@
+"""A house whose page is served once for all tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from serving_here import Served, ServedHouse, said
+
+
+def furnish(house: ServedHouse) -> None:
+    """Two cameras on two days."""
+    house.tell(100, said("A person has arrived at the entrance."), evidence=house.pictures())
+    house.tell(200, said("The person at the entrance has left.", "disappeared"), evidence=house.pictures())
+    house.tell(
+        300,
+        said("A red car has parked in the lot.", thing="car"),
+        said("A dog has come.", thing="dog", confidence=0.55),
+        evidence=house.pictures(5),
+    )
+    house.tell(86_400 + 50, said("A lorry has parked in the lot.", thing="truck"), camera="gate.2_-x")
+    house.tell(86_400 + 60, said("A person has come <b>&amp;</b>."), camera="gate.2_-x")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHouse]:
+    made = ServedHouse(tmp_path_factory.mktemp("house") / "state")
+    furnish(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def served(house: ServedHouse) -> Iterator[Served]:
+    with Served(house) as running:
+        yield running

@@ -1,0 +1,156 @@
+"""The pages in a real browser: what only it can tell."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from serving_here import Served, ServedHouse, said
+
+from pipeline.feedback import FILE, FeedbackStore
+
+CHROMIUM = shutil.which("chromium")
+playwright = pytest.importorskip("playwright.sync_api", reason="no browser: pip install playwright")
+if CHROMIUM is None:
+    pytest.skip("no browser: apt-get install chromium", allow_module_level=True)
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+SCHEMES: list[dict[str, Any]] = [
+    {"color_scheme": "light"},
+    {"color_scheme": "dark", **PHONE},
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(browser: Any, served: Served) -> Iterator[Any]:
+    """A page of a browser; anything that it complains of fails the test."""
+    context = browser.new_context(base_url=served.url)
+    page, complaints = context.new_page(), []
+    page.on(
+        "console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request", lambda asked: None if asked.url.startswith(served.url) else complaints.append(asked.url)
+    )
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) -> None:
+    """axe-core finds nothing serious on any page, light or dark, and nothing is wider than a phone."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
+    ).Axe()
+    pages = [
+        "/",
+        "/review?day=2024-05-01&object=person",
+        "/review?q=how+many+people+by+camera",
+        "/review?q=why",
+    ]
+    for scheme in SCHEMES:
+        context = browser.new_context(base_url=served.url, **scheme)
+        page = context.new_page()
+        for address in [*pages, f"/record/{house.records['yard'][2].id}", "/nothing"]:
+            page.goto(address)
+            for details in page.locator("details").all():
+                details.evaluate("each => { each.open = true }")
+            found = axe.run(page).response["violations"]
+            serious = [
+                (each["id"], each["nodes"][0]["html"])
+                for each in found
+                if each["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], (address, scheme)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (address, scheme)
+        context.close()
+
+
+def test_before_and_after(tab: Any, house: ServedHouse) -> None:
+    tab.goto(f"/record/{house.records['yard'][0].id}")
+    viewer = tab.locator("[data-viewer]")
+    after, split = viewer.locator("img.after"), viewer.locator(".split")
+
+    def mode() -> str:
+        return str(viewer.get_attribute("data-mode"))
+
+    assert mode() == "after"
+    viewer.get_by_role("button", name="Before").click()
+    assert after.evaluate("each => getComputedStyle(each).visibility") == "hidden"
+    split.fill("30")
+    assert mode() == "slide"
+    assert after.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 30%)"
+    tab.keyboard.press("Escape")
+    tab.locator("h1").click()
+    tab.keyboard.press("b")
+    seen = {mode()}
+    tab.wait_for_function(
+        "before => document.querySelector('[data-viewer]').dataset.mode !== before", arg=mode()
+    )
+    assert seen | {mode()} == {"before", "after"}
+    tab.keyboard.press("o")
+    assert viewer.locator("svg.marks.of-after").evaluate("each => getComputedStyle(each).display") == "none"
+
+
+def test_the_keyboard_leads_through_a_day(tab: Any, house: ServedHouse) -> None:
+    first, second, _ = house.records["yard"]
+    tab.goto("/review?day=2024-05-01")
+    tab.keyboard.press("j")
+    tab.keyboard.press("j")
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+    assert second.id in tab.url
+    with tab.expect_navigation():
+        tab.keyboard.press("ArrowLeft")
+    assert first.id in tab.url
+    with tab.expect_navigation():
+        tab.keyboard.press("r")
+    assert tab.get_by_role("button", name="Reviewed").is_visible()
+    with tab.expect_navigation():
+        tab.keyboard.press("u")
+    assert "day=2024-05-01" in tab.url
+
+
+def test_a_correction_takes_two_clicks(tab: Any, house: ServedHouse) -> None:
+    record = house.records["yard"][2]
+    tab.goto(f"/record/{record.id}")
+    sentence = tab.locator("#s1")
+    for opened, chosen in (("It was a …", "cat"), ("that …", "moved")):
+        sentence.get_by_text(opened, exact=True).click()
+        with tab.expect_navigation():
+            sentence.get_by_role("button", name=chosen, exact=True).click()
+    with tab.expect_navigation():
+        sentence.get_by_role("button", name="there …").click()
+        area = tab.locator(".stage").bounding_box()
+        tab.mouse.move(area["x"] + 0.25 * area["width"], area["y"] + 0.5 * area["height"])
+        tab.mouse.down()
+        tab.mouse.move(area["x"] + 0.5 * area["width"], area["y"] + 0.75 * area["height"], steps=3)
+        tab.mouse.up()
+    with FeedbackStore(house.state / FILE, read_only=True) as store:
+        said_of = store.remarks([record.id])[record.id].feedback[1].correction
+    assert said_of
+    assert (said_of.object, said_of.type) == ("cat", "moved")
+    assert said_of.box == pytest.approx((0.25, 0.5, 0.25, 0.25), abs=0.01)
+
+
+def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
+    tab.goto("/")
+    tab.locator("#following.on").wait_for()
+    record = house.tell(3 * 86_400, said("A van has come."), camera="street", evidence=house.pictures(9))
+    card = tab.locator("#feed > article").first
+    card.get_by_text("A van has come.").wait_for()
+    assert card.get_attribute("data-id") == record.id
+    tab.locator('#cameras [data-camera="street"]').wait_for()
+    card.get_by_role("button", name="Before").click()
+    assert card.locator("[data-viewer]").get_attribute("data-mode") == "before"

@@ -1,0 +1,75 @@
+"""One script installs: by hand, in a container, and into the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from clean_root import CleanRoot, bootstrap, no_roots, pip_settings
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = "packaging/install"
+CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text()
+
+
+def instructions(name: str) -> list[str]:
+    """What the Containerfile says after an instruction, each time."""
+    return re.findall(rf"^{name} (.*)$", CONTAINERFILE, re.MULTILINE)
+
+
+def test_a_container_is_built_by_the_script() -> None:
+    packages, script = instructions("RUN")
+    assert re.fullmatch(r"apt-get update && apt-get install -y --no-install-recommends [\w+ .-]+", packages)
+    mounts, _, command = script.rpartition(" ")
+    assert command == f"/mnt/{SCRIPT}"
+    assert shlex.split(mounts)[0] == "--mount=type=bind,target=/mnt"
+    assert not instructions("COPY") + instructions("ADD")
+
+
+def test_the_pages_install_by_the_script() -> None:
+    for page in ("README.md", "docs/operations.md"):
+        text = (ROOT / page).read_text()
+        assert f"\n    {SCRIPT}" in text, page
+        assert "pip install -c" not in text, page
+
+
+def test_the_package_is_filled_by_the_script() -> None:
+    lines = (ROOT / "packaging" / "deb").read_text()
+    assert f'"$source/{SCRIPT}" "$stage"' in lines
+    assert "pip install" not in lines
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="takes minutes: make test-deb")
+@pytest.mark.skipif(bool(no_roots()), reason=no_roots())
+def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
+    """They are also those that an administrator types."""
+    (image,) = instructions("FROM")
+    assert image.startswith("debian:")
+    if reason := bootstrap(tmp_path / "root", ["ca-certificates"]):
+        pytest.skip(reason)
+    machine = CleanRoot(tmp_path / "root")
+    machine.bind(Path("/etc/resolv.conf"), "/etc/resolv.conf")
+    machine.bind(ROOT, "/mnt")
+    machine.bind_pip()
+    environment = {**pip_settings(), **{k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}}
+    packages, script = instructions("RUN")
+    machine.run("sh", "-ec", packages, environment=environment)
+    machine.run(script.split()[-1], environment=environment)
+    configured = machine.folder / "etc/narrated/narrated.yaml"
+    configured.write_text("version: 1\ncameras: {yard: {url: yard.mp4}}\n")
+    postinst = ["/mnt/packaging/debian/postinst", "configure"]
+    machine.run(*postinst)
+    assert "640 root narrated" in machine.run("stat", "-c", "%a %U %G", "/etc/narrated/narrated.yaml")
+    (settings,), (user,) = instructions("ENV"), instructions("USER")
+    (entry,) = instructions("ENTRYPOINT")
+    assert entry == '["narrated"]'
+    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "env", *settings.split()]
+    machine.run(*become, "narrated", "check-config", "-c", "/etc/narrated/narrated.yaml")
+    told = machine.run(*become, "narrated", "describe", "--help")
+    assert "describe" in told
+    shutil.rmtree(machine.folder)

@@ -1,0 +1,94 @@
+"""A user of Redis that may not do what it must: nobody waits, and the error says what to grant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from threading import Event, Timer
+
+import pytest
+import redis
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.journal import Journal
+from pipeline.publisher import PublisherError, drain, open_publisher, subscribe
+
+KEYS, CHANNELS = "~narrated:*", "&narrated:*"
+LIMIT_S = 20.0
+Limited = Callable[[str], str]
+
+
+@pytest.fixture
+def limited(server: EmbeddedServer) -> Limited:
+    """The URL of a user with these rights only."""
+    path = server.url.removeprefix("unix://").partition("?")[0]
+
+    def made(rules: str) -> str:
+        with redis.Redis(unix_socket_path=path) as client:
+            user = ("ACL", "SETUSER", "limited", "on", ">x", "resetkeys", "resetchannels", "-@all")
+            client.execute_command(*user, *rules.split())
+        return f"unix://limited:x@{path}"
+
+    return made
+
+
+@pytest.fixture
+def stop() -> Event:
+    """Ends what waits for ever; then no error is raised, and the test fails."""
+    stopped = Event()
+    timer = Timer(LIMIT_S, stopped.set)
+    timer.daemon = True
+    timer.start()
+    return stopped
+
+
+@pytest.mark.parametrize(
+    ("rules", "granted"),
+    [
+        (f"{KEYS} {CHANNELS} +@all -xadd", "+xadd"),
+        (f"{CHANNELS} +@all", "~narrated:*"),
+        (f"{KEYS} +@all", "&narrated:*"),
+    ],
+)
+def test_publishing_says_what_to_grant(
+    limited: Limited, stop: Event, tmp_path: Path, narration, rules: str, granted: str
+) -> None:
+    with Journal(tmp_path, "yard") as journal:
+        journal.append(narration(1))
+        publisher = open_publisher(limited(rules))
+        with pytest.raises(PublisherError, match=re.escape(f"ACL SETUSER limited {granted}")) as refused:
+            drain(journal, publisher, stop)
+        publisher.close()
+        assert ":x@" not in str(refused.value)
+        assert journal.published.seq == 0
+
+
+@pytest.mark.parametrize(
+    ("rules", "granted", "cameras"),
+    [
+        (f"{KEYS} +@all -xread", "+xread", ["yard"]),
+        (f"{KEYS} +@all -scan", "+scan", None),
+        ("+@all", "~narrated:*", ["yard"]),
+    ],
+)
+def test_subscribing_says_what_to_grant(
+    limited: Limited, stop: Event, rules: str, granted: str, cameras: list[str] | None
+) -> None:
+    records = subscribe(limited(rules), cameras, "0", stop)
+    with pytest.raises(PublisherError, match=re.escape(f"ACL SETUSER limited {granted}")):
+        list(islice(records, 1))
+
+
+def test_publishing_goes_on_once_the_rights_are_there(
+    limited: Limited, stop: Event, tmp_path: Path, narration
+) -> None:
+    with Journal(tmp_path, "yard") as journal:
+        journal.append(narration(1))
+        publisher = open_publisher(limited(f"{KEYS} {CHANNELS} +@all -multi"))
+        with pytest.raises(PublisherError):
+            drain(journal, publisher, stop)
+        limited(f"{KEYS} {CHANNELS} +@all")
+        assert drain(journal, publisher, stop) == 1
+        publisher.close()

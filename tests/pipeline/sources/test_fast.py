@@ -1,0 +1,114 @@
+"""Reading a file fast: what happens is decoded in full, be it between two keyframes, and little else."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import av
+import numpy as np
+import pytest
+
+from pipeline.sources import SourceOptions, open_source
+from pipeline.sources.decode import packets_of, video_stream
+from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
+from pipeline.sources.picture import View
+from pipeline.sources.tally import Tally
+from pipeline.sources.times import EPOCH
+
+RATE, GOP, SECONDS = 10, 20, 120
+CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("mpeg4", 0)]
+ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)
+NOISE = [np.random.default_rng(k).integers(-1, 2, (128, 160, 3)) for k in range(2, 10)]
+
+
+def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
+    """A noisy room; a block is there during each visit, in seconds."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = 160, 128, "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.codec_context.gop_size = gop
+        parameters = {"bf": str(b_frames), "preset": "ultrafast", "x265-params": "log-level=none:pools=1"}
+        stream.options = (
+            {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(gop), "crf": "30"}
+        )
+        for index in range(SECONDS * RATE):
+            picture = ROOM + noise * NOISE[index % len(NOISE)]
+            if any(begin <= index / RATE < end for begin, end in visits):
+                picture[40:80, 40:80] = 230
+            picture = np.clip(picture, 0, 255).astype(np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def read(path):
+    tally = Tally()
+    with closing(av.open(str(path))) as container:
+        stream = video_stream(container, 1)
+        reader = FastReader(stream, View(SourceOptions()), tally)
+        start = stream.start_time or 0
+        frames = [
+            (float((f.pts - start) * stream.time_base), f.key_frame, f.to_ndarray(format="gray"))
+            for f in reader.frames(packets_of(container, stream, tally))
+        ]
+    return frames, tally
+
+
+def whole(path):
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        start = stream.start_time or 0
+        pictures = {}
+        for frame in container.decode(stream):
+            time = round(float((frame.pts - start) * stream.time_base), 2)
+            pictures[time] = frame.to_ndarray(format="gray")
+        return pictures
+
+
+@pytest.mark.parametrize(("codec", "b_frames"), CODECS)
+def test_what_is_over_before_the_next_keyframe_is_decoded_and_the_quiet_is_not(tmp_path, codec, b_frames):
+    path = film(tmp_path / "room.mkv", codec, b_frames, [(60.5, 61.3)])
+    truth = whole(path)
+    frames, tally = read(path)
+    times = [round(time, 2) for time, _, _ in frames]
+    assert times == sorted(set(times))
+    assert all(np.array_equal(picture, truth[round(time, 2)]) for time, _, picture in frames)
+    around = {time for time in truth if 60.5 - BEFORE_S < time < 61.3 + AFTER_S - 1}
+    assert around <= set(times)
+    # The first groups are learnt from.
+    quiet = [key for time, key, _ in frames if 25 < time < 50 or time > 75]
+    assert all(quiet)
+    assert 25 <= len(quiet) <= 40  # a keyframe every two seconds: none is left out
+    assert tally.corrupt == 0
+
+
+def test_slow_change_shows_in_keyframes_and_what_stays_in_the_frames_around_its_coming(tmp_path):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [(70.2, 999)])
+    source = open_source(str(path), SourceOptions(fast=True), "room")
+    times = {(frame.time - EPOCH).total_seconds() for frame in source}
+    assert {k / 2 for k in range(2 * 69, 2 * 75)} <= times
+    assert source.report.decoded < SECONDS * RATE / 2
+    assert not source.report.errors
+
+
+@pytest.mark.parametrize("gop", [1, 10_000])
+def test_footage_of_keyframes_alone_or_with_hardly_any_is_read_too(tmp_path, gop):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [(60.5, 63.5)], gop=gop)
+    truth = whole(path)
+    frames, tally = read(path)
+    times = {round(time, 2) for time, _, _ in frames}
+    assert {time for time in truth if 60 < time < 64} <= times
+    assert all(np.array_equal(picture, truth[round(time, 2)]) for time, _, picture in frames)
+    assert (len(frames) < len(truth) / 2) == (gop == 1)
+    assert tally.corrupt == 0
+
+
+@pytest.mark.parametrize(("gop", "whole_groups"), [(20, False), (40, True)])
+def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_decoded(
+    tmp_path, gop, whole_groups
+):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [], gop=gop, noise=8)
+    truth, (frames, _) = whole(path), read(path)
+    late = [time for time, _, _ in frames if time >= 40]
+    assert (len(late) == sum(time >= 40 for time in truth)) == whole_groups

@@ -1,0 +1,153 @@
+"""A state folder with narrations and pictures, and `narrated serve` in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+import cv2
+import httpx
+import numpy as np
+from narrations import narration
+
+from models.captioner import Sentence
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import Journal
+from pipeline.record import Evidence, Record, read_record
+
+ROOT = Path(__file__).parents[1]
+MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
+LIMIT_S = 30.0
+BOX = (0.4, 0.2, 0.2, 0.5)
+
+
+def identity(camera: str, second: float) -> str:
+    """As `pipeline.narration` makes them."""
+    moment = MIDNIGHT + timedelta(seconds=second)
+    digest = f"{abs(hash((camera, second))):012x}"[:12]
+    return f"{camera}-{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}Z-{digest}"
+
+
+def said(text: str, kind: str = "appeared", thing: str = "person", **more: Any) -> Sentence:
+    sides = {"appeared": {"after": BOX}, "disappeared": {"before": BOX}}.get(kind, {})
+    return Sentence(text, kind, thing, BOX, 0.7, more.pop("confidence", 0.9), **{**sides, **more})
+
+
+@dataclass
+class ServedHouse:
+    """A state folder, filled journal by journal.
+
+    Attributes:
+        folder: of the journals.
+        records: by camera, in their order.
+    """
+
+    state: Path
+    records: dict[str, list[Record]] = field(default_factory=dict)
+    _journals: dict[str, Journal] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.state / "journal"
+
+    def tell(self, second: float, *sentences: Sentence, camera: str = "yard", **changed: Any) -> Record:
+        if camera not in self._journals:
+            self._journals[camera] = Journal(self.folder, camera, fsync=False)
+        evidence = changed.pop("evidence", None)
+        told = {"sentences": sentences} if sentences else {}
+        made = narration(second, camera, **{"id": identity(camera, second), **told, **changed})
+        record = self._journals[camera].append(made, evidence=evidence)
+        record = record if isinstance(record, Record) else self._last(camera)
+        self.records.setdefault(camera, []).append(record)
+        return record
+
+    def _last(self, camera: str) -> Record:
+        return read_record((self.folder / f"{camera}.jsonl").read_bytes().splitlines()[-1])
+
+    def pictures(self, shade: int = 0) -> Evidence:
+        """A pair that differs by a bright thing."""
+        before = np.full((120, 160, 3), 70 + shade, np.uint8)
+        after = before.copy()
+        after[24:84, 64:96] = (200, 120, 60)
+        store = EvidenceStore(self.state / "evidence", fsync=False)
+        jpegs = (bytes(cv2.imencode(".jpg", image)[1]) for image in (before, after))
+        return Evidence(**dict(zip(("before", "after"), (store.put(j, "jpg") for j in jpegs), strict=True)))
+
+    def close(self) -> None:
+        for journal in self._journals.values():
+            journal.close()
+
+
+class Served:
+    """`narrated serve`, until the context ends.
+
+    Attributes:
+        url: of the page, without a slash at its end.
+        client: keeps cookies, follows no redirect.
+    """
+
+    def __init__(self, house: ServedHouse, *options: str, authority: Path | None = None) -> None:
+        command = [sys.executable, "-m", "daemon.cli", "serve", "--journal", str(house.state)]
+        where = [] if "--config" in options else ["--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            [*command, *where, "--timezone", "UTC", *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        assert self.process.stderr is not None
+        self.said = self.process.stderr.readline()
+        address = re.search(r"(https?://\S+):(\d+)/", self.said)
+        if address is None:
+            self.process.kill()
+            raise AssertionError(self.said + self.process.communicate()[1])
+        self.port = int(address[2])
+        self.url = f"{address[1].replace('0.0.0.0', '127.0.0.1')}:{self.port}"
+        self._trusted = ssl.create_default_context(cafile=authority) if authority else True
+        self.client = self.fresh_client()
+        until = time.monotonic() + LIMIT_S
+        while time.monotonic() < until and self.client.get("/review").status_code == 503:
+            time.sleep(0.05)
+
+    def fresh_client(self, **more: Any) -> httpx.Client:
+        headers = {"accept": "text/html"}
+        return httpx.Client(
+            base_url=self.url, headers=headers, trust_env=False, timeout=LIMIT_S, verify=self._trusted, **more
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> str:
+        """End it; what it logged."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            return self.process.communicate(timeout=LIMIT_S)[1]
+        self.process.kill()
+        raise AssertionError("it did not end: " + self.process.communicate()[1])
+
+    def token(self, client: httpx.Client | None = None, path: str = "/review") -> str:
+        """That forms of a session carry."""
+        page = (client or self.client).get(path).text
+        found = re.search(r'name="token" value="([0-9a-f]{64})"', page)
+        assert found, page[:500]
+        return found[1]
+
+    def send(self, path: str, client: httpx.Client | None = None, **form: str) -> httpx.Response:
+        """A form of a record's page."""
+        client = client or self.client
+        page = path.rpartition("/")[0]
+        return client.post(path, data={"token": self.token(client, page), **form})

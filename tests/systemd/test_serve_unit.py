@@ -1,0 +1,107 @@
+"""The page's unit: sound, hardened, and enough for its work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from confined_units import NAMESPACES, PROGRAM, analyzed, children, needs_systemd, no_namespaces
+from serving_here import ServedHouse, said
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "systemd" / "narrated-serve.service"
+
+
+@needs_systemd
+def test_it_is_sound_and_little_exposed(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace(PROGRAM, "/bin/true"))
+    done = analyzed("verify", "--man=no", unit)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    done = analyzed("security", "--offline=true", "--no-pager", unit)
+    level = re.search(r"Overall exposure level for narrated-serve\.service: ([\d.]+)", done.stdout)
+    assert level is not None, done.stderr
+    assert float(level.group(1)) <= 1.4, level.group(0)
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
+def test_its_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    made = ["systemd-sysusers", f"--root={tmp_path}", UNIT.parent / "narrated.sysusers"]
+    subprocess.run(made, capture_output=True, timeout=30, check=True)
+    groups = dict(line.split(":", 1) for line in (tmp_path / "etc" / "group").read_text().splitlines())
+    assert "narrated-serve" in groups["narrated"].rpartition(":")[2].split(",")
+    lines = {*UNIT.read_text().splitlines()}
+    assert {"User=narrated-serve", "SupplementaryGroups=narrated", "StateDirectory=narrated-serve"} <= lines
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[ServedHouse]:
+    made = ServedHouse(tmp_path / "state")
+    made.tell(1, said("A person has come."), evidence=made.pictures())
+    yield made
+    made.close()
+
+
+def test_it_serves_under_its_restrictions(tmp_path: Path, house: ServedHouse) -> None:
+    """The page is there and takes feedback; the record and the pictures are out of its reach."""
+    if reason := no_namespaces():
+        pytest.skip(reason)
+    config = tmp_path / "narrated.yaml"
+    config.write_text(
+        f"version: 1\nstate: {house.state}\nserve: {{listen: '127.0.0.1:0'}}\n"
+        "cameras: {yard: {url: y.mp4}}\n"
+    )
+    own = [tmp_path / "own", tmp_path / "cache"]
+    for folder in own:
+        folder.mkdir()
+    for path in [*[tmp_path, *tmp_path.parents][:3], *house.state.rglob("*")]:
+        path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))  # as its group may
+    (line,) = [line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart=")]
+    words = line.removeprefix(f"ExecStart={PROGRAM} ").split()
+    confined = [sys.executable, ROOT / "tests" / "systemd" / "confined.py", UNIT, *own, house.state, config]
+    command = [*NAMESPACES, *confined, "--", sys.executable, "-m", "daemon.cli", *words[:-1], config]
+    environment = {
+        **os.environ,
+        "STATE_DIRECTORY": str(own[0]),
+        "HOME": str(own[1]),
+        "XDG_CACHE_HOME": str(own[1]),
+    }
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        text=True,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stderr
+        address = re.search(r"http://127\.0\.0\.1:\d+", said_at_start := process.stderr.readline())
+        assert address, said_at_start + process.stderr.read()
+        with httpx.Client(base_url=address[0], trust_env=False, timeout=30) as client:
+            while (page := client.get("/review")).status_code == 503:
+                pass
+            assert "A person has come." in page.text
+            record = f"/record/{house.records['yard'][0].id}"
+            token = re.search(r'name="token" value="(.*?)"', client.get(record).text)
+            assert token
+            sent = client.post(f"{record}/reviewed", data={"token": token[1], "reviewed": "yes"})
+            assert sent.status_code == 303
+            assert "Reviewed ✓" in client.get(record).text
+        os.kill(*children(process), signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        for child in children(process):
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+        process.communicate(timeout=30)
+    assert (own[0] / "feedback.sqlite3").exists()
+    assert list(own[1].rglob("index-*.sqlite3"))
+    assert not (house.folder / "index.sqlite3").exists()
