@@ -14,18 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.captioner import Sentence
 from models.families import family_of
-from models.grounded.linker import looks
 from models.language.claims import PEOPLE, VEHICLES
+from models.sentences import Sentence
 from pipeline.sources import Image
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RECORD = "lessons"
 """Under this name a checkpoint's record holds the weights, by camera."""
@@ -155,7 +156,7 @@ def _place(box: Box, before: Image, after: Image, changed: NDArray[np.bool_]) ->
     one, two = (_samples(image, box).astype(np.float64) for image in (before, after))
     grey = [side.mean(-1) for side in (one, two)]
     x, y, width, height = box
-    colours = [looks(_planes(image), torch.tensor([box])) for image in (before, after)]
+    colours = [_colours(image, box) for image in (before, after)]
     return [
         2 * float(mask.mean()) - 1,
         2 * float(mask[_GRID // 2 :].mean()) - 1,
@@ -168,8 +169,12 @@ def _place(box: Box, before: Image, after: Image, changed: NDArray[np.bool_]) ->
     ]
 
 
-def _planes(image: Image) -> torch.Tensor:
-    return torch.from_numpy(image).permute(2, 0, 1)
+def _colours(image: Image, box: Box) -> Tensor:
+    import torch  # noqa: PLC0415 - seconds; what the signs are can be known without
+
+    from models.grounded.linker import looks  # noqa: PLC0415
+
+    return looks(torch.from_numpy(image).permute(2, 0, 1), torch.tensor([box]))
 
 
 def _samples(plane: NDArray[Any], box: Box) -> NDArray[Any]:

@@ -139,8 +139,8 @@ def test_the_sandbox_holds(template: str) -> None:
     ("targets", "told"),
     [
         ("webhook: {a: {url: x, template: '{{ txt }}'}}", "cannot name txt; known here: text, camera"),
-        ("webhook: {a: {url: x, body: '{% if %}'}}", "no template"),
-        ("apprise: {a: {url: x, title: '{{ }'}}", "no template"),
+        ("webhook: {a: {url: x, body: '{% if %}'}}", "not a valid template"),
+        ("apprise: {a: {url: x, title: '{{ }'}}", "not a valid template"),
         ("mqtt: {a: {ulr: x, url: y}}", 'did you mean "url"?'),
         ("mqtt: {a: {url: x, filter: {objekt: car}}}", 'did you mean "object"?'),
         ("mqtt: {a: {url: x, filter: {kind: flown}}}", "'appeared'"),

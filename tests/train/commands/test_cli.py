@@ -304,7 +304,7 @@ def test_the_shipped_configuration_of_the_default_is_valid() -> None:
 
     config = load_config(CONFIGS / "grounded.yaml", seed=3)
     assert (config.captioner, config.train_options().seed) == ("grounded", 3)
-    fine = {"size": (288, 384), "max_shift": 8, "delta": 38.0, "noise_factor": 4.5, "min_samples": 10}
+    fine = {"size": (288, 384), "max_shift": 8, "delta": 38.0, "noise_factor": 1.0, "min_samples": 10}
     expected = ChangeOptions(**fine, eps=3, min_area=0.001, max_clusters=16, light_correlation=0.9)
     assert config.change_options() == expected
     shipped = load_captioner()
