@@ -59,6 +59,8 @@ def told(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], number: int
 ) -> list[tuple[np.ndarray, float, bool, str]]:
     """What would be told of pairs of frames where the teachers know whether it is so."""
+    if len(frames) < 2:  # a part of a camera may be one picture, or none
+        return []
     apart: dict[tuple[str, str], FramePairing] = {}
     for pair in pairings(frames, number, SEED):
         apart.setdefault((pair.before.image, pair.after.image), pair)
