@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confined_units import NAMESPACES, PROGRAM, analyzed, children, needs_systemd, no_namespaces
+from confined_units import (
+    NAMESPACES,
+    PROGRAM,
+    assert_reads_the_record,
+    assert_sound,
+    children,
+    exposure,
+    needs_systemd,
+    no_namespaces,
+    runnable,
+)
 from forwarding_here import Camera, Receiver, until
 
 from daemon.service.embedded_redis import EmbeddedServer, find_servers
@@ -23,41 +32,16 @@ ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "systemd" / "narrated-forward.service"
 
 
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with a program that exists, because `verify` looks for it."""
-    copy = tmp_path / UNIT.name
-    text = UNIT.read_text()
-    assert PROGRAM in text
-    copy.write_text(text.replace(PROGRAM, "/bin/true"))
-    return copy
-
-
 @needs_systemd
-def test_verify_finds_nothing(unit: Path) -> None:
-    done = analyzed("verify", "--man=no", unit)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-
-
-@needs_systemd
-def test_exposure_is_low(unit: Path) -> None:
-    done = analyzed("security", "--offline=true", "--no-pager", unit)
-    level = re.search(r"Overall exposure level for narrated-forward\.service: ([\d.]+)", done.stdout)
-    assert level is not None, done.stderr
-    assert float(level.group(1)) <= 1.5, level.group(0)
+def test_it_is_sound_and_little_exposed(tmp_path: Path) -> None:
+    unit = runnable(UNIT, tmp_path)
+    assert_sound(unit)
+    assert exposure(unit) <= 1.5
 
 
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
 def test_its_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    made = ["systemd-sysusers", f"--root={tmp_path}", UNIT.parent / "narrated.sysusers"]
-    subprocess.run(made, capture_output=True, timeout=30, check=True)
-    groups = dict(line.split(":", 1) for line in (tmp_path / "etc" / "group").read_text().splitlines())
-    assert "narrated-forward" in groups["narrated"].rpartition(":")[2].split(",")
-    lines = UNIT.read_text().splitlines()
-    assert {"User=narrated-forward", "SupplementaryGroups=narrated", "StateDirectory=narrated-forward"} <= {
-        *lines
-    }
+    assert_reads_the_record(UNIT, tmp_path)
 
 
 @pytest.fixture

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from confined_units import NAMESPACES, PROGRAM, analyzed, children, needs_systemd, no_namespaces
+from confined_units import (
+    NAMESPACES,
+    PROGRAM,
+    assert_reads_the_record,
+    assert_sound,
+    children,
+    exposure,
+    needs_systemd,
+    no_namespaces,
+    runnable,
+)
 from serving_here import ServedHouse, said
 
 ROOT = Path(__file__).parents[2]
@@ -22,25 +32,14 @@ UNIT = ROOT / "systemd" / "narrated-serve.service"
 
 @needs_systemd
 def test_it_is_sound_and_little_exposed(tmp_path: Path) -> None:
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace(PROGRAM, "/bin/true"))
-    done = analyzed("verify", "--man=no", unit)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    done = analyzed("security", "--offline=true", "--no-pager", unit)
-    level = re.search(r"Overall exposure level for narrated-serve\.service: ([\d.]+)", done.stdout)
-    assert level is not None, done.stderr
-    assert float(level.group(1)) <= 1.4, level.group(0)
+    unit = runnable(UNIT, tmp_path)
+    assert_sound(unit)
+    assert exposure(unit) <= 1.4
 
 
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
 def test_its_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    made = ["systemd-sysusers", f"--root={tmp_path}", UNIT.parent / "narrated.sysusers"]
-    subprocess.run(made, capture_output=True, timeout=30, check=True)
-    groups = dict(line.split(":", 1) for line in (tmp_path / "etc" / "group").read_text().splitlines())
-    assert "narrated-serve" in groups["narrated"].rpartition(":")[2].split(",")
-    lines = {*UNIT.read_text().splitlines()}
-    assert {"User=narrated-serve", "SupplementaryGroups=narrated", "StateDirectory=narrated-serve"} <= lines
+    assert_reads_the_record(UNIT, tmp_path)
 
 
 @pytest.fixture

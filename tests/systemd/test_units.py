@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -11,54 +10,27 @@ import sys
 from pathlib import Path
 
 import pytest
+from confined_units import assert_sound, exposure, needs_systemd, runnable
 
 from daemon.config.configuration import load_configuration
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 UNIT = FOLDER / "narrated.service"
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (Debian: systemd)"
-)
-
-
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with a program that exists, because `verify` looks for it."""
-    copy = tmp_path / "narrated.service"
-    text = UNIT.read_text()
-    assert "/opt/narrated/bin/narrated" in text
-    copy.write_text(text.replace("/opt/narrated/bin/narrated", "/bin/true"))
-    return copy
 
 
 @needs_systemd
-def test_verify_finds_nothing(unit: Path) -> None:
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", unit],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+def test_verify_finds_nothing(tmp_path: Path) -> None:
+    assert_sound(runnable(UNIT, tmp_path))
 
 
 @needs_systemd
 @pytest.mark.parametrize(("dropped_in", "most"), [("", 1.5), ("gpu.conf", 2.0)])
-def test_exposure_is_low(unit: Path, dropped_in: str, most: float) -> None:
+def test_exposure_is_low(tmp_path: Path, dropped_in: str, most: float) -> None:
+    unit = runnable(UNIT, tmp_path)
     if dropped_in:
         lines = (FOLDER / dropped_in).read_text().split("[Service]\n")[1]
         unit.write_text(unit.read_text().replace("[Install]", f"{lines}\n[Install]"))
-    done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--no-pager", unit],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    level = re.search(r"Overall exposure level for narrated\.service: ([\d.]+)", done.stdout)
-    assert level is not None, done.stderr
-    assert float(level.group(1)) <= most, level.group(0)
+    assert exposure(unit) <= most
 
 
 def test_what_the_program_relies_on() -> None:

@@ -4,50 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from confined_units import assert_sound, exposure, needs_systemd, runnable
 
 from daemon.service.work import WATCHDOG_S
 from daemon.workers.worker import LONGEST_S
 
 UNIT = Path(__file__).parents[2] / "systemd" / "narrated-worker.service"
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (Debian: systemd)"
-)
-
-
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with a program that exists, because `verify` looks for it."""
-    copy = tmp_path / UNIT.name
-    copy.write_text(UNIT.read_text().replace("/opt/narrated/bin/narrated", "/bin/true"))
-    return copy
 
 
 @needs_systemd
-def test_systemd_finds_nothing_and_exposure_is_low(unit: Path) -> None:
-    found = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", unit],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (found.returncode, found.stdout + found.stderr) == (0, "")
-    rated = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--no-pager", unit],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", rated.stdout)
-    assert level is not None, rated.stderr
-    assert float(level.group(1)) <= 1.5
+def test_systemd_finds_nothing_and_exposure_is_low(tmp_path: Path) -> None:
+    unit = runnable(UNIT, tmp_path)
+    assert_sound(unit)
+    assert exposure(unit) <= 1.5
 
 
 def test_the_watchdog_waits_for_the_longest_batch() -> None:

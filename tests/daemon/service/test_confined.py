@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confined_units import NAMESPACES, no_namespaces
 from numba.core.caching import _CacheLocator
 
 from daemon.service.embedded_redis import EmbeddedServer
@@ -20,17 +20,6 @@ from pipeline.publisher import subscribe
 
 ROOT = Path(__file__).parents[3]
 UNIT, CONFINED = ROOT / "systemd" / "narrated.service", ROOT / "tests" / "systemd" / "confined.py"
-NAMESPACES = (
-    "unshare",
-    "--mount",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--ipc",
-    "--uts",
-    "--propagation",
-    "private",
-)
 PROBE = """
 import os, socket
 from pathlib import Path
@@ -55,20 +44,6 @@ import numba, torch, av
 print(numba.njit(lambda x: x * 2)(21), float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()))
 print(sum(1 for _ in av.open(CLIP).decode(video=0)))
 """
-
-
-def no_namespaces() -> str:
-    """Why this machine cannot build the restrictions; empty where it can."""
-    if os.getuid() != 0:
-        return "needs root"
-    if not (
-        shutil.which("unshare") and shutil.which("systemd-analyze") and ctypes.util.find_library("seccomp")
-    ):
-        return "needs unshare, systemd-analyze and libseccomp (Debian: util-linux, systemd)"
-    tried = subprocess.run(
-        [*NAMESPACES, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False
-    )
-    return "may not mount in a namespace of its own" if tried.returncode else ""
 
 
 def take_kernels(cache: Path) -> None:
