@@ -97,7 +97,8 @@ def replay_on(
             with _connected(cluster.address) as ray:
                 for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
                     output.adopt(files)
-                    told += shown.adopted(files.camera)
+                    shown.go_on()
+                    told += files.narrations
                     read_s += files.outcome.read_s
                     progress.update_files(number, len(left), read_s, told)
         except KeyboardInterrupt:
@@ -114,15 +115,14 @@ class _Shown:
         self._waiting = [each.camera for each in footage if each.camera not in output.resumption.finished]
         self._output, self._show = output, show
 
-    def adopted(self, camera: str) -> int:
-        """A camera is there: show what its turn has come for; how many records the camera has."""
+    def go_on(self) -> None:
+        """Show the cameras whose turn has come."""
         finished = self._output.resumption.finished
         while self._waiting and self._waiting[0] in finished:
             first = finished[self._waiting[0]].first
             for record in read_camera(self._output.journal, self._waiting.pop(0)):
                 start = first or record.before.moment
                 self._show(record, (record.after.moment - start).total_seconds())
-        return sum(1 for _ in read_camera(self._output.journal, camera))
 
 
 @contextmanager

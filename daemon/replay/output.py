@@ -56,6 +56,11 @@ class FinishedCamera:
     evidence: dict[str, bytes]
     pictures: bytes
 
+    @property
+    def narrations(self) -> int:
+        """How many there are: a line each."""
+        return sum(content.count(b"\n") for content in self.journal.values())
+
     @classmethod
     def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
         """Of a folder that a replay of this one camera has written, its report left out."""
