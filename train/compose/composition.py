@@ -251,6 +251,7 @@ def _mapped(
 
     The others are spawned: forked ones hang where OpenCV's or the detector's threads were already running.
     """
+    workers = min(workers, len(items))
     if workers == 1:
         for done, item in enumerate(items):
             tell(what, done, len(items))
@@ -258,7 +259,7 @@ def _mapped(
     else:
         spawned = multiprocessing.get_context("spawn")
         with spawned.Pool(workers, initializer=_start, initargs=(work,)) as pool:
-            for done, result in enumerate(pool.imap(_run, items, chunksize=4)):
+            for done, result in enumerate(pool.imap(_run, items)):
                 tell(what, done, len(items))
                 yield cast("_RESULT", result)
     tell(what, len(items), len(items))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,19 +90,24 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
 
 
 def test_a_killed_replay_goes_on(
-    narrated: Run, footage: Path, undisturbed: Path, checkpoint: Path, tmp_path: Path
+    narrated: Run,
+    forked: Callable[..., Any],
+    footage: Path,
+    undisturbed: Path,
+    checkpoint: Path,
+    tmp_path: Path,
 ) -> None:
     """SIGKILL lets nobody tidy up."""
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "daemon.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout is not None
-    for _ in range(3):  # the first camera tells two things
-        assert process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=300)
+    ours, theirs = os.pipe()
+    process = forked(*arguments, out=theirs)
+    os.close(theirs)
+    with open(ours) as out_of_it:  # noqa: PTH123 - a descriptor
+        for _ in range(3):  # the first camera tells two things
+            assert out_of_it.readline()
+        process.kill()
+    process.wait(300)
     refused = narrated(*arguments)
     assert (refused.code, "--resume" in refused.err) == (1, True)
     with (out / ".pictures").open("ab") as pictures:
