@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
@@ -11,6 +12,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 
@@ -47,6 +50,9 @@ class Forked:
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -103,6 +109,14 @@ class Forker:
         self._process.wait(60)
 
 
+@cache
+def forker() -> Forker:
+    """The one of this process."""
+    made = Forker()
+    atexit.register(made.close)
+    return made
+
+
 def _asked(asks: socket.socket) -> list[str]:
     """Forks for ever; returns in every child, with the words that it is asked to run."""
     while True:
@@ -136,10 +150,18 @@ if __name__ == "__main__":
     import cv2
     from kernels import compile_kernels
 
-    import models.grounded.grounded
-    import models.papers.ddla  # noqa: F401 - for those that are forked
     from daemon.cli import main
 
+    for needed in (
+        *(
+            "daemon.service.daemon",
+            "daemon.threads.narrator",
+            "daemon.commands.replay",
+            "daemon.serve.server",
+        ),
+        *("models.grounded.grounded", "models.papers.ddla", "daemon.commands.serve"),
+    ):
+        import_module(needed)
     cv2.setNumThreads(1)  # no process that has threads may be forked
     compile_kernels()
     cv2.setNumThreads(-1)

@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from forked_commands import Forked, Forker
+from forked_commands import Forked, forker
 from running_daemon import unused_port
 
 import models
@@ -200,20 +200,13 @@ def notify(tmp_path: Path) -> Iterator[NotifySocket]:
     listening.close()
 
 
-@pytest.fixture(scope="session")
-def forker() -> Iterator[Forker]:
-    forking = Forker()
-    yield forking
-    forking.close()
-
-
 @pytest.fixture
-def forked(tmp_path: Path, forker: Forker) -> Iterator[Callable[..., Forked]]:
+def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
     """Starts commands in processes of their own, which do not outlive the test; see `Forker.start`."""
     processes: list[Forked] = []
 
     def start(*words: object, **more: Any) -> Forked:
-        processes.append(forker.start(words, tmp_path, **more))
+        processes.append(forker().start(words, tmp_path, **more))
         return processes[-1]
 
     yield start

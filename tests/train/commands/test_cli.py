@@ -325,8 +325,11 @@ training: {epochs: 1, batch: 8, learning_rate: 0.002}
 """
 
 
-def test_train_a_grounded_captioner_then_evaluate(run: Run, sample_folder: Path, tmp_path: Path) -> None:
+def test_train_a_grounded_captioner_then_evaluate(
+    run: Run, make_samples: Callable[..., Path], tmp_path: Path
+) -> None:
     """Of people's annotations: its prior and its speaker learn by the marginal likelihood."""
+    sample_folder = make_samples(train=8, val=3)
     config, out, cache = tmp_path / "grounded.yaml", tmp_path / "small.safetensors", tmp_path / "cache"
     config.write_text(GROUNDED)
     command = ("train", "--data", sample_folder, "--out", out, "--config", config, "--cache", cache)
