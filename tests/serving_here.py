@@ -139,8 +139,10 @@ class Served:
 
     def _rest(self) -> str:
         """What it logged since."""
-        with self._log as log:
-            return "" if log.closed else log.read()
+        if self._log.closed:
+            return ""
+        with self._log:
+            return self._log.read()
 
     def token(self, client: httpx.Client | None = None, path: str = "/review") -> str:
         """That forms of a session carry."""
