@@ -37,7 +37,6 @@ def begun(source: Path, target: Path, seconds: float = 5) -> None:
 @pytest.fixture(scope="module")
 def options(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposeOptions:
     """Three real cameras, and the test scene that must not be used."""
-    pytest.importorskip("onnxruntime", reason="the teacher needs the extra 'train'")
     weights = clips.parent / "weights" / "yolox_nano_416_coco.onnx"
     if not weights.is_file():
         pytest.skip("no teacher weights beside the checkout")
