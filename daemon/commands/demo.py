@@ -31,7 +31,7 @@ def demo(
         typer.Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
     ] = None,
 ) -> None:
-    """Narrate a clip through an embedded server, print each narration as it comes, then show a page of them."""
+    """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
     from daemon.replay.demo import run_demo  # noqa: PLC0415
     from daemon.replay.footage import demo_clip  # noqa: PLC0415
