@@ -3,10 +3,10 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 import pytest
+from drawn_footage import begun
 
 from train.compose.composition import ComposeOptions, compose, label_options
 from train.compose.grammar import NO_CHANGE
@@ -22,16 +22,6 @@ NAMES = (
     "tfl_cromwell-rd-earls-court-rd.mp4",
     "intel_car-detection.mp4",
 )
-
-
-def begun(source: Path, target: Path, seconds: float = 5) -> None:
-    """Copies the beginning of a clip: what is tried here needs no more of it."""
-    with av.open(str(source)) as whole, av.open(str(target), "w") as part:
-        stream = part.add_stream_from_template(whole.streams.video[0])
-        for packet in whole.demux(video=0):
-            if packet.pts is not None and packet.pts * packet.time_base < seconds:
-                packet.stream = stream
-                part.mux(packet)
 
 
 @pytest.fixture(scope="module")
