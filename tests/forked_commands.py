@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -165,4 +166,10 @@ if __name__ == "__main__":
     cv2.setNumThreads(1)  # no process that has threads may be forked
     compile_kernels()
     cv2.setNumThreads(-1)
-    sys.exit(main(_asked(socket.socket(fileno=int(sys.argv[1])))))
+    code = main(_asked(socket.socket(fileno=int(sys.argv[1]))))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)  # to take down what was imported for all takes longer than most of what they do
