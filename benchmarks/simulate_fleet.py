@@ -215,29 +215,33 @@ def steps(workers: int) -> tuple[float, ...]:
 
 
 def check(seed: int) -> None:
-    """The same arrivals here and among real processes, whose steps are measured while nothing waits."""
+    """The same arrivals here and among real processes, whose steps are measured before each run."""
     import bench_workers  # noqa: PLC0415 - loads the product
 
     kinds = [kind for kind in KINDS for _ in range(4)]
     calm = statistics.median(bench_workers.latencies(arrivals(kinds, 15.0, seed, 0.5), 2))
-    measured = tuple(steps(workers) for workers in (1, 2, 3, 4))
-    means = [statistics.mean(each) for each in measured]
-    words = ", ".join(f"{1000 * mean:.1f}" for mean in means)
-    print(f"so long takes a pair where 1, 2, 3, 4 workers always have work: {words} ms;")
-    print(f"when nothing waits, one is back after {1000 * calm:.1f} ms\n")
-    print("| workers | load | pairs/s | measured p50 | p95 | simulated p50 | p95 |")
-    print("|---|---|---|---|---|---|---|")
-    costs = Costs(edge_picture=0.0, edge_pair=0.0, server_pair=0.0, server_mb=0.0, measured=measured)
-    way = max(0.0, calm - statistics.median(measured[0]))
+    alone = steps(1)
+    print(
+        f"one that always has work takes {1000 * statistics.mean(alone):.1f} ms a pair; when nothing waits,"
+    )
+    print(f"a pair is back after {1000 * calm:.1f} ms\n")
+    print("| workers | ms a pair | load | pairs/s | measured p50 | p95 | simulated p50 | p95 |")
+    print("|---|---|---|---|---|---|---|---|")
+    way = max(0.0, calm - statistics.median(alone))
     plain = len(arrivals(kinds, 200.0, seed)) / 200.0
     for workers, load in ((2, 0.5), (2, 0.8), (2, 0.95), (2, 1.2), (4, 0.5), (4, 0.8), (4, 0.95), (4, 1.2)):
-        speed = load * workers / means[workers - 1] / plain
+        together = steps(workers)
+        each = statistics.mean(together)
+        costs = Costs(0.0, 0.0, 0.0, 0.0, measured=(alone, *[together] * (workers - 1)))
+        speed = load * workers / each / plain
         coming = arrivals(kinds, 15.0, seed, speed)
         real = bench_workers.latencies(coming, workers)
         out, found = simulate(coming, workers, costs, 10**6, 1), Outcome(real)
         cells = [found.at(0.5), found.at(0.95), way + out.at(0.5), way + out.at(0.95)]
         words = " | ".join(f"{1000 * cell:.0f} ms" for cell in cells)
-        print(f"| {workers} | {load:.2f} | {len(coming) / 15:.1f} | {words} |", flush=True)
+        print(
+            f"| {workers} | {1000 * each:.1f} | {load:.2f} | {len(coming) / 15:.1f} | {words} |", flush=True
+        )
 
 
 def extract() -> None:

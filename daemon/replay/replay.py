@@ -309,10 +309,11 @@ class _Replay:
         return (StillsSource if stills else VideoSource)(paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
+        fetched = f"{self._fetched / thread.plan.name}/"
         if thread.error is not None:
-            yield worded(thread.error)
+            yield worded(thread.error).replace(fetched, "")
             return
-        yield from (line.replace(f"{self._fetched / thread.plan.name}/", "") for line in thread.report.errors)
+        yield from (line.replace(fetched, "") for line in thread.report.errors)
         if thread.report.corrupt:
             yield f"{thread.plan.url}: {thread.report.corrupt} damaged frames or packets were skipped"
 
