@@ -6,12 +6,11 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-
-ADDRESSES = "a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or the processors of this machine (local)"
-"""What can be given, for the help of options."""
 
 _ANSWER_S = 10.0
 
@@ -66,8 +65,23 @@ def task(ray: Any, work: Callable[..., Any], *, gpus: float = 0) -> Callable[...
         Called with the arguments of `work`, or with references to them, it gives a reference to the result.
     """
     # A machine that dies is not the fault of the task: it is run elsewhere, for as long as there is one.
-    sent: Callable[..., Any] = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(work).remote
-    return sent
+    sent = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(_done_in)
+    return partial(sent.remote, str(Path.cwd()), work)
+
+
+def answer(ray: Any, reference: Any) -> Any:
+    """Wait for what came of a task; it raises what the task has raised."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+
+
+def _done_in(folder: str, work: Callable[..., Any], *given: Any) -> Any:
+    """On another machine: paths that are relative mean the same there."""
+    with suppress(OSError):
+        os.chdir(folder)
+    return work(*given)
 
 
 def _look_for(address: str) -> None:

@@ -30,7 +30,7 @@ from daemon.replay.stretches import STRETCH_S, Sights, lend_eyes, sights_of, str
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
-from pipeline.machines import ClusterError, connected, task
+from pipeline.machines import ClusterError, answer, connected, task
 from pipeline.sources.video import Stretch
 from pipeline.thresholds import PairThresholds
 
@@ -142,17 +142,12 @@ def _narrated(
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
         try:
-            yield ray.get(done)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, ClusterError):
-                raise error.cause from None
-            logger.error(  # noqa: TRY400 - a line for people
-                "%s: %s; it is narrated here instead", camera, _cause(error)
-            )
-
-
-def _cause(error: Any) -> str:
-    return str(error.cause).strip() or type(error.cause).__name__
+            yield answer(ray, done)
+        except ClusterError:
+            raise
+        except Exception as error:  # noqa: BLE001 - this machine meets it again, or does not
+            reason = str(error).strip() or type(error).__name__
+            logger.error("%s: %s; it is narrated here instead", camera, reason)  # noqa: TRY400 - for people
 
 
 def _look(  # noqa: PLR0917 - Ray passes references by position
