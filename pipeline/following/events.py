@@ -44,6 +44,9 @@ RIVAL = 0.45
 BEHIND = 0.15
 """Share of its height by which the feet of what hides something may be higher in the picture than its own."""
 
+PART = 0.7
+"""Share of a box within another from which it shows no more than that."""
+
 LOOKS_APART = 7.0
 """How much less one track could be another for each step of `alike`: as `LIKENESS` of what is new has it."""
 
@@ -219,6 +222,17 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
         return False
     hidden = max((_cover(end, other) for other in tracks if other is not track), default=0.0)
     return hidden > HIDDEN or rivalry(track, tracks, coming=coming, aspect=aspect) > RIVAL
+
+
+def doubled(track: Track, tracks: Iterable[Track], seconds: float) -> bool:
+    """Whether, at a moment, it is only a part or a second box of another track."""
+    own = track.at(seconds)
+    others = (t for t in tracks if t is not track and t.family == track.family)
+    there = [(t.number, s.box) for t in others if (s := t.at(seconds))]
+    return own is not None and any(
+        inside(own.box, box) > PART and (area(own.box), -track.number) < (area(box), -number)
+        for number, box in there
+    )
 
 
 def _cover(end: End, other: Track) -> float:
