@@ -89,6 +89,16 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     assert {line for each in published.values() for line in each} == set(lines)
 
 
+HELD_UP = """
+import time
+from daemon.replay.output import OutputFolder
+finish = OutputFolder.finish_camera
+first = lambda self, camera, outcome: finish(self, camera, outcome) if camera == "east" else time.sleep(600)
+OutputFolder.finish_camera = first
+"""
+"""However quick the machine is, it is killed after its first camera and before its second has ended."""
+
+
 def test_a_killed_replay_goes_on(
     narrated: Run,
     forked: Callable[..., Any],
@@ -101,7 +111,7 @@ def test_a_killed_replay_goes_on(
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
     ours, theirs = os.pipe()
-    process = forked(*arguments, out=theirs)
+    process = forked(*arguments, out=theirs, first=HELD_UP)
     os.close(theirs)
     with open(ours) as out_of_it:  # noqa: PTH123 - a descriptor
         for _ in range(3):  # the first camera tells two things
