@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running_daemon import until
 
 from daemon.replay import output
 from daemon.service.embedded_redis import EmbeddedServer
@@ -110,13 +110,9 @@ def test_a_killed_replay_goes_on(
     """SIGKILL lets nobody tidy up."""
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
-    ours, theirs = os.pipe()
-    process = forked(*arguments, out=theirs, first=HELD_UP)
-    os.close(theirs)
-    with open(ours) as out_of_it:  # noqa: PTH123 - a descriptor
-        for _ in range(3):  # the first camera tells two things
-            assert out_of_it.readline()
-        process.kill()
+    process = forked(*arguments, first=HELD_UP)
+    until(process, (out / "unfinished.json").exists)
+    process.kill()
     process.wait(300)
     refused = narrated(*arguments)
     assert (refused.code, "--resume" in refused.err) == (1, True)
