@@ -342,8 +342,7 @@ def test_train_a_grounded_captioner_then_evaluate(
     record = read_checkpoint(out).record
     assert record["captioner"] == "grounded"
     assert record["left_out"] == []
-    command = ("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache, "--json")
-    code, _, told = run(*command)
+    code, _, told = run("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache, "--json")
     assert code == 0, told
 
 
