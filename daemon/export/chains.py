@@ -124,7 +124,7 @@ def _lines(journals: Path, camera: str, first: int, last: int) -> Iterator[tuple
     ]
     paths += [current] if current.exists() else []
     if not paths:
-        raise ExportError(f"{current} is not there: --linked needs the journals themselves, no merged file")
+        raise ExportError(f"{current} is not there: --linked needs the journals, not a merged file")
     for path in paths:
         with path.open("rb") as file:
             for raw in file:

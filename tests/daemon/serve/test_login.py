@@ -219,8 +219,8 @@ def test_a_password_has_some_length() -> None:
         ({"certificate": "x"}, "go together"),
         ({"listen": "here:80"}, "write an address"),
         ({"listen": "127.0.0.1:99999"}, "write an address"),
-        ({"hosts": ["a b"]}, "no host's name"),
-        ({"hosts": ["a/b"]}, "no host's name"),
+        ({"hosts": ["a b"]}, "not a host name"),
+        ({"hosts": ["a/b"]}, "not a host name"),
         ({"timezone": "Mars/Base"}, "not a time zone"),
     ],
 )
