@@ -38,6 +38,7 @@ from daemon.threads.publication import Publishing
 from daemon.threads.pulse import Pulses
 from daemon.threads.retention import Retention, retention_options
 from daemon.threads.signatures import open_signing
+from daemon.workers.pair_queue import WorkersQueue
 from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first
@@ -47,7 +48,6 @@ from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads torch
     from daemon.threads.narrator import JournalledPair, Narrator
-    from daemon.workers.pair_queue import WorkersQueue
 
 PAIRS_HELD = 8
 """Pairs per camera that wait for the narrator; of a live camera the newest."""
@@ -149,7 +149,7 @@ def startup(
 
     narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
     proof = None
-    if not workers and _may_sleep(plans, journals):
+    if _may_sleep(plans, journals):
         proof = CaptionerProof(checkpoint, settings.device)
         resources.callback(proof.stop)
     else:
@@ -295,7 +295,6 @@ def _narrator(
     """Load the captioner and try it; where it has workers, it looks with their eyes from now on."""
     from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
-    from daemon.workers.pair_queue import WorkersQueue  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     settings = configuration.captioner
@@ -358,8 +357,6 @@ def _workers(
         raise ConfigurationError(
             [f"narrate.workers: the captioner {captioner} has no workers: take grounded"]
         )
-    from daemon.workers.pair_queue import WorkersQueue  # noqa: PLC0415 - loads torch
-
     return WorkersQueue([plan.name for plan in plans], PAIRS_HELD, url, pulses=pulses)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.grounded.sight import canvas
+from models.grounded.sight import PIXELS, canvas
 from pipeline.alignment import Shift
 from pipeline.clusters import Cluster
 from pipeline.sources import Image
@@ -31,15 +31,18 @@ _MARGIN = 2.5  # a tile's side in the longer side of its cluster
 _LEAST = 0.16  # ... and as a share of the frame's width: neighbours must be seen with it
 
 
-def whole_views(before: Image, after: Image, shift: tuple[float, float]) -> NDArray[np.uint8]:
+def whole_views(
+    before: Image, after: Image, shift: tuple[float, float], pixels: int = PIXELS
+) -> NDArray[np.uint8]:
     """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.sight.canvas`.
 
     Args:
         before: RGB uint8 ``(h, w, 3)``.
         after: RGB uint8 of the same size.
         shift: ``(dx, dy)`` in shares of the frame that lays before on after.
+        pixels: about how many a view has.
     """
-    high, wide = canvas(*after.shape[:2])
+    high, wide = canvas(*after.shape[:2], pixels)
     frame = (0.0, 0.0, 1.0, 1.0)
     return np.stack(
         [_seen(before, frame, (high, wide), shift), _seen(after, frame, (high, wide), (0.0, 0.0))]
@@ -47,7 +50,11 @@ def whole_views(before: Image, after: Image, shift: tuple[float, float]) -> NDAr
 
 
 def tile_views(
-    before: Image, after: Image, shift: tuple[float, float], clusters: Sequence[Cluster]
+    before: Image,
+    after: Image,
+    shift: tuple[float, float],
+    clusters: Sequence[Cluster],
+    pixels: int = PIXELS,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Tiles around the small clusters.
 
@@ -56,12 +63,13 @@ def tile_views(
         after: RGB uint8 of the same size.
         shift: ``(dx, dy)`` in shares of the frame that lays before on after.
         clusters: most salient first.
+        pixels: about how many a view has.
 
     Returns:
         uint8 ``(T, 2, TILE, TILE, 3)``, and their windows float32 ``(T, 4)`` in 0..1 of the frame.
     """
     height, width = after.shape[:2]
-    windows = tile_windows([c.box for c in clusters], height, width)
+    windows = tile_windows([c.box for c in clusters], height, width, pixels)
     tiles = [
         np.stack(
             [_seen(image, w, (TILE, TILE), moved) for image, moved in ((before, shift), (after, (0.0, 0.0)))]
@@ -74,15 +82,16 @@ def tile_views(
     )
 
 
-def tile_windows(boxes: Sequence[Box], height: int, width: int) -> list[Box]:
+def tile_windows(boxes: Sequence[Box], height: int, width: int, pixels: int = PIXELS) -> list[Box]:
     """Square windows, within the frame where they fit, around the small ones of some boxes.
 
     Args:
         boxes: of clusters, most salient first.
         height: of the frame in pixels.
         width: of the frame in pixels.
+        pixels: about how many a view has.
     """
-    high, wide = canvas(height, width)
+    high, wide = canvas(height, width, pixels)
     windows: list[Box] = []
     for x, y, w, h in boxes:
         if max(w * wide, h * high) >= SMALL or len(windows) == MOST:

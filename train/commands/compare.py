@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from train.commands.options import Device, Json, say
+from train.commands.options import Device, Json, Ray, say
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def compare(
             "change the results.",
         ),
     ] = None,
+    ray: Ray = None,
     with_meteor: Annotated[
         bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and half a minute).")
     ] = True,
@@ -116,6 +117,7 @@ def compare(
         device=device,
         bf16=bf16,
         workers=workers or fitting_workers(device),
+        ray=ray,
     )
     command = _command(suite.value, options)
     authority = (with_meteor, spice_jars)

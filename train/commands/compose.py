@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import SOME_FAILED, Avoid, Exclude, Teacher, say
+from train.commands.options import SOME_FAILED, Avoid, Exclude, Ray, Teacher, say
 from train.commands.terminal import progress_counts
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def compose(
     seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
     variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
+    ray: Ray = None,
 ) -> None:
     """From unlabelled footage to labelled frames, and to pairs with exact captions."""
     from train.compose.grammar import VARIETIES  # noqa: PLC0415
@@ -83,6 +84,7 @@ def compose(
         seed=seed,
         variety=variety,
         workers=workers,
+        ray=ray,
         frames=not pairs_only,
         labels=labels,
     )

@@ -54,6 +54,7 @@ class CompareOptions:
         device: torch device.
         bf16: train in bfloat16 where that is safe; None wherever the device is a GPU.
         workers: runs side by side, see `train.papers.side_by_side`; they do not change the results.
+        ray: address of a Ray cluster (see `pipeline.machines`) for the runs, in place of processes.
     """
 
     data: Path
@@ -68,6 +69,7 @@ class CompareOptions:
     device: str = "cpu"
     bf16: bool | None = None
     workers: int = 1
+    ray: str | None = None
 
     @property
     def half(self) -> bool:

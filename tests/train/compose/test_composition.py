@@ -26,7 +26,6 @@ NAMES = (
 @pytest.fixture(scope="module")
 def options(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposeOptions:
     """Three real cameras, and the test scene that must not be used."""
-    pytest.importorskip("onnxruntime", reason="the teacher needs the extra 'train'")
     weights = clips.parent / "weights" / "yolox_nano_416_coco.onnx"
     if not weights.is_file():
         pytest.skip("no teacher weights beside the checkout")
