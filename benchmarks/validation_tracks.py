@@ -53,7 +53,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--keep", type=Path, help="folder for the records")
-    parser.add_argument("--show", action="store_true", help="every sentence, and the events that are not told")
+    parser.add_argument(
+        "--show", action="store_true", help="every sentence, and the events that are not told"
+    )
     chosen = parser.parse_args()
     clips = [json.loads(line) for line in TRUTH.read_text(encoding="utf-8").splitlines()]
     if any(not path(clip).exists() for clip in clips):
@@ -172,7 +174,10 @@ def _events(
 
 def table(scores: dict[str, Score]) -> str:
     """A row a clip, and their sum with intervals that draw clips."""
-    lines = ["| clip | true | false | not judged | entrances told | departures told |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| clip | true | false | not judged | entrances told | departures told |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, each in [*scores.items(), ("**all**", _sum(list(scores.values())))]:
         right = sum(ok for _, ok in each.judged)
         parts = [[ok for what, *_, ok in each.events if what == kind] for kind in ("entrance", "departure")]
