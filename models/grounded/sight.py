@@ -52,22 +52,22 @@ def canvas(height: int, width: int, pixels: int = PIXELS) -> tuple[int, int]:
     return high, wide
 
 
-def seen(detector: Detector, pictures: Sequence[Tensor]) -> list[Detections]:
-    """What is in pictures, uint8 RGB ``(3, h, w)`` each.
+def seen(detector: Detector, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
+    """What is in pictures, uint8 RGB ``(3, h, w)`` each, with this score or more.
 
     On a CPU one after the other: eight at once take more memory and no less time. Elsewhere those of one size
     at once.
     """
     if all(picture.device.type == "cpu" for picture in pictures):
         look = detector.fastest()
-        return [detections(look(p[None]), (p.shape[1], p.shape[2]), LEAST)[0] for p in pictures]
+        return [detections(look(p[None]), (p.shape[1], p.shape[2]), least)[0] for p in pictures]
     sizes: dict[tuple[int, int], list[int]] = {}
     for n, picture in enumerate(pictures):
         sizes.setdefault((picture.shape[1], picture.shape[2]), []).append(n)
     found: dict[int, Detections] = {}
     for size, numbers in sizes.items():
         answer = detector(torch.stack([pictures[n] for n in numbers]))
-        found.update(zip(numbers, detections(answer, size, LEAST), strict=True))
+        found.update(zip(numbers, detections(answer, size, least), strict=True))
     return [found[n] for n in range(len(pictures))]
 
 

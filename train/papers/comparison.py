@@ -103,9 +103,9 @@ class Shelf:
         self.measured = "test" if (options.data / "test.json").is_file() else "val"
 
     def encoder(self, config: TrainConfig) -> Encoder:
-        """The encoder that a configuration names."""
+        """The encoder that a configuration names, where rows are trained."""
         if config.encoder not in self._encoders:
-            self._encoders[config.encoder] = build_encoder(config)
+            self._encoders[config.encoder] = build_encoder(config).to(self._options.device)
         return self._encoders[config.encoder]
 
     def splits(self, config: TrainConfig, captioner: type[Captioner]) -> Splits:

@@ -100,8 +100,8 @@ def write_result(folder: Path, result: Result) -> None:
         raise TrainError(f"{path} cannot be written: {error.strerror}; choose another --out") from error
 
 
-def read_result(folder: Path, mark: str) -> Result | None:
-    """A finished run's result; None where it is not finished, or of something else.
+def read_result(folder: Path, mark: str | None) -> Result | None:
+    """A finished run's result; None where it is not finished, or, given a mark, of something else.
 
     Raises:
         TrainError: the file is damaged.
@@ -111,7 +111,7 @@ def read_result(folder: Path, mark: str) -> Result | None:
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["mark"] != mark:
+        if mark is not None and content["mark"] != mark:
             return None
         listed = {k: tuple(content[k]) for k in _LISTED}
         return Result(**{**content, **listed})
