@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def pieces_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Numbers of records as runs without a gap, ``(first, last)``.
-
-    Args:
-        numbers: rising.
-    """
+    """Numbers of records, which rise, as runs without a gap, ``(first, last)``."""
     if not numbers:
         return []
     gaps = [(one, two) for one, two in pairwise(numbers) if two != one + 1]
