@@ -38,7 +38,7 @@ Visit = tuple[float, float, tuple[int, int, int, int]]
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DDLA that has learned two sentences: a bright box has come, or it has gone; made once for all workers."""
+    """DDLA that has learned two sentences: a bright box has come, or it has gone; made once for all."""
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     path = folder / "tiny.safetensors"
