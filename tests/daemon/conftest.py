@@ -24,6 +24,7 @@ from running_daemon import unused_port
 
 import models
 from daemon import cli
+from daemon.config import secrets
 from daemon.service.embedded_redis import EmbeddedServer
 from models.captioner import Captioner, PairBatch
 from models.encoders.encoder import ENCODERS
@@ -151,6 +152,14 @@ def busy_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer() as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def forgotten_secrets() -> Iterator[None]:
+    """A word that was one test's secret is hidden from no other's messages."""
+    known = secrets._seen.copy()
+    yield
+    secrets._seen.intersection_update(known)
 
 
 @dataclass(frozen=True)
