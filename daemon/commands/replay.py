@@ -37,7 +37,7 @@ LimitsChoice = Annotated[
     bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
 ]
 FastChoice = Annotated[
-    bool, typer.Option("--fast", help="Decode keyframes, and in full only where something happens.")
+    bool, typer.Option("--fast", help="Decode only keyframes, and everything where something happens.")
 ]
 RayChoice = Annotated[
     str | None,

@@ -44,6 +44,9 @@ RIVAL = 0.45
 BEHIND = 0.15
 """Share of its height by which the feet of what hides something may be higher in the picture than its own."""
 
+PART = 0.7
+"""Share of a box within another from which it shows no more than that."""
+
 LOOKS_APART = 7.0
 """How much less one track could be another for each step of `alike`: as `LIKENESS` of what is new has it."""
 
@@ -51,6 +54,7 @@ _NEAR = 2.0  # own sizes within which there are neighbours
 _SIDES = ("left", "right", "far", "near")
 _RIVAL_S = 6.0  # seconds between the end of one track and the beginning of another that could be its own
 _STEP_S = 0.5
+_SEEN_BEFORE = 2  # sights in front of something
 _SIGHTS_AT_END = 3  # that tell where it came from or went to
 
 
@@ -220,13 +224,30 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
     return hidden > HIDDEN or rivalry(track, tracks, coming=coming, aspect=aspect) > RIVAL
 
 
+def doubled(track: Track, tracks: Iterable[Track], seconds: float) -> bool:
+    """Whether, at a moment, it is only a part or a second box of another track."""
+    own = track.at(seconds)
+    others = (t for t in tracks if t is not track and t.family == track.family)
+    there = [(t.number, s.box) for t in others if (s := t.at(seconds))]
+    return own is not None and any(
+        inside(own.box, box) > PART and (area(own.box), -track.number) < (area(box), -number)
+        for number, box in there
+    )
+
+
 def _cover(end: End, other: Track) -> float:
-    """How much of an end another track hides, just outside of it: one whose feet are nearer to the camera."""
+    """How much of an end another track hides, just outside of it: one whose feet are nearer to the camera.
+
+    What it was seen in front of hides nothing of it.
+    """
     outside = end.sight.seconds + (-_STEP_S if end.coming else _STEP_S)
     _, y, _, h = end.sight.box
     there = [s.box for t in (end.sight.seconds, outside) if (s := other.at(t))]
-    shares = [inside(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h]
-    return max(shares, default=0.0)
+    share = max(
+        (inside(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h), default=0.0
+    )
+    inner = [(s.box, o.box) for s in end.sights[1:] if (o := other.at(s.seconds))] if share > 0 else []
+    return 0.0 if sum(inside(own, box) > HIDDEN for own, box in inner) >= _SEEN_BEFORE else share
 
 
 def _neighbours(end: End, track: Track, tracks: Iterable[Track], aspect: float) -> int:

@@ -34,7 +34,7 @@ from models.grounded.tracks import Sight, Track
 from models.language.claims import THINGS, VEHICLES
 from models.language.facts import Fact
 from pipeline.following.confidence import confidence
-from pipeline.following.events import apart, end_of, evidence, in_doubt, through
+from pipeline.following.events import apart, doubled, end_of, evidence, in_doubt, through
 from pipeline.following.riders import with_riders
 from pipeline.pairs import FramePair, small_image
 from pipeline.sources import Image, covered
@@ -173,6 +173,8 @@ class Follower:
     def _facts(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
+        if doubled(track, view.tracker.tracks, view.before if after is None else view.after):
+            return
         story = self._stories.get(track.number) or self._remnant(track, view)
         if before is None and after is not None and track.first.seconds > view.before:
             if story is None and not in_doubt(track, view.tracker.tracks, coming=True, aspect=view.aspect):
