@@ -35,10 +35,10 @@ NEAR_EDGE = 0.25
 STRIDE = 0.35
 """... and from which he can with his next step, if he goes there so fast."""
 
-HIDDEN = 0.6
+HIDDEN = 0.8
 """Share of an end that another track covers, beyond which it may be there behind it."""
 
-RIVAL = 0.45
+RIVAL = 0.6
 """`rivalry` from which another track may be the missing part of one."""
 
 BEHIND = 0.15
