@@ -224,14 +224,24 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
     return hidden > HIDDEN or rivalry(track, tracks, coming=coming, aspect=aspect) > RIVAL
 
 
-def doubled(track: Track, tracks: Iterable[Track], seconds: float) -> bool:
-    """Whether, at a moment, it is only a part or a second box of another track."""
-    own = track.at(seconds)
+def doubled(track: Track, tracks: Iterable[Track], here: float, absent: float) -> bool:
+    """Whether it is only a part or a second box of another track to which the same happened.
+
+    Args:
+        track: whose.
+        tracks: all of the camera.
+        here: seconds at which it is there.
+        absent: seconds at which neither is, where something came or went; else the other moment.
+    """
+    own = track.at(here)
     others = (t for t in tracks if t is not track and t.family == track.family)
-    there = [(t.number, s.box) for t in others if (s := t.at(seconds))]
+    there = [(t, s.box) for t in others if (s := t.at(here))]
+    gone = track.at(absent) is None
     return own is not None and any(
-        inside(own.box, box) > PART and (area(own.box), -track.number) < (area(box), -number)
-        for number, box in there
+        inside(own.box, box) > PART
+        and (area(own.box), -track.number) < (area(box), -other.number)
+        and (other.at(absent) is None) == gone
+        for other, box in there
     )
 
 
