@@ -7,8 +7,8 @@ from math import exp
 
 WEIGHTS: dict[str, tuple[float, ...]] = {
     "appeared": (
-        -4.98, 1.11, 0.51, 3.03, 0.25, 3.64, 0.97, 0.13, 0.19,
-        -0.63, 0.78, 1.21, 0.67, 0.37, -0.23, -1.49, -0.18,
+        -4.81, 1.10, 0.40, 3.05, 0.17, 3.65, 0.71, 0.12, 0.18,
+        -0.63, 1.04, 0.45, 0.63, 0.28, -0.18, -1.46, 0.14,
     ),
     "disappeared": (
         -4.00, 1.67, -0.31, 1.18, 0.65, 1.92, 0.74, 0.48, 0.11,
@@ -20,8 +20,7 @@ WEIGHTS: dict[str, tuple[float, ...]] = {
     ),
 }  # fmt: skip
 """Bias and a weight for each of `pipeline.following.events.EVIDENCE`, by type. Fitted with a ridge to facts
-of training cameras, judged by tracks of eight frames a second that several detectors confirm; "appeared" once
-more, with a ridge towards that, to benchmarks/validation_tracks.jsonl."""
+of training cameras, judged by tracks of eight frames a second that several detectors confirm."""
 
 
 def confidence(kind: str, evidence: Sequence[float]) -> float:

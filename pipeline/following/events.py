@@ -35,10 +35,10 @@ NEAR_EDGE = 0.25
 STRIDE = 0.35
 """... and from which he can with his next step, if he goes there so fast."""
 
-HIDDEN = 0.8
+HIDDEN = 0.6
 """Share of an end that another track covers, beyond which it may be there behind it."""
 
-RIVAL = 0.6
+RIVAL = 0.45
 """`rivalry` from which another track may be the missing part of one."""
 
 BEHIND = 0.15
@@ -183,7 +183,7 @@ def evidence(
     """
     here = [s for s in track.sights if frames[0] - 1e-6 <= s.seconds <= frames[-1] + 1e-6] or track.sights
     end = end_of(track, coming=coming is not False)
-    covered = max((_cover(end, other) for other in tracks if other is not track), default=0.0)
+    covered = max((_cover(end, track, other) for other in tracks if other is not track), default=0.0)
     _, gap, way = side(end, aspect)
     scores = [s.score for s in here]
     span = [t for t in frames if here[0].seconds - 1e-6 <= t <= here[-1].seconds + 1e-6]
@@ -220,7 +220,7 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
     end = end_of(track, coming=coming)
     if through(end, aspect)[1]:
         return False
-    hidden = max((_cover(end, other) for other in tracks if other is not track), default=0.0)
+    hidden = max((_cover(end, track, other) for other in tracks if other is not track), default=0.0)
     return hidden > HIDDEN or rivalry(track, tracks, coming=coming, aspect=aspect) > RIVAL
 
 
@@ -245,10 +245,11 @@ def doubled(track: Track, tracks: Iterable[Track], here: float, absent: float) -
     )
 
 
-def _cover(end: End, other: Track) -> float:
+def _cover(end: End, track: Track, other: Track) -> float:
     """How much of an end another track hides, just outside of it: one whose feet are nearer to the camera.
 
-    What it was seen in front of hides nothing of it.
+    What it was seen in front of hides nothing of it, unless it is of its own kind: "something" as large as a
+    road would hide whoever walks there.
     """
     outside = end.sight.seconds + (-_STEP_S if end.coming else _STEP_S)
     _, y, _, h = end.sight.box
@@ -256,7 +257,9 @@ def _cover(end: End, other: Track) -> float:
     share = max(
         (inside(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h), default=0.0
     )
-    inner = [(s.box, o.box) for s in end.sights[1:] if (o := other.at(s.seconds))] if share > 0 else []
+    if share == 0 or other.family == track.family:
+        return share
+    inner = [(s.box, o.box) for s in end.sights[1:] if (o := other.at(s.seconds))]
     return 0.0 if sum(inside(own, box) > HIDDEN for own, box in inner) >= _SEEN_BEFORE else share
 
 
