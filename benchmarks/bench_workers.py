@@ -1,9 +1,8 @@
-"""Workers: how they add up, what the server takes, and why pictures travel without loss.
+"""Workers: how they add up, and what the server takes.
 
     python benchmarks/bench_workers.py waiting    # 1, 2, 4 and 8 workers whose look is to wait 50 ms
     python benchmarks/bench_workers.py looking    # 1, 2 and 4 real workers beside a whole edge
     python benchmarks/bench_workers.py server     # the ceiling: pairs/s and MB/s
-    python benchmarks/bench_workers.py pictures   # sentences of the benchmark that change, by codec
 
 Workers are processes of their own, the server is a real one. `waiting` sends one picture of 32x32 a pair, so
 that the waiting is what is measured; `looking` runs the shipped captioner over real pairs of two clips, the
@@ -47,7 +46,6 @@ from daemon.workers.worker import Worker
 from models import load_captioner
 from models.detections import Detections
 from models.families import OBJECTS
-from models.grounded.grounded import Grounded
 from pipeline.journal import Journal
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Clock, Frame, open_source
@@ -59,8 +57,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 CLIPS = ("opencv_vtest.avi", "intelprev_person-bicycle-car-detection.mp4")
 WAIT_S, CHECKPOINT = 0.05, "c" * 64
 START = datetime(2026, 1, 1, tzinfo=UTC)
-PARTS = ("waiting", "looking", "server", "pictures")
-CODECS = ("png", "jpeg 98", "jpeg 95", "jpeg 90")
+PARTS = ("waiting", "looking", "server")
 
 
 class OnePicture(WorkersQueue):
@@ -325,67 +322,6 @@ def server(count: int) -> None:
         )
 
 
-def pictures() -> None:
-    """How many of the benchmark's pairs are told otherwise when pictures travel by a codec."""
-    import predictors  # noqa: PLC0415 - needs the benchmark beside the checkout
-
-    from daemon.tools.description import Description, PairPaths, describe  # noqa: PLC0415
-    from daemon.tools.gaps import Gap  # noqa: PLC0415
-
-    parts = predictors.parts()
-    every = [pair for part in ("unseen", "seen") for pair in parts[part]]
-    captioner: Any = load_captioner()
-    plan = camera_plan("describe", "", CameraDefaults())
-    print("| codec | kB a picture | encoding ms | pairs told otherwise | sentences |\n|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        shown = predictors.pictures(every, Path(folder))
-        paths = [PairPaths(p["id"], *shown[p["id"]], Gap(p.get("gap_s"), "benchmark")) for p in every]
-        told: dict[str, list[list[str]]] = {}
-        for codec in ("as they are", *CODECS):
-            travel = Travel(codec)
-            captioner.eyes = travel.eyes(captioner)
-            told[codec] = [
-                [s.text for s in each.narration.sentences]
-                for each in describe(paths, captioner, plan)
-                if isinstance(each, Description)
-            ]
-            otherwise = sum(a != b for a, b in zip(told[codec], told["as they are"], strict=True))
-            kb, ms = travel.bytes / 1000 / max(travel.count, 1), 1000 * travel.spent_s / max(travel.count, 1)
-            count = sum(map(len, told[codec]))
-            print(
-                f"| {codec} | {kb:.0f} | {ms:.1f} | {otherwise} of {len(told[codec])} | {count} |", flush=True
-            )
-
-
-class Travel:
-    """Pictures encoded and decoded again."""
-
-    def __init__(self, codec: str) -> None:
-        self.bytes = self.count = 0
-        self.spent_s = 0.0
-        self._codec = codec
-
-    def eyes(self, captioner: Grounded) -> Callable[[Sequence[Tensor]], list[Detections]]:
-        """Those of the captioner's detector, at the end of the way."""
-        from models.grounded.sight import seen  # noqa: PLC0415
-
-        return lambda all_: seen(captioner.detector, [self._travelled(picture) for picture in all_])
-
-    def _travelled(self, picture: Tensor) -> Tensor:
-        if self._codec == "as they are":
-            return picture
-        rows = np.ascontiguousarray(picture.numpy().transpose(1, 2, 0)[..., ::-1])
-        options = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE]
-        kind, _, quality = self._codec.partition(" ")
-        if quality:
-            options = [cv2.IMWRITE_JPEG_QUALITY, int(quality), cv2.IMWRITE_JPEG_SAMPLING_FACTOR, 0x111111]
-        began = time.process_time()
-        data = cv2.imencode(f".{kind}", rows, options)[1]
-        self.spent_s += time.process_time() - began
-        self.bytes, self.count = self.bytes + len(data), self.count + 1
-        return torch.from_numpy(np.ascontiguousarray(cv2.imdecode(data, 1)[..., ::-1].transpose(2, 0, 1)))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -402,10 +338,8 @@ def main() -> None:
             waiting(options.seconds)
         case "looking":
             looking(options.pairs)
-        case "server":
-            server(options.asks)
         case _:
-            pictures()
+            server(options.asks)
 
 
 if __name__ == "__main__":

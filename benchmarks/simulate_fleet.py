@@ -54,6 +54,8 @@ class Costs:
         batch, picture: a worker's, for each batch and each picture.
         most: pairs of a batch.
         picture_mb: bytes of a picture in millions.
+        measured: what batches took, one after the other, while one worker was at work, two, and so on, in
+            place of `batch` and `picture`. Workers that share processors slow one another, and in spells.
     """
 
     edge_picture: float = 0.012
@@ -64,6 +66,14 @@ class Costs:
     picture: float = 0.027
     most: int = 1
     picture_mb: float = 0.25
+    measured: tuple[tuple[float, ...], ...] = ()
+
+    def look(self, pictures: int, busy: int, number: int) -> float:
+        """What a worker takes for the batch of that number while so many are at work."""
+        if self.measured:
+            steps = self.measured[min(busy, len(self.measured)) - 1]
+            return steps[number % len(steps)]
+        return self.batch + self.picture * pictures
 
 
 CPU = Costs()
@@ -131,7 +141,7 @@ def simulate(
     ready.sort()
     outcome, waiting = Outcome(), deque[tuple[float, int]]()
     free = [(0.0, n) for n in range(workers)]  # when each worker is free
-    worked, n = 0.0, 0
+    worked, number, n = 0.0, 0, 0
     while n < len(ready) or waiting:
         at, worker = heapq.heappop(free)
         while n < len(ready) and ready[n][0] <= at:
@@ -142,7 +152,9 @@ def simulate(
             continue
         outcome.queue.append(len(waiting))
         batch = [waiting.popleft() for _ in range(min(costs.most, len(waiting)))]
-        took = costs.batch + costs.picture * sum(pictures for _, pictures in batch)
+        busy = 1 + sum(until > at for until, _ in free)
+        took = costs.look(sum(pictures for _, pictures in batch), busy, number)
+        number += 1
         outcome.waits += [at + took - came for came, _ in batch]
         worked += took
         heapq.heappush(free, (at + took, worker))
@@ -194,27 +206,42 @@ def by_load(cameras: int, seed: int, costs: Costs) -> None:
         )
 
 
+def steps(workers: int) -> tuple[float, ...]:
+    """What each pair takes so many real workers that always have work: each ends its next that many later."""
+    import bench_workers  # noqa: PLC0415 - loads the product
+
+    ends = sorted(bench_workers.latencies([(0.0, n % 16, 1) for n in range(100 * workers)], workers))
+    return tuple(later - end for end, later in zip(ends, ends[workers:], strict=False))
+
+
 def check(seed: int) -> None:
-    """The same arrivals here and among real processes, whose steps are measured while nothing waits."""
+    """The same arrivals here and among real processes, whose steps are measured before each run."""
     import bench_workers  # noqa: PLC0415 - loads the product
 
     kinds = [kind for kind in KINDS for _ in range(4)]
     calm = statistics.median(bench_workers.latencies(arrivals(kinds, 15.0, seed, 0.5), 2))
-    step = max(bench_workers.latencies([(0.0, n % 8, 1) for n in range(80)], 1)) / 80
-    print(f"a worker that always has work takes {1000 * step:.1f} ms a pair; when nothing waits, one is")
-    print(f"back after {1000 * calm:.1f} ms\n")
-    print("| pairs/s | workers | load | measured p50 | p95 | simulated p50 | p95 |")
-    print("|---|---|---|---|---|---|---|")
-    costs, way = Costs(0.0, 0.0, 0.0, 0.0, step, 0.0, 1, 0.0), max(0.0, calm - step)
-    for workers, rate in ((2, 12), (2, 20), (2, 27), (4, 40), (4, 54)):
-        plain = arrivals(kinds, 200.0, seed)
-        speed = rate / (len(plain) / 200.0)
+    alone = steps(1)
+    print(
+        f"one that always has work takes {1000 * statistics.mean(alone):.1f} ms a pair; when nothing waits,"
+    )
+    print(f"a pair is back after {1000 * calm:.1f} ms\n")
+    print("| workers | ms a pair | load | pairs/s | measured p50 | p95 | simulated p50 | p95 |")
+    print("|---|---|---|---|---|---|---|---|")
+    way = max(0.0, calm - statistics.median(alone))
+    plain = len(arrivals(kinds, 200.0, seed)) / 200.0
+    for workers, load in ((2, 0.5), (2, 0.8), (2, 0.95), (2, 1.2), (4, 0.5), (4, 0.8), (4, 0.95), (4, 1.2)):
+        together = steps(workers)
+        each = statistics.mean(together)
+        costs = Costs(0.0, 0.0, 0.0, 0.0, measured=(alone, *[together] * (workers - 1)))
+        speed = load * workers / each / plain
         coming = arrivals(kinds, 15.0, seed, speed)
         real = bench_workers.latencies(coming, workers)
-        out, measured = simulate(coming, workers, costs, 10**6, 1), Outcome(real)
-        cells = [measured.at(0.5), measured.at(0.95), way + out.at(0.5), way + out.at(0.95)]
+        out, found = simulate(coming, workers, costs, 10**6, 1), Outcome(real)
+        cells = [found.at(0.5), found.at(0.95), way + out.at(0.5), way + out.at(0.95)]
         words = " | ".join(f"{1000 * cell:.0f} ms" for cell in cells)
-        print(f"| {len(coming) / 15:.1f} | {workers} | {out.busy:.2f} | {words} |", flush=True)
+        print(
+            f"| {workers} | {1000 * each:.1f} | {load:.2f} | {len(coming) / 15:.1f} | {words} |", flush=True
+        )
 
 
 def extract() -> None:

@@ -4,11 +4,13 @@
 
 Four cameras on loopback RTSP (see soak.py) show four clips, again and again; two workers with the shipped
 captioner look. Every 15 s comes the next of these: a worker is killed, and another takes its place; a worker
-is frozen for 10 s; the server is killed, and back after 3 s from its append-only file; frozen for 3 s;
-flushed; the edge is killed and started again. In the end the edge gets SIGTERM, and
+is frozen for 10 s; one runs a fifth of the time for 15 s; the server is killed, and back after 3 s from its
+append-only file; frozen for 3 s; flushed; the edge is killed, or gets SIGTERM, and is started again. In the
+end it gets SIGTERM and is started a last time, and
 
 * every line of the journals must verify: no sequence number is absent or there twice, in each camera's order;
-* the streams must hold exactly the journals' records, in order (what was flushed is published again);
+* the streams must hold exactly the journals' records, in order (what was flushed is published again, and what
+  was journalled and not published as an edge ended is published by the next one);
 * no id is told twice, and no frame of a camera is told of before an earlier one;
 * of every pair that the last edge proposed it must be known where it went.
 
@@ -37,6 +39,7 @@ from soak import CLIPS_S, Soak
 from pipeline.journal import read_camera, verify
 
 EVERY_S, FROZEN_S, AWAY_S = 15.0, 10.0, 3.0
+STOPPED_S, RUNNING_S = 0.4, 0.1  # of a slow worker, in turn
 VICTIMS = (
     "worker killed",
     "server killed",
@@ -44,6 +47,8 @@ VICTIMS = (
     "server flushed",
     "edge killed",
     "server frozen",
+    "worker slowed",
+    "edge ended",
 )
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "clips"
 CLIPS = (
@@ -55,6 +60,12 @@ CLIPS = (
 Process = subprocess.Popen[bytes]
 
 
+def frozen(process: Process, seconds: float) -> None:
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGCONT)
+
+
 class Site:
     """What runs, and what was done to it."""
 
@@ -62,6 +73,7 @@ class Site:
         self.it = it
         self.done: Counter[str] = Counter()
         self.counters: Counter[str] = Counter()
+        self.left = 0  # records that were not published when their edge ended, by a signal or killed
         self.now: dict[str, float] = {}
         self.rtsp, self.server = soak.start_rtsp(it), soak.start_redis(it)
         self.workers = [self.worker() for _ in range(2)]
@@ -119,23 +131,28 @@ class Site:
                 soak.end(self.workers.pop(0))
                 self.workers.append(self.worker())
             case "worker frozen":
-                self.workers[0].send_signal(signal.SIGSTOP)
-                time.sleep(FROZEN_S)
-                self.workers[0].send_signal(signal.SIGCONT)
+                frozen(self.workers[0], FROZEN_S)
+            case "worker slowed":
+                until = time.monotonic() + EVERY_S
+                while time.monotonic() < until:
+                    frozen(self.workers[0], STOPPED_S)
+                    time.sleep(RUNNING_S)
             case "server killed":
                 soak.end(self.server)
                 time.sleep(AWAY_S)
                 self.server = soak.start_redis(self.it)
             case "server frozen":
-                self.server.send_signal(signal.SIGSTOP)
-                time.sleep(AWAY_S)
-                self.server.send_signal(signal.SIGCONT)
+                frozen(self.server, AWAY_S)
             case "server flushed":
                 with redis.Redis(port=self.it.redis_port) as client:
                     client.flushall()
             case _:
                 self.fold()
+                if what == "edge ended":
+                    self.edge.send_signal(signal.SIGTERM)
+                    self.edge.wait(60)
                 soak.end(self.edge)
+                self.left += soak.compare(self.it)
                 self.edge = self.start()
 
     def end(self) -> None:
@@ -167,6 +184,7 @@ def judged(site: Site) -> tuple[dict[str, Any], list[str]]:
         "told": dict(told),
         "ids told twice": twice,
         "out of order": back,
+        "not published as their edge ended": site.left,
         "records that are not on the stream": soak.compare(site.it),
         "the last edge's pairs": [last["narrated_pairs_proposed_total"], settled],
         "counters": kept,
@@ -207,6 +225,7 @@ def main() -> int:
                 site.strike(VICTIMS[number % len(VICTIMS)])
                 print(f"{time.monotonic() - began:5.0f} s  {VICTIMS[number % len(VICTIMS)]}", flush=True)
                 number += 1
+            site.strike("edge ended")
             time.sleep(EVERY_S)
             soak.end(site.rtsp)  # nothing more is seen: what is on the way comes to its end
             until = time.monotonic() + 120

@@ -1,5 +1,7 @@
 """A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder comes of it.
 
+The stretches of a long file are looked at by tasks of their own first, see `daemon.replay.stretches`.
+
 A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
 The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
 are there, such a replay is resumed, with nothing left but the report. So the record is to the byte the one
@@ -9,16 +11,12 @@ that a single machine writes, and a machine that dies costs the time of its task
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -28,21 +26,18 @@ from daemon.replay.output import FinishedCamera, OutputFolder
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from daemon.replay.resumption import identity
+from daemon.replay.stretches import Sights, lend_eyes, sights_of, stretches_of, thresholds_of
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
+from pipeline.machines import ClusterError, answer, connected, task
+from pipeline.sources.video import Stretch
+from pipeline.thresholds import PairThresholds
 
 logger = logging.getLogger(__name__)
 
 _SHARE_OF_A_GPU = 0.25
 """What a task that narrates on CUDA asks for: four share a GPU, since decoding takes most of their time."""
-
-
-_ANSWER_S = 10.0
-
-
-class ClusterError(Exception):
-    """The cluster cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,13 @@ class RayCluster:
             is started here and ends with the replay.
         checkpoint: the captioner's file; it travels with the tasks.
         device: ``auto``, ``cpu``, ``cuda``; only for one that begins with ``cuda`` a task asks for a GPU.
+        stretch_s: longer files are looked at in stretches, see `daemon.replay.stretches`.
     """
 
     address: str
     checkpoint: Path
     device: str
+    stretch_s: float = 600.0
 
 
 def replay_on(
@@ -94,7 +91,7 @@ def replay_on(
         told, read_s = sum(map(len, output.restored.values())), 0.0
         shown = _Shown(footage, output, show)
         try:
-            with _connected(cluster.address) as ray:
+            with connected(cluster.address) as ray:
                 for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
                     output.adopt(files)
                     shown.go_on()
@@ -125,74 +122,58 @@ class _Shown:
                 self._show(record, (record.after.moment - start).total_seconds())
 
 
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """Ray, connected to a cluster; it reports to nobody how it is used."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError:
-        raise ClusterError("--ray needs Ray: pip install 'narrated[ray]'") from None
-    own = {"include_dashboard": False} if address == "local" else {}
-    try:
-        _look_for(address)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ClusterError(
-            f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
-            "--ray local"
-        ) from error
-    # Ray prints on stdout when a machine dies, whatever it is told about logs: there, narrations go.
-    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-def _look_for(address: str) -> None:
-    """Fail at once where nobody listens: Ray itself waits for minutes.
-
-    Raises:
-        OSError: nobody does.
-        ValueError: it is no address.
-    """
-    if address not in {"auto", "local"}:
-        server = urlsplit(address if "://" in address else f"ray://{address}")
-        socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
-
-
 def _narrated(
     ray: Any, cluster: RayCluster, footage: list[ReplayInput], options: ReplayOptions
 ) -> Iterator[FinishedCamera]:
     """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
-    # A machine that dies is not the fault of the task: it is run elsewhere, for as long as there is one.
-    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(_narrate)
+    tell, look = (task(ray, work, gpus=gpus) for work in (_narrate, _look))
+    find_thresholds = task(ray, thresholds_of)
     checkpoint = ray.put(cluster.checkpoint.read_bytes())
-    running = {
-        task.remote(each, checkpoint, cluster.device, options, __version__): each.camera for each in footage
-    }
+    running = {}
+    for each in footage:
+        looks = []
+        if stretches := stretches_of(each, options, cluster.stretch_s):
+            found = find_thresholds(each, options)
+            looks = [look(each, checkpoint, cluster.device, options, found, stretch) for stretch in stretches]
+        told = tell(each, checkpoint, cluster.device, options, __version__, *looks)
+        running[told] = each.camera
     while running:
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
         try:
-            yield ray.get(done)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, ClusterError):
-                raise error.cause from None
-            logger.error(  # noqa: TRY400 - a line for people
-                "%s: %s; it is narrated here instead", camera, _cause(error)
-            )
+            yield answer(ray, done)
+        except ClusterError:
+            raise
+        except Exception as error:  # noqa: BLE001 - this machine meets it again, or does not
+            reason = str(error).strip() or type(error).__name__
+            logger.error("%s: %s; it is narrated here instead", camera, reason)  # noqa: TRY400 - for people
 
 
-def _cause(error: Any) -> str:
-    return str(error.cause).strip() or type(error.cause).__name__
+def _look(  # noqa: PLR0917 - Ray passes references by position
+    footage: ReplayInput,
+    checkpoint: bytes,
+    device: str,
+    options: ReplayOptions,
+    thresholds: PairThresholds,
+    stretch: Stretch,
+) -> Sights:
+    """What a machine of the cluster sees in a stretch; where it cannot, whoever tells of it looks itself."""
+    captioner = _loaded(checkpoint, device)
+    lend_eyes(captioner, {})
+    try:
+        return sights_of(footage, options, captioner, thresholds, stretch)
+    except Exception:  # noqa: BLE001 - whoever tells meets it again, and says it
+        return {}
 
 
 def _narrate(
-    footage: ReplayInput, checkpoint: bytes, device: str, options: ReplayOptions, version: str
+    footage: ReplayInput,
+    checkpoint: bytes,
+    device: str,
+    options: ReplayOptions,
+    version: str,
+    *looks: Sights,
 ) -> FinishedCamera:
     """A camera's part of a replay, as a machine of the cluster narrates it."""
     if version != __version__:
@@ -202,9 +183,9 @@ def _narrate(
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"
         part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
-        report = replay(
-            [footage], _loaded(checkpoint, device), part, _unseen, ReplayProgress(Console(quiet=True))
-        )
+        captioner = _loaded(checkpoint, device)
+        lend_eyes(captioner, {name: each for sights in looks for name, each in sights.items()})
+        report = replay([footage], captioner, part, _unseen, ReplayProgress(Console(quiet=True)))
         return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
 
 

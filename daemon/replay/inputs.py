@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from daemon.replay.remote import RemoteFile, find_remote
 from pipeline.record import check_camera
 from pipeline.sources import SourceError, redacted
 from pipeline.sources.stills import is_still
@@ -51,14 +52,24 @@ class ReplayInput:
     Attributes:
         camera: its name.
         paths: videos, or stills, or one folder of stills.
+        remote: those of them that must be fetched, and from where.
     """
 
     camera: str
     paths: tuple[Path, ...]
+    remote: Mapping[Path, RemoteFile] = field(default_factory=dict)
+
+    def here(self, folder: Path) -> tuple[Path, ...]:
+        """The files on this machine; those that are elsewhere are fetched into a folder.
+
+        Raises:
+            SourceError: one of them cannot be fetched.
+        """
+        return tuple(self.remote[path].fetch(folder) if path in self.remote else path for path in self.paths)
 
 
 def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
-    """Expand files, folders and globs.
+    """Expand files, folders and globs, of this machine or of any file system that fsspec knows by a URL.
 
     Args:
         places: a folder stands for the videos in it, or for its stills if there are none.
@@ -72,37 +83,60 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
         SourceError: a folder or a pattern holds nothing.
         RecordError: `camera` cannot be a name.
     """
-    paths = list(dict.fromkeys(path for place in places for path in _expanded(place)))
+    remote: dict[Path, RemoteFile] = {}
+    paths = list(dict.fromkeys(path for place in places for path in _expanded(place, remote)))
     if camera is not None:
-        return [ReplayInput(check_camera(camera), tuple(paths))]
+        return [ReplayInput(check_camera(camera), tuple(paths), remote)]
     groups: dict[tuple[str, Path], list[Path]] = {}
     for path in paths:
         groups.setdefault(_group(path), []).append(path)
     names = _distinct([(name, place) for name, place in groups])
-    return [ReplayInput(name, tuple(group)) for name, group in zip(names, groups.values(), strict=True)]
+    return [
+        ReplayInput(name, tuple(group), {path: remote[path] for path in group if path in remote})
+        for name, group in zip(names, groups.values(), strict=True)
+    ]
 
 
-def _expanded(place: str) -> list[Path]:
+def _expanded(place: str, remote: dict[Path, RemoteFile]) -> list[Path]:
+    """The files at a place; those that must be fetched are put into `remote` as well."""
+    place = place.removeprefix("file://")
     if "://" in place:
-        raise SourceError(
-            f"{redacted(place)}: replay takes files, folders and globs; a camera belongs in the"
-            " configuration of `narrated run`"
-        )
+        return _fetchable(place, remote)
     path = Path(place).expanduser()
     if path.is_dir():
-        files = sorted((p for p in path.rglob("*") if p.is_file()), key=lambda p: (p.parent, natural_key(p)))
-        videos = [p for p in files if p.suffix.lower() in VIDEO_SUFFIXES]
-        found = videos or [p for p in files if is_still(p) and p.parent == path]
-        if not found:
-            raise SourceError(f"{path}: the folder holds neither videos nor still images: check the path")
-        return found
+        files = [p for p in path.rglob("*") if p.is_file()]
+        return _footage_in(place, [p for p in files if not is_still(p) or p.parent == path])
     if path.exists() or not glob.has_magic(place):
         return [path]
     matches = [Path(m) for m in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - absolute patterns too
-    found = sorted((p for p in matches if p.is_file()), key=lambda p: (p.parent, natural_key(p)))
+    found = sorted((p for p in matches if p.is_file()), key=_place_in_folder)
     if not found:
         raise SourceError(f"{place}: matches no file: check the pattern, and quote it for the shell")
     return found
+
+
+def _fetchable(place: str, remote: dict[Path, RemoteFile]) -> list[Path]:
+    if place.lower().startswith(("rtsp://", "rtsps://")):
+        raise SourceError(
+            f"{redacted(place)}: replay takes files, folders, globs and their URLs; a camera belongs in the"
+            " configuration of `narrated run`"
+        )
+    found = {file.path: file for file in find_remote(place)}
+    paths = [*found] if len(found) == 1 else _footage_in(redacted(place), [*found])
+    remote.update((path, found[path]) for path in paths)
+    return paths
+
+
+def _footage_in(place: str, files: list[Path]) -> list[Path]:
+    """The videos among files, or the stills if there are none, in their order."""
+    found = [p for p in files if p.suffix.lower() in VIDEO_SUFFIXES] or [p for p in files if is_still(p)]
+    if not found:
+        raise SourceError(f"{place}: the folder holds neither videos nor still images: check the path")
+    return sorted(found, key=_place_in_folder)
+
+
+def _place_in_folder(path: Path) -> tuple[Path, tuple[tuple[int, str, int], ...]]:
+    return path.parent, natural_key(path)
 
 
 def _group(path: Path) -> tuple[str, Path]:

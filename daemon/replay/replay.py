@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import tempfile
 import threading
@@ -133,7 +134,8 @@ class _Replay:
     ) -> None:
         self.narrations = 0
         self._captioner = captioner
-        self._paths = {each.camera: each.paths for each in footage}
+        self._footage = {each.camera: each for each in footage}
+        self._fetched = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-")))
         self._options, self._show = options, show
         plans = [replace(options.plan, name=each.camera, url=str(each.paths[0])) for each in footage]
         self._output: OutputFolder | None = None
@@ -232,9 +234,9 @@ class _Replay:
 
     def _facts(self, problems: list[str]) -> ReportFacts:
         plan = self._options.plan
-        names = list(self._paths)
+        names = list(self._footage)
         outcomes = {**self._earlier, **{t.plan.name: self._outcome(t) for t in self._threads}}
-        footage = [str(p) for paths in self._paths.values() for p in paths[:_PATHS_SHOWN]]
+        footage = [str(p) for each in self._footage.values() for p in each.paths[:_PATHS_SHOWN]]
         bounds = [("lower", plan.lower), ("upper", plan.upper)]
         thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
         return ReportFacts(
@@ -272,6 +274,7 @@ class _Replay:
             self.finished[name] = self._outcome(thread)
             if self._output:
                 self._output.finish_camera(name, self.finished[name])
+            shutil.rmtree(self._fetched / name, ignore_errors=True)  # an archive is larger than a disk
 
     def _outcome(self, thread: CameraThread) -> Outcome:
         return Outcome(
@@ -299,17 +302,18 @@ class _Replay:
         self._waiting[name].clear()
 
     def _opened(self, plan: CameraPlan) -> Source:
-        paths = self._paths[plan.name]
+        paths = self._footage[plan.name].here(self._fetched / plan.name)
         if len(paths) == 1:
             return open_source(str(paths[0]), plan.source, plan.name)
         stills = all(map(is_still, paths))
         return (StillsSource if stills else VideoSource)(paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
+        fetched = f"{self._fetched / thread.plan.name}/"
         if thread.error is not None:
-            yield worded(thread.error)
+            yield worded(thread.error).replace(fetched, "")
             return
-        yield from thread.report.errors
+        yield from (line.replace(fetched, "") for line in thread.report.errors)
         if thread.report.corrupt:
             yield f"{thread.plan.url}: {thread.report.corrupt} damaged frames or packets were skipped"
 

@@ -125,6 +125,9 @@ def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraP
     ]
     for each in footage:
         for path in each.paths:
+            if remote := each.remote.get(path):
+                parts.append(repr((each.camera, remote.name, remote.stamp)))
+                continue
             found = path.stat() if path.exists() else None
             written = (found.st_size, found.st_mtime_ns) if found else None
             parts.append(repr((each.camera, str(path.resolve()), written)))

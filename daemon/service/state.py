@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
@@ -24,12 +23,10 @@ from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
+from daemon.workers.pair_queue import WorkersQueue
 from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.record import Record
-
-if TYPE_CHECKING:  # it loads torch
-    from daemon.workers.pair_queue import WorkersQueue
 
 
 @dataclass(slots=True)

@@ -106,6 +106,9 @@ class NarratorThread:
         if self._over():
             self.loop.stop()
             return
+        if self._narrator is None and self._pairs.waiting:
+            self.loop.beat(BATCH_LIMIT_S)
+            self.awake()
         ending = self._until is not None
         batch = self._pairs.take(
             1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait

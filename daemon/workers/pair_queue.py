@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.accounts import ENDED, Accounts
 from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue, Proposed
 from daemon.threads.pulse import Pulses
-from daemon.workers.asks import Asking, edge_card
-from daemon.workers.broker import Broker
-from daemon.workers.sights import Sightings, digest
-from models.grounded.grounded import Grounded
-from models.grounded.sight import seen
-from pipeline.narration.batch import pictures_to_see
 from pipeline.pairs import FramePair
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
+
+if TYPE_CHECKING:  # they load torch, which an edge does without until something happens
+    from torch import Tensor
+
+    from daemon.workers.asks import Asking
+    from daemon.workers.sights import Sightings
+    from models.grounded.grounded import Grounded
 
 LOOP = "asking"
 """The asking thread's name among the loops that the watchdog goes by."""
@@ -104,6 +104,11 @@ class WorkersQueue(PairQueue):
         Raises:
             PublisherError: the server's URL is malformed.
         """
+        from daemon.workers.asks import Asking, edge_card  # noqa: PLC0415 - see the head of the file
+        from daemon.workers.broker import Broker  # noqa: PLC0415
+        from daemon.workers.sights import Sightings  # noqa: PLC0415
+        from models.grounded.sight import seen  # noqa: PLC0415
+
         cameras = sum(plan.workers for plan in plans.values())
         card = edge_card(captioner.name, captioner.sha256, cameras)
         sightings = Sightings(partial(seen, captioner.detector))
@@ -245,6 +250,8 @@ class WorkersQueue(PairQueue):
         return flown < self._most and not self._asking.full and not self._asking.away
 
     def _to_see(self, pair: FramePair, plan: CameraPlan) -> list[Tensor]:
+        from pipeline.narration.batch import pictures_to_see  # noqa: PLC0415
+
         return pictures_to_see(pair, self._captioner, plan.change_options(self._captioner))
 
     def _send(self, flight: _Flight, asked: set[str]) -> set[str]:
@@ -264,6 +271,8 @@ class WorkersQueue(PairQueue):
         if not pictures:
             flight.ready = True
             return set()
+        from daemon.workers.sights import digest  # noqa: PLC0415
+
         named = {digest(picture): picture for picture in pictures}
         with self._changed:
             if flight.landed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ OVERLAP = 0.6
 AT_ONCE = 100
 """Most detections of one picture, the surest ones."""
 
+_MARGIN = 1e-3  # in logits, for the first sieve
+
 
 def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Detections]:
     """The objects of B pictures.
@@ -29,21 +32,23 @@ def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Dete
         least: least score.
     """
     height, width = size
-    probability = answer.label.sigmoid()
-    named = torch.stack([probability[..., row].amax(-1) for row in GROUPS], dim=-1)
-    edge = named.new_tensor([width, height, width, height])
+    edge = answer.edges.new_tensor([width, height, width, height])
+    likely = answer.label.amax(-1) >= math.log(least / (1 - least)) - _MARGIN
     found = []
-    for b in range(len(named)):
-        best, label = named[b].max(-1)
-        keep = (best >= least).nonzero()[:, 0]
-        keep = keep[best[keep].argsort(descending=True, stable=True)][: 6 * AT_ONCE]
-        corners = (answer.boxes_of(b, keep) / edge).clamp(0, 1)
-        rows = _suppressed(corners, FAMILY.to(label.device)[label[keep]])[:AT_ONCE]
-        corners, rows = corners[rows], keep[rows]
+    for b in range(len(answer.label)):
+        keep = likely[b].nonzero()[:, 0]
+        probability = answer.label[b, keep].sigmoid()
+        named = torch.stack([probability[:, row].amax(-1) for row in GROUPS], dim=-1)
+        best, label = named.max(-1)
+        order = best.argsort(descending=True, stable=True)
+        order = order[best[order] >= least][: 6 * AT_ONCE]
+        corners = (answer.boxes_of(b, keep[order]) / edge).clamp(0, 1)
+        rows = _suppressed(corners, FAMILY.to(label.device)[label[order]])[:AT_ONCE]
+        corners, rows = corners[rows], order[rows]
         box = torch.cat([corners[:, :2], corners[:, 2:] - corners[:, :2]], dim=1)
         full = (box[:, 2:] > 0).all(1)
         feature = pooled([level[b] for level in answer.maps], box)
-        found.append(Detections(box[full], best[rows][full], named[b, rows][full], feature[full]))
+        found.append(Detections(box[full], best[rows][full], named[rows][full], feature[full]))
     return found
 
 

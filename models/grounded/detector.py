@@ -10,7 +10,9 @@ are those of `CLASSES`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -210,17 +212,36 @@ class Detector(nn.Module):
     def forward(self, pictures: Tensor) -> Answer:
         """What is in pictures, uint8 RGB ``(B, 3, h, w)``, sides multiples of 32."""
         maps = self.maps(pictures)
-        out, middles, strides = [], [], []
-        for level, tower, answer, stride in zip(maps, self.tower, self.answer, STRIDES, strict=True):
-            out.append(answer(tower(level)).flatten(2).transpose(1, 2))
-            rows, columns = (torch.arange(n, device=level.device) + 0.5 for n in level.shape[-2:])
-            y, x = torch.meshgrid(rows * stride, columns * stride, indexing="ij")
-            middles.append(torch.stack([x.flatten(), y.flatten()], dim=1))
-            strides.append(torch.full((x.numel(),), float(stride), device=level.device))
-        answers = torch.cat(out, dim=1)
+        answered = zip(maps, self.tower, self.answer, strict=True)
+        out = [answer(tower(level)).flatten(2).transpose(1, 2) for level, tower, answer in answered]
+        return self.split(torch.cat(out, dim=1), maps)
+
+    def fastest(self) -> Callable[[Tensor], Answer]:
+        """What answers pictures as it does, where it is: on a CPU its graph, elsewhere itself."""
+        if self.mean.device.type != "cpu":
+            return self
+        from models.grounded.graph import graph_of  # noqa: PLC0415 - a GPU needs no ONNX Runtime
+
+        return graph_of(self)
+
+    def split(self, answers: Tensor, maps: tuple[Tensor, ...]) -> Answer:
+        """What numbers ``(B, A, classes + 4 BINS)`` say, computed from these levels."""
+        middle, stride = _cells(tuple(tuple(level.shape[-2:]) for level in maps), answers.device)
         label, edges = answers[..., : self.classes], answers[..., self.classes :]
-        shape = (*edges.shape[:2], 4, BINS)
-        return Answer(label, edges.reshape(shape), torch.cat(middles), torch.cat(strides), maps)
+        return Answer(label, edges.reshape(*edges.shape[:2], 4, BINS), middle, stride, maps)
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(mode=False)  # lest training meets what narrating made
+def _cells(sizes: tuple[tuple[int, ...], ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Middles and strides of the cells of levels of these heights and widths, see `Answer`."""
+    middles, strides = [], []
+    for (height, width), stride in zip(sizes, STRIDES, strict=True):
+        rows, columns = (torch.arange(n, device=device) + 0.5 for n in (height, width))
+        y, x = torch.meshgrid(rows * stride, columns * stride, indexing="ij")
+        middles.append(torch.stack([x.flatten(), y.flatten()], dim=1))
+        strides.append(torch.full((x.numel(),), float(stride), device=device))
+    return torch.cat(middles), torch.cat(strides)
 
 
 def _double(x: Tensor) -> Tensor:

@@ -110,7 +110,7 @@ def evidence(sides: Sides, side: int) -> Tensor:
     there = (shares > 0.25) * other.score[None]  # noqa: PLR2004 - about the same place
     changed = _samples(sides.changed, own.box)
     one, two = (_grey(picture, own.box) for picture in sides.pictures)
-    colours = [looks(picture, own.box) for picture in sides.pictures]
+    opposite = looks(sides.pictures[1 - side], own.box)
     area = own.box[:, 2:].prod(1).clamp(min=1e-6)
     known = float(~sides.gap_s.isnan())
     gap = float(sides.gap_s.clamp(min=0.05).log()) if known else 0.0
@@ -128,7 +128,7 @@ def evidence(sides: Sides, side: int) -> Tensor:
         _most(there * ~alike),
         _correlation(one, two),
         (one - two).abs().mean((1, 2)) / 32,
-        (colours[0] * colours[1]).sum(1) / 4,
+        (own.looks * opposite).sum(1) / 4,
         area.log() / 2,
         h.clamp(min=1e-3).log(),
         edge,

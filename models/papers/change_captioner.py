@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
 from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
@@ -162,6 +163,17 @@ class SpatialAttention(nn.Module):
         """From float ``(B, channels, 14, 14)`` to ``(B, 196)``."""
         weights: Tensor = self.layers(x)
         return weights.flatten(1)
+
+    def of_both(self, before: Tensor, after: Tensor) -> Tensor:
+        """Of [before; d] and [after; d], d = after - before: from two ``(B, C, 14, 14)`` to ``(B, 2, 196)``.
+
+        The first convolution is linear: each map goes through it once, and the larger ones are never made.
+        """
+        first = self.layers[0]
+        kernels = torch.cat(first.weight.chunk(2, dim=1))
+        (left, minus), (right, plus) = (conv2d(x, kernels).chunk(2, dim=1) for x in (before, after))
+        difference = plus - minus + first.bias.view(-1, 1, 1)
+        return torch.stack([self.layers[1:](own + difference).flatten(1) for own in (left, right)], dim=1)
 
 
 def attended(cells: Tensor, attention: Tensor) -> Tensor:

@@ -87,17 +87,14 @@ class DUDA(ChangeCaptioner):
     def encode(self, pairs: PairBatch) -> State:
         """See `Captioner`: one row per pair."""
         before, after = self.cells(pairs)
-        difference = after - before
-        attention = [self.attention(torch.cat([cells, difference], dim=1)) for cells in (before, after)]
-        looked = zip((before, after), attention, strict=True)
+        attention = self.attention.of_both(before, after)
+        looked = zip((before, after), attention.unbind(dim=1), strict=True)
         left, right = (self.options.scale * attended(cells, each) for cells, each in looked)
         parts = torch.stack([left, right - left, right], dim=1)
         visual = self.embed_visual(parts.flatten(1))
         zeros = visual.new_zeros(len(visual), self.telling.hidden_size)
         chosen = visual.new_full((len(visual), 3), 1 / 3)
-        return State.of_pairs(
-            (visual, parts, torch.stack(attention, dim=1)), (zeros, zeros, zeros, zeros, chosen)
-        )
+        return State.of_pairs((visual, parts, attention), (zeros, zeros, zeros, zeros, chosen))
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Recurrent`: h2, ``(N, hidden)``."""

@@ -221,6 +221,4 @@ class CaptDualAtt(_Attended):
 
     def weights(self, before: Tensor, after: Tensor) -> Tensor:
         """One for each, from its map and the difference."""
-        difference = after - before
-        each = [self.attention(torch.cat([cells, difference], dim=1)) for cells in (before, after)]
-        return torch.stack(each, dim=1)
+        return self.attention.of_both(before, after)

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from models.captioner import Captioner, PairBatch
 from models.detections import Detections
-from models.grounded.sight import canvas
+from models.grounded.sight import canvas, pixels_at
+from models.grounded.tracker import TrackingOptions
 from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change, ChangeOptions, find_changes
@@ -46,7 +47,7 @@ def seeing(captioner: Sighted) -> See:
     """How a captioner sees the small pictures of a camera's frames."""
 
     def see(pictures: Sequence[Image]) -> list[Detections]:
-        return captioner.see([_looked_at(picture) for picture in pictures])
+        return captioner.see([_looked_at(picture) for picture in pictures], TrackingOptions().low)
 
     return see
 
@@ -85,7 +86,7 @@ def with_views(
     """A batch with the views and tiles of its pairs.
 
     Args:
-        pairs: B pairs with their clusters as tensors.
+        pairs: B pairs with their clusters as tensors, and the time between where it is known.
         images: before and after of each, RGB uint8 ``(h, w, 3)``.
         shifts: of each, in pixels of the masks.
         clusters: of each, most salient first.
@@ -94,8 +95,9 @@ def with_views(
     views, tiles, windows, of = [], [], [], []
     for b, ((before, after), shift, own) in enumerate(zip(images, shifts, clusters, strict=True)):
         moved = in_shares(shift, size)
-        views.append(_tensor(whole_views(before, after, moved)))
-        cut, where = tile_views(before, after, moved, own)
+        pixels = pixels_at(float("nan") if pairs.gap_s is None else float(pairs.gap_s[b]))
+        views.append(_tensor(whole_views(before, after, moved, pixels)))
+        cut, where = tile_views(before, after, moved, own, pixels)
         tiles.append(_tensor(cut))
         windows.append(torch.from_numpy(where))
         of += [b] * len(where)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.grounded.sight import canvas
+from models.grounded.sight import PIXELS, canvas
 from pipeline.alignment import Shift
+from pipeline.changes.difference import reduced
 from pipeline.clusters import Cluster
 from pipeline.sources import Image
 
@@ -31,15 +32,19 @@ _MARGIN = 2.5  # a tile's side in the longer side of its cluster
 _LEAST = 0.16  # ... and as a share of the frame's width: neighbours must be seen with it
 
 
-def whole_views(before: Image, after: Image, shift: tuple[float, float]) -> NDArray[np.uint8]:
+def whole_views(
+    before: Image, after: Image, shift: tuple[float, float], pixels: int = PIXELS
+) -> NDArray[np.uint8]:
     """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.sight.canvas`.
 
     Args:
         before: RGB uint8 ``(h, w, 3)``.
         after: RGB uint8 of the same size.
         shift: ``(dx, dy)`` in shares of the frame that lays before on after.
+        pixels: about how many a view has.
     """
-    high, wide = canvas(*after.shape[:2])
+    height, width = after.shape[:2]
+    high, wide = canvas(height, width, pixels)
     frame = (0.0, 0.0, 1.0, 1.0)
     return np.stack(
         [_seen(before, frame, (high, wide), shift), _seen(after, frame, (high, wide), (0.0, 0.0))]
@@ -47,7 +52,11 @@ def whole_views(before: Image, after: Image, shift: tuple[float, float]) -> NDAr
 
 
 def tile_views(
-    before: Image, after: Image, shift: tuple[float, float], clusters: Sequence[Cluster]
+    before: Image,
+    after: Image,
+    shift: tuple[float, float],
+    clusters: Sequence[Cluster],
+    pixels: int = PIXELS,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Tiles around the small clusters.
 
@@ -56,12 +65,13 @@ def tile_views(
         after: RGB uint8 of the same size.
         shift: ``(dx, dy)`` in shares of the frame that lays before on after.
         clusters: most salient first.
+        pixels: about how many a view has.
 
     Returns:
         uint8 ``(T, 2, TILE, TILE, 3)``, and their windows float32 ``(T, 4)`` in 0..1 of the frame.
     """
     height, width = after.shape[:2]
-    windows = tile_windows([c.box for c in clusters], height, width)
+    windows = tile_windows([c.box for c in clusters], height, width, pixels)
     tiles = [
         np.stack(
             [_seen(image, w, (TILE, TILE), moved) for image, moved in ((before, shift), (after, (0.0, 0.0)))]
@@ -74,15 +84,16 @@ def tile_views(
     )
 
 
-def tile_windows(boxes: Sequence[Box], height: int, width: int) -> list[Box]:
+def tile_windows(boxes: Sequence[Box], height: int, width: int, pixels: int = PIXELS) -> list[Box]:
     """Square windows, within the frame where they fit, around the small ones of some boxes.
 
     Args:
         boxes: of clusters, most salient first.
         height: of the frame in pixels.
         width: of the frame in pixels.
+        pixels: about how many a view has.
     """
-    high, wide = canvas(height, width)
+    high, wide = canvas(height, width, pixels)
     windows: list[Box] = []
     for x, y, w, h in boxes:
         if max(w * wide, h * high) >= SMALL or len(windows) == MOST:
@@ -101,8 +112,9 @@ def _seen(image: Image, window: Box, size: tuple[int, int], moved: tuple[float, 
     x, y, w, h = window
     whole = window == (0.0, 0.0, 1.0, 1.0) and moved == (0.0, 0.0)
     if whole:
-        way = cv2.INTER_AREA if height * width > size[0] * size[1] else cv2.INTER_LINEAR
-        return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=way), np.uint8)
+        if height * width > size[0] * size[1]:
+            return reduced(image, size)
+        return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
     left, top = (x - moved[0]) * width, (y - moved[1]) * height
     scale_x, scale_y = size[1] / (w * width), size[0] / (h * height)
     blur = (max(1, round(1 / scale_x)), max(1, round(1 / scale_y)))

@@ -60,6 +60,22 @@ class VideoFile:
     start: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a file, in seconds from its first frame; its frames are the file's, from a keyframe on.
+
+    Attributes:
+        begin_s: reading begins with the last keyframe before it.
+        end_s: no frame is later.
+    """
+
+    begin_s: float = 0.0
+    end_s: float = float("inf")
+
+
+_WHOLE = Stretch()
+
+
 class VideoSource:
     """Frames of video files, their time from presentation time stamps.
 
@@ -67,6 +83,7 @@ class VideoSource:
         paths: the files, in any order.
         options: how they are read.
         camera: name of the camera.
+        stretch: the part of each file that is read.
 
     Raises:
         SourceError: not one of the files can be opened.
@@ -76,9 +93,11 @@ class VideoSource:
     silent_s = 0.0
     screening_silent_s = 0.0
 
-    def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
+    def __init__(
+        self, paths: Sequence[Path], options: SourceOptions, camera: str, *, stretch: Stretch = _WHOLE
+    ) -> None:
         self.camera = camera
-        self._options = options
+        self._options, self._stretch = options, stretch
         self._closed = threading.Event()
         self._unreadable: list[str] = []
         segments = [segment for path in paths if (segment := self._probed(path))]
@@ -111,7 +130,9 @@ class VideoSource:
         end: datetime | None = None
         for segment in self._segments:
             own = segment.start or end or EPOCH
-            reader = _SegmentReader(segment, self._options, self.camera, self._tally, self._closed)
+            reader = _SegmentReader(
+                segment, self._options, self.camera, self._tally, self._closed, stretch=self._stretch
+            )
             # Clocks of recorders overlap: time never runs back within a camera.
             reader.start = max(own, end) if end else own
             yield from reader.frames()
@@ -141,9 +162,17 @@ class _SegmentReader:
     """Reads one segment: one container, one decoder, one line of time."""
 
     def __init__(
-        self, segment: VideoFile, options: SourceOptions, camera: str, tally: Tally, closed: threading.Event
+        self,
+        segment: VideoFile,
+        options: SourceOptions,
+        camera: str,
+        tally: Tally,
+        closed: threading.Event,
+        *,
+        stretch: Stretch,
     ) -> None:
         self.start = EPOCH
+        self._stretch = stretch
         self._segment, self._options, self._camera = segment, options, camera
         self._tally, self._closed = tally, closed
         self._view = View(options)
@@ -172,6 +201,9 @@ class _SegmentReader:
             # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.
             self._by_dts = container.format.name == "avi"
             self._frame_length = max(1, round(1 / (rate * self._time_base)))
+            if self._stretch.begin_s:
+                begin = round(self._stretch.begin_s / self._time_base)
+                container.seek(begin + (stream.start_time or 0), stream=stream)
             yield from self._sampled(container, stream)
 
     def _sampled(self, container: InputContainer, stream: VideoStream) -> Iterator[Frame]:
@@ -186,6 +218,8 @@ class _SegmentReader:
             position = self._position(frame, stream)
             if position is None or not sampler.takes(position, self._time_base):
                 continue
+            if self._seconds(position) > self._stretch.end_s:
+                return
             self._tally.sampled += 1
             yield self._frame(frame, position)
             if self._closed.is_set():

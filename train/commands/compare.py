@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from train.commands.options import Device, Json, say
+from train.commands.options import Device, Json, Ray, say
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def compare(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="Folder of runs, tables and plots; the same again goes on with what it finds."),
+        typer.Option(
+            help="Folder of runs, tables and plots; run again, it goes on from what it finds there."
+        ),
     ],
     seeds: Annotated[int, typer.Option(min=1, help="Runs (seeds) of every row.")] = 3,
     size: Annotated[
@@ -86,6 +88,7 @@ def compare(
             "change the results.",
         ),
     ] = None,
+    ray: Ray = None,
     with_meteor: Annotated[
         bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and half a minute).")
     ] = True,
@@ -116,6 +119,7 @@ def compare(
         device=device,
         bf16=bf16,
         workers=workers or fitting_workers(device),
+        ray=ray,
     )
     command = _command(suite.value, options)
     authority = (with_meteor, spice_jars)

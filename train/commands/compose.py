@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import SOME_FAILED, Avoid, Exclude, Teacher, say
+from train.commands.options import SOME_FAILED, Avoid, Exclude, Ray, Teacher, say
 from train.commands.terminal import progress_counts
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _Recipe = Annotated[
     Path | None,
-    typer.Option(help="YAML of what is drawn otherwise than by default; keys: see train/footage/recipe.py."),
+    typer.Option(help="YAML that overrides how samples are drawn; keys: see train/footage/recipe.py."),
 ]
 _Labels = Annotated[
     Path | None,
@@ -33,7 +33,7 @@ _PairsOnly = Annotated[
     bool, typer.Option("--pairs-only", help="Write pairs with captions, no labelled frames.")
 ]
 _Out = Annotated[
-    Path, typer.Option(help="Folder to make; labelled frames in it are of an earlier run and stay.")
+    Path, typer.Option(help="Folder to make; labelled frames that an earlier run left in it are kept.")
 ]
 
 
@@ -55,8 +55,9 @@ def compose(
     seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
     variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
+    ray: Ray = None,
 ) -> None:
-    """From unlabelled footage to labelled frames, and to pairs with exact captions."""
+    """Turn unlabelled footage into labelled frames, and into pairs with exact captions."""
     from train.compose.grammar import VARIETIES  # noqa: PLC0415
     from train.footage.recipe import TEST_FOOTAGE, ComposeOptions  # noqa: PLC0415
     from train.footage.teachers import teacher_file  # noqa: PLC0415
@@ -83,6 +84,7 @@ def compose(
         seed=seed,
         variety=variety,
         workers=workers,
+        ray=ray,
         frames=not pairs_only,
         labels=labels,
     )

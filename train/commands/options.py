@@ -35,6 +35,14 @@ Exclude = Annotated[
     typer.Option(help="Pattern of file names never to use; may be repeated. By default OpenCV's test clip."),
 ]
 
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        help="Share the work among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or the "
+        "processors of this one (local). All files must be at the same paths there; no result changes."
+    ),
+]
+
 
 class SplitName(StrEnum):
     """A split."""

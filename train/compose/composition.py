@@ -12,16 +12,17 @@ import multiprocessing
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import cv2
 import numpy as np
 
+from pipeline.machines import answer, connected, task
 from train.compose.assembly import finished
 from train.compose.drafts import SplitFootage
 from train.compose.grammar import VARIETIES
@@ -39,6 +40,7 @@ __all__ = ["ComposeOptions", "ComposeReport", "compose"]
 
 _ITEM = TypeVar("_ITEM")
 _RESULT = TypeVar("_RESULT")
+_TOGETHER = 4  # items that another process gets at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,15 @@ def compose(options: ComposeOptions, progress: Progress | None = None) -> Compos
     labelled = label_frames(label_options(options), tell) if options.frames else LabelReport({})
     clips = [c for c in clips if c.path not in labelled.unreadable]
     times = avoided_times(options.avoid) if options.avoid is not None else {}
-    with _beside_frames(options.out) as folder:
-        scenes, notes = _scenes(options, clips, times, tell)
+    with _beside_frames(options.out) as folder, _workforce(options) as ray:
+        scenes, notes = _scenes(options, clips, times, tell, ray)
         val_cameras = _held_out(options, sorted({s.camera for s in scenes}))
         split_footage = _footage(scenes, val_cameras, options.recipe)
         written: dict[str, list[Sample]] = {}
         for split, pairs in (("train", options.pairs), ("val", options.val_pairs)):
             make = partial(_write_one, options, split_footage[split], folder, split)
-            written[split] = list(_mapped(make, range(pairs), options.workers, f"{split} pairs", tell))
+            made = _mapped(make, range(pairs), options.workers, f"{split} pairs", tell, ray=ray)
+            written[split] = list(made)
             write_split(folder, split, written[split])
         notes = labelled.notes + notes
         report = _report(options, written, split_footage, notes, time.monotonic() - started)
@@ -174,14 +177,19 @@ def _held_out(options: ComposeOptions, cameras: Sequence[str]) -> tuple[str, ...
 
 
 def _scenes(
-    options: ComposeOptions, clips: Sequence[Clip], times: dict[str, tuple[float, ...]], tell: Progress
+    options: ComposeOptions,
+    clips: Sequence[Clip],
+    times: dict[str, tuple[float, ...]],
+    tell: Progress,
+    ray: Any,
 ) -> tuple[list[Scene], tuple[str, ...]]:
     """The scenes, and what was left out."""
     several = Counter(c.camera for c in clips)
     most = {camera: max(6, options.recipe.frames_per_camera // n) for camera, n in several.items()}
     load = partial(_load, options, most, times)
     scenes, notes = [], []
-    for clip, scene in zip(clips, _mapped(load, clips, options.workers, "clips", tell), strict=True):
+    loaded = _mapped(load, clips, options.workers, "clips", tell, ray=ray)
+    for clip, scene in zip(clips, loaded, strict=True):
         if scene is not None:
             scenes.append(scene)
         elif clip.path.name in times:
@@ -244,24 +252,55 @@ def _run(item: object) -> object:
     return _WORK[-1](item)
 
 
+@contextmanager
+def _workforce(options: ComposeOptions) -> Iterator[Any]:
+    """A Ray cluster, if one was asked for."""
+    if options.ray is None:
+        yield None
+    else:
+        with connected(options.ray) as ray:
+            yield ray
+
+
 def _mapped(
-    work: Callable[[_ITEM], _RESULT], items: Sequence[_ITEM], workers: int, what: str, tell: Progress
+    work: Callable[[_ITEM], _RESULT],
+    items: Sequence[_ITEM],
+    workers: int,
+    what: str,
+    tell: Progress,
+    *,
+    ray: Any,
 ) -> Iterator[_RESULT]:
-    """Results in order, from this process or from others.
+    """Results in order, from this process, from others, or from a cluster.
 
     The others are spawned: forked ones hang where OpenCV's or the detector's threads were already running.
     """
-    if workers == 1:
-        for done, item in enumerate(items):
+    workers = min(workers, len(items))
+    with ExitStack() as resources:
+        results: Iterable[object]
+        if ray is not None:
+            results = _from_cluster(ray, work, items)
+        elif workers == 1:
+            results = map(work, items)
+        else:
+            spawned = multiprocessing.get_context("spawn")
+            pool = resources.enter_context(spawned.Pool(workers, initializer=_start, initargs=(work,)))
+            results = pool.imap(_run, items)
+        tell(what, 0, len(items))
+        for done, each in enumerate(results, start=1):
             tell(what, done, len(items))
-            yield work(item)
-    else:
-        spawned = multiprocessing.get_context("spawn")
-        with spawned.Pool(workers, initializer=_start, initargs=(work,)) as pool:
-            for done, result in enumerate(pool.imap(_run, items, chunksize=4)):
-                tell(what, done, len(items))
-                yield cast("_RESULT", result)
-    tell(what, len(items), len(items))
+            yield cast("_RESULT", each)
+
+
+def _from_cluster(ray: Any, work: Callable[[_ITEM], _RESULT], items: Sequence[_ITEM]) -> Iterator[_RESULT]:
+    held, several = ray.put(work), task(ray, _several)  # it is large: sent once
+    parts = [several(held, items[n : n + _TOGETHER]) for n in range(0, len(items), _TOGETHER)]
+    return (each for part in parts for each in answer(ray, part))
+
+
+def _several(work: Callable[[_ITEM], _RESULT], items: Sequence[_ITEM]) -> list[_RESULT]:
+    cv2.setNumThreads(1)
+    return [work(item) for item in items]
 
 
 def _write_one(
@@ -317,7 +356,9 @@ def _report(
 def _record(folder: Path, options: ComposeOptions, clips: Sequence[Clip], report: ComposeReport) -> None:
     """Write ``compose.json``: what the samples were made of, and how."""
     record = {
-        "options": asdict(replace(options, clips=Path(options.clips.name), out=Path(options.out.name))),
+        "options": asdict(
+            replace(options, clips=Path(options.clips.name), out=Path(options.out.name), ray=None)
+        ),
         "clips": {str(c.path.relative_to(options.clips)): c.sha256 for c in clips},
         "teachers": [file.plain() for file in options.teachers],
         "report": asdict(report),

@@ -197,6 +197,8 @@ class ComposeOptions:
             `train.footage.scenes.avoided_times`); None avoids nothing.
         avoid_s: frames within so many seconds of a time in `avoid` are used for nothing.
         workers: processes; does not change the samples.
+        ray: address of a Ray cluster (see `pipeline.machines`) that does it in place of processes; footage
+            and `out` must be at the same path on all of its machines.
         frames: whether the labelled frames of every camera are written as well (`train.footage.labels`).
         labels: see `train.footage.labels.LabelOptions`.
     """
@@ -215,5 +217,6 @@ class ComposeOptions:
     avoid: Path | None = None
     avoid_s: float = 2.0
     workers: int = 1
+    ray: str | None = None
     frames: bool = False
     labels: Path | None = None

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import cv2
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from models.boxes import Box
@@ -140,17 +141,11 @@ def opened(teacher: TeacherFile, *, threads: int = 1) -> Network:
 
 
 def _of_onnx(path: Path, threads: int) -> Network:
-    try:
-        runtime: Any = import_module("onnxruntime")  # an extra: describing pictures must not need it
-    except ImportError:
-        raise TeacherError(
-            "the teacher needs onnxruntime, which is not installed: pip install 'narrated[train]'"
-        ) from None
-    options = runtime.SessionOptions()
+    options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3  # else some files print a warning for each of their weights
     try:
-        net = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        net = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no public common ancestor
         raise TeacherError(f"{path} is not an ONNX network that onnxruntime can run: {error}") from error
     entry, shapes = net.get_inputs()[0], [each.shape for each in net.get_outputs()]

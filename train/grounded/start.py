@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from torch import nn
 
@@ -102,12 +102,6 @@ def _picodet(path: Path) -> Detector:
 
 def _convolutions(path: Path) -> Iterator[tuple[Any, Any]]:
     """Weight and bias (None without one) of every convolution of an ONNX file, in their order."""
-    try:
-        onnx: Any = import_module("onnx")  # an extra
-    except ImportError:
-        raise StartError(
-            "starting from ONNX weights needs onnx, which is not installed: pip install 'narrated[train]'"
-        ) from None
     try:
         graph = onnx.load(str(path)).graph
     except Exception as error:  # protobuf's and the file system's have no common ancestor

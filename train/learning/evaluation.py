@@ -86,6 +86,7 @@ class Evaluation:
         groups: scores in the single setting of changed and distractor pairs and of each type of change, where
             samples know; each by its own references.
         likelihood: what the perplexity is made of; not among the plain values.
+        said, told: the texts that were scored, one sentence and all of them; not among the plain values.
     """
 
     single: TextScores
@@ -99,6 +100,8 @@ class Evaluation:
     without_clusters: int
     groups: tuple[tuple[str, TextScores], ...] = ()
     likelihood: Likelihood | None = None
+    said: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON and training records."""
@@ -154,6 +157,8 @@ def evaluate(
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
         groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
         likelihood=found if found.tokens.any() else None,
+        said=tuple(single),
+        told=tuple(multi),
     )
 
 

@@ -108,6 +108,11 @@ class References:
             cider,
         )
 
+    def cider_of_all(self, text: Tokens) -> float:
+        """CIDEr-D of one tokenised caption that is said about every pair."""
+        said = self._vectors(_grams(text))
+        return sum(self._cider(said, own) for own in self._tfidf) / len(self)
+
     def _bleu(
         self, predicted: Sequence[Tokens], counted: Sequence[_Grams]
     ) -> tuple[float, float, float, float]:

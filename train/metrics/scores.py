@@ -130,7 +130,7 @@ def best_constant(training: Sequence[Sequence[str]], seed: int = 0) -> str:
     if len(pairs) > CANDIDATE_PAIRS:
         pairs = random.Random(seed).sample(pairs, CANDIDATE_PAIRS)  # noqa: S311 - no secret
     gold = References([[ptb_tokens(s) for s in p] for p in pairs])
-    return max(frequent, key=lambda s: (_scored(gold, [s] * len(pairs)).cider, s))
+    return max(frequent, key=lambda s: (gold.cider_of_all(ptb_tokens(s)), s))
 
 
 def length_ratio(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> float:

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from models import DEFAULT_CHECKPOINT, read_label
 from models.captioner import Captioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from train.learning.batches import Split, load_split
 from train.learning.config import TrainConfig, build_captioner, build_encoder, checked_config
 from train.learning.cost import Meter
-from train.learning.evaluation import evaluate, multi_texts, silence_of, single_sentences
+from train.learning.evaluation import evaluate, silence_of
 from train.learning.loop import TrainError, state_path
 from train.learning.objectives.expansion import LISTS
 from train.learning.runs import Telling, plain_changes, train_on_splits
@@ -53,6 +54,7 @@ class CompareOptions:
         device: torch device.
         bf16: train in bfloat16 where that is safe; None wherever the device is a GPU.
         workers: runs side by side, see `train.papers.side_by_side`; they do not change the results.
+        ray: address of a Ray cluster (see `pipeline.machines`) for the runs, in place of processes.
     """
 
     data: Path
@@ -67,6 +69,7 @@ class CompareOptions:
     device: str = "cpu"
     bf16: bool | None = None
     workers: int = 1
+    ray: str | None = None
 
     @property
     def half(self) -> bool:
@@ -97,13 +100,12 @@ class Shelf:
         self._options, self._pairs, self._telling = options, pairs, telling
         self._encoders: dict[str, Encoder] = {}
         self._splits: dict[str, Splits] = {}
-        self._narrated: Result | None = None
         self.measured = "test" if (options.data / "test.json").is_file() else "val"
 
     def encoder(self, config: TrainConfig) -> Encoder:
-        """The encoder that a configuration names."""
+        """The encoder that a configuration names, where rows are trained."""
         if config.encoder not in self._encoders:
-            self._encoders[config.encoder] = build_encoder(config)
+            self._encoders[config.encoder] = build_encoder(config).to(self._options.device)
         return self._encoders[config.encoder]
 
     def splits(self, config: TrainConfig, captioner: type[Captioner]) -> Splits:
@@ -136,13 +138,6 @@ class Shelf:
             self._splits[key] = Splits(training, loaded["val"], loaded[self.measured])
         return self._splits[key]
 
-    def narrated(self, splits: Splits) -> Result:
-        """What the daemon's narrator says of the measured split, looked at once."""
-        if self._narrated is None:
-            told = partial(self._telling.count, NARRATOR)
-            self._narrated = narrator_result(splits.measured, splits.training.sentences, progress=told)
-        return self._narrated
-
     @property
     def any(self) -> Splits:
         """Some splits that are loaded: samples and sentences are the same in all."""
@@ -171,7 +166,8 @@ def about_data(folder: Path) -> str:
     try:
         record = json.loads((folder / "generated.json").read_text(encoding="utf-8"))
         options, version = record["options"], record["format"]
-        made = ", ".join(f"{name} {value}" for name, value in options.items() if not isinstance(value, dict))
+        every = {k: v for k, v in options.items() if k != "stage"} | options.get("stage", {})
+        made = ", ".join(f"{name} {value}" for name, value in every.items() if value is not False)
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return folder.name
     seen = hashlib.sha256(b"".join((folder / f"{s}.json").read_bytes() for s in SPLITS)).hexdigest()
@@ -245,54 +241,77 @@ def run_row(
     config = row_config(row, options, seed)
     encoder = shelf.encoder(config)
     captioner, splits = _captioner(config, encoder, shelf, seed)
-    if row.key == NARRATOR:  # the same whatever the seed
-        return replace(shelf.narrated(splits), label=row.label, seed=seed)
     mark = _mark(row, config, splits, encoder, options)
-    folder = options.out / "runs" / f"{suite.name}-{row.key}-{seed}-{mark[:10]}"
+    told = row.key == NARRATOR  # the same whatever suite and seed
+    name = NARRATOR if told else f"{suite.name}-{row.key}-{seed}"
+    folder = options.out / "runs" / f"{name}-{mark[:10]}"
+    checkpoint = folder / "model.safetensors"
     done = read_result(folder, mark)
     if done is not None:
-        return done
+        return replace(done, seed=seed)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TrainError(f"{folder} cannot be made ({error.strerror}); choose another --out") from error
+    if told:
+        progress = partial(telling.count, NARRATOR)
+        result = narrator_result(splits.measured, splits.training.sentences, progress=progress)
+    else:
+        record = {"data": options.data.name, "suite": suite.name, "row": row.key}
+        try:
+            result = _learned(captioner, splits, config, checkpoint, options, telling=telling, record=record)
+        except TrainError as error:
+            raise TrainError(f"{row.label}, seed {seed}: {error} (its files are in {folder})") from error
+        best = f"CIDEr {result.evaluation['single']['cider']:.3f}, epoch {result.best_epoch}"
+        seconds = f"{result.seconds_per_epoch:.1f} s an epoch"
+        telling.note(f"{row.label}, seed {seed}: {best} of {len(result.curves)}, {seconds}")
+    result = replace(result, mark=mark, row=row.key, label=row.label, seed=seed)
+    write_result(folder, result)
+    for left in (checkpoint, _pretrained(checkpoint)):
+        state_path(left).unlink(missing_ok=True)
+    return result
+
+
+def _learned(
+    captioner: Captioner,
+    splits: Splits,
+    config: TrainConfig,
+    checkpoint: Path,
+    options: CompareOptions,
+    *,
+    telling: Telling,
+    record: dict[str, Any],
+) -> Result:
+    """Train a captioner, or go on, and measure it; what it is of is left open."""
     meter = Meter(options.device)
-    checkpoint = folder / "model.safetensors"
-    try:
-        trained = train_on_splits(
-            captioner.to(options.device),
-            splits.training,
-            splits.validation,
-            config,
-            checkpoint,
-            record={
-                "changes": plain_changes(config.change_options()),
-                "min_count": config.min_count,
-                "data": options.data.name,
-                "suite": suite.name,
-                "row": row.key,
-            },
-            resume=True,
-            bf16=options.half,
-            telling=replace(telling, batch=meter.watching(telling.batch)),
-        )
-    except TrainError as error:
-        raise TrainError(f"{row.label}, seed {seed}: {error} (its files are in {folder})") from error
-    curves = tuple(point.plain() for point in trained.curves)
-    silence = silence_of(splits.training.sentences)
-    scores = evaluate(captioner, splits.measured, splits.training.sentences, silence=silence)
+    trained = train_on_splits(
+        captioner.to(options.device),
+        splits.training,
+        splits.validation,
+        config,
+        checkpoint,
+        record={
+            "changes": plain_changes(config.change_options()),
+            "min_count": config.min_count,
+            **record,
+        },
+        resume=True,
+        bf16=options.half,
+        telling=replace(telling, batch=meter.watching(telling.batch)),
+    )
+    scores = evaluate(captioner, splits.measured, silence=silence_of(splits.training.sentences))
     found = scores.likelihood
-    result = Result(
-        mark=mark,
-        row=row.key,
-        label=row.label,
-        seed=seed,
+    return Result(
+        mark="",
+        row="",
+        label="",
+        seed=0,
         evaluation=scores.plain(),
-        single=tuple(single_sentences(captioner, splits.measured, silence=silence)),
-        multi=tuple(multi_texts(captioner, splits.measured, silence=silence)),
+        single=scores.said,
+        multi=scores.told,
         nats=tuple(round(float(x), 4) for x in found.nats) if found else (),
         tokens=tuple(int(n) for n in found.tokens) if found else (),
-        curves=curves,
+        curves=tuple(point.plain() for point in trained.curves),
         pretraining=_pretraining_curves(checkpoint),
         best_epoch=trained.best_epoch,
         parameters=_trained_numbers(captioner),
@@ -300,12 +319,6 @@ def run_row(
         samples_per_s=meter.samples_per_s(config.train_options().batch),
         seconds_per_epoch=round(trained.seconds, 3),
     )
-    write_result(folder, result)
-    for left in (checkpoint, _pretrained(checkpoint)):
-        state_path(left).unlink(missing_ok=True)
-    best = f"CIDEr {scores.single.cider:.3f}, epoch {trained.best_epoch} of {len(curves)}"
-    telling.note(f"{row.label}, seed {seed}: {best}, {trained.seconds:.1f} s an epoch")
-    return result
 
 
 def _captioner(config: TrainConfig, encoder: Encoder, shelf: Shelf, seed: int) -> tuple[Captioner, Splits]:
@@ -325,6 +338,8 @@ def _mark(row: System, config: TrainConfig, splits: Splits, encoder: Encoder, op
         content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
         seen.append(hashlib.sha256(content).hexdigest())
     decides = [FORMAT, config.model_dump(mode="json"), seen, encoder.sha256, options.half]
+    if row.key == NARRATOR:
+        decides = [FORMAT, seen, read_label(DEFAULT_CHECKPOINT).sha256]
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 

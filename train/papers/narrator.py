@@ -2,20 +2,24 @@
 
 It is not trained on the benchmark and has not heard its words. Scores of text would punish it for saying "has
 driven off" where annotators say "is gone"; so what it found (type, object, number, colour, place) is said in
-the plain wording of `train.papers.generated.captions`, and silence as the training captions say it. It sees
-the pictures as the daemon does, in their own size.
+the plain wording of `train.papers.generated.captions`, of composed pairs in that of `train.compose.grammar`,
+and silence as the training captions say it. It sees the pictures as the daemon does, in their own size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from models import load_captioner
 from models.captioner import Captioner, Sentence
-from models.language.phrases import NOUNS, NUMBERS, slots
+from models.language.claims import claims_of
+from models.language.facts import Fact
+from models.language.phrases import NOUNS, NUMBERS, slots, wordings
 from models.language.wording import read
 from pipeline.changes import SceneEvent, find_changes
 from pipeline.narration.narration import narrate
+from train.footage.recipe import Mix
 from train.learning.batches import Split
 from train.learning.evaluation import silence_of
 from train.learning.frame_pairs import frame_pair
@@ -27,6 +31,9 @@ from train.samples import Sample
 
 NARRATOR = "narrator"
 """The row's key."""
+
+COMPOSED = frozenset(each.name for each in fields(Mix))
+"""Kinds of samples that `compose` makes."""
 
 _AT_ONCE = 8
 
@@ -68,10 +75,20 @@ def narrated(
         some = [frame_pair(sample) for sample in samples[start : start + _AT_ONCE]]
         for narration in narrate(find_changes(some, changes, captioner.salience), captioner):
             about = narration.sentences if narration.event is SceneEvent.NONE else ()
-            told.append([spoken(sentence) for sentence in about])
+            say = spoken_as_composed if samples[len(told)].kind in COMPOSED else spoken
+            told.append([say(sentence) for sentence in about])
         if progress:
             progress(len(told), len(samples))
     return told
+
+
+def spoken_as_composed(sentence: Sentence) -> str:
+    """The facts of a sentence in the plain wording of composed pairs."""
+    before, after = sentence.before, sentence.after
+    if before is None and after is None:
+        before = after = sentence.box
+    fact = Fact(0, sentence.type, sentence.object, sentence.count, before, after, sentence.confidence)
+    return wordings(claims_of(fact))[0][0]
 
 
 def spoken(sentence: Sentence) -> str:

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,8 @@ def write_result(folder: Path, result: Result) -> None:
         raise TrainError(f"{path} cannot be written: {error.strerror}; choose another --out") from error
 
 
-def read_result(folder: Path, mark: str) -> Result | None:
-    """A finished run's result; None where it is not finished, or of something else.
+def read_result(folder: Path, mark: str | None) -> Result | None:
+    """A finished run's result; None where it is not finished, or, given a mark, of something else.
 
     Raises:
         TrainError: the file is damaged.
@@ -110,7 +111,7 @@ def read_result(folder: Path, mark: str) -> Result | None:
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["mark"] != mark:
+        if mark is not None and content["mark"] != mark:
             return None
         listed = {k: tuple(content[k]) for k in _LISTED}
         return Result(**{**content, **listed})
@@ -276,21 +277,23 @@ def pair_ciders(
         path: single.cider, multi.cider or groups.<name>.cider.
     """
     head, _, figure = path.rpartition(".")
-    every = range(len(measured.samples))
     if figure != "cider" or not results or any(r.row == HUMAN for r in results):
         return None
-    chosen = [k for k in every if not head.startswith("groups.") or _in_group(measured, k, head[7:])]
-    multi = head == "multi"
-    gold = [
-        [" ".join(one) for one in measured.samples[k].annotations] if multi else measured.sentences[k]
-        for k in chosen
-    ]
-    if not gold:
+    chosen, references = _references(measured, head)
+    if references is None:
         return None
-    references = References([[ptb_tokens(text) for text in texts] for texts in gold])
-    said = [[(r.multi if multi else r.single)[k] for k in chosen] for r in results]
+    said = [[(r.multi if head == "multi" else r.single)[k] for k in chosen] for r in results]
     return np.array([references.score([ptb_tokens(t) for t in texts]).pair_cider for texts in said])
 
 
-def _in_group(measured: Split, position: int, name: str) -> bool:
-    return name in sample_groups(measured.samples[position])
+@lru_cache(maxsize=4)
+def _references(measured: Split, head: str) -> tuple[list[int], References | None]:
+    """Which pairs a figure is of, and what people said of them; None where there is none."""
+    group = head.removeprefix("groups.")
+    chosen = [k for k, s in enumerate(measured.samples) if group == head or group in sample_groups(s)]
+    every = measured.sentences
+    joined = (
+        [[" ".join(one) for one in s.annotations] for s in measured.samples] if head == "multi" else every
+    )
+    gold = [[ptb_tokens(text) for text in joined[k]] for k in chosen]
+    return chosen, References(gold) if gold else None

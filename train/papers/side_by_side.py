@@ -16,6 +16,7 @@ from multiprocessing.queues import Queue
 
 import torch
 
+from pipeline.machines import answer, connected, task
 from train.learning.runs import QUIET, Telling
 from train.papers.comparison import CompareOptions, Shelf, chosen_rows, row_config, run_row, shelf_of
 from train.papers.results import Result
@@ -59,12 +60,12 @@ def compare_rows(
     rows = chosen_rows(suite, options)
     shelf, results = shelf_of(suite, options, telling), list[Result]()
     tasks = [(row, seed) for seed in options.seeds for row in rows]
-    side_by_side = options.workers > 1 and len(tasks) > 1
-    told = (
-        _in_processes(suite, options, tasks, shelf)
-        if side_by_side
-        else _here(suite, options, tasks, shelf, telling)
-    )
+    if options.ray is not None:
+        told = _on_cluster(suite, options, tasks, shelf)
+    elif options.workers > 1 and len(tasks) > 1:
+        told = _in_processes(suite, options, tasks, shelf)
+    else:
+        told = _here(suite, options, tasks, shelf, telling)
     telling.count("runs", 0, len(tasks))
     for result, notes in told:
         results.append(result)
@@ -87,11 +88,7 @@ def _here(
 def _in_processes(
     suite: Suite, options: CompareOptions, tasks: list[tuple[System, int]], shelf: Shelf
 ) -> Iterator[Told]:
-    from models import CAPTIONERS  # noqa: PLC0415 - the table of classes
-
-    for row, seed in tasks:  # features, once
-        config = row_config(row, options, seed)
-        shelf.splits(config, CAPTIONERS[config.captioner]())
+    _find_features(options, tasks, shelf)
     context = multiprocessing.get_context("spawn")  # a fork would take the threads' locks along
     devices: Queue[str] = context.Queue()
     for number in range(options.workers):
@@ -107,6 +104,25 @@ def _in_processes(
         pool.shutdown(cancel_futures=True)
 
 
+def _on_cluster(
+    suite: Suite, options: CompareOptions, tasks: list[tuple[System, int]], shelf: Shelf
+) -> Iterator[Told]:
+    _find_features(options, tasks, shelf)
+    with connected(str(options.ray)) as ray:
+        run = task(ray, _run_there, gpus=options.device.startswith("cuda"))
+        for told in [run(suite, options, row, seed) for row, seed in tasks]:
+            yield answer(ray, told)
+
+
+def _find_features(options: CompareOptions, tasks: list[tuple[System, int]], shelf: Shelf) -> None:
+    """Once, for all who read them."""
+    from models import CAPTIONERS  # noqa: PLC0415 - the table of classes
+
+    for row, seed in tasks:
+        config = row_config(row, options, seed)
+        shelf.splits(config, CAPTIONERS[config.captioner]())
+
+
 _STARTED: list[tuple[Suite, CompareOptions, Shelf]] = []
 """What a process of the pool keeps from run to run."""
 
@@ -114,6 +130,13 @@ _STARTED: list[tuple[Suite, CompareOptions, Shelf]] = []
 def _start(suite: Suite, options: CompareOptions, devices: Queue[str]) -> None:
     own = replace(options, device=devices.get(), bf16=options.half)
     _STARTED.append((suite, own, shelf_of(suite, own, QUIET)))
+
+
+def _run_there(suite: Suite, options: CompareOptions, row: System, seed: int) -> Told:
+    if not _STARTED:
+        own = replace(options, bf16=options.half)
+        _STARTED.append((suite, own, shelf_of(suite, own, QUIET)))
+    return _run(row, seed)
 
 
 def _run(row: System, seed: int) -> Told:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from daemon_here import running
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -21,19 +24,22 @@ from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 from running_daemon import until
 from workers_site import Edge, Site, wait
 
-from daemon.config.configuration import ConfigurationError, parse_configuration
+from daemon.config.configuration import ConfigurationError, load_configuration, parse_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import Secrets
+from daemon.config.settings import CaptionerSettings
 from daemon.service import daemon as live
 from daemon.service.worker_metrics import of_workers
 from daemon.threads.narrator import Narrator
+from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
+from daemon.tools import doctor
 from daemon.workers.broker import Broker, own_name
 from daemon.workers.messages import WorkerCard
 from daemon.workers.pair_queue import WorkersQueue
 from daemon.workers.worker import Worker
-from models import load_captioner
+from models import load_captioner, read_label
 from models.captioner import Captioner
 from models.grounded.grounded import Grounded
 from pipeline.journal import Journal
@@ -148,6 +154,60 @@ class _Told(Collector):
 
     def collect(self) -> Any:
         yield from of_workers(self._edge.asking)
+
+
+@pytest.mark.usefixtures("at_work")
+def test_an_edge_wakes_for_the_first_pair(site: Site, sighted: Grounded, tmp_path: Path) -> None:
+    """Until then it has neither a narrator nor anything to do with workers."""
+    queue, pulses, heard = WorkersQueue(["yard"], 400, lambda: site.server.url), Pulses(), list[str]()
+    with Journal(tmp_path, "yard") as journal:
+
+        def made() -> Narrator:
+            plans = [CameraPlan("yard", "", workers=True)]
+            narrator = Narrator(sighted, plans, {"yard": journal}, live=True, accounts=queue.accounts)
+            queue.begin(sighted, narrator.plans)
+            return narrator
+
+        thread = NarratorThread(
+            made, queue, CaptionerSettings(), pulses, lambda one: heard.append(one.record.text)
+        )
+        thread.loop.start()
+        assert thread.captioning is None
+        assert queue.asking is None
+        for each in pairs("yard"):
+            queue.put("yard", each, wait=True)
+        wait(lambda: heard)
+        assert queue.sightings is not None
+        assert queue.sightings.looked_here == 0
+        queue.close()
+        assert thread.finish(time.monotonic() + 20)
+        queue.leave(5.0)
+
+
+def test_a_quiet_edge_sleeps(site: Site, configure: Callable[..., Path]) -> None:
+    config = configure(redis=site.server.url)
+    shipped = re.sub(r"checkpoint: \S+, ", "", config.read_text())
+    config.write_text(shipped.replace("cameras:", "defaults: {narrate: {workers: redis}}\ncameras:"))
+    with running(config) as daemon:
+        assert isinstance(daemon.queue, WorkersQueue)
+        assert daemon.narrating.captioning is None
+        assert daemon.proof is not None
+
+
+def test_the_doctor_looks_for_workers(site: Site, configure: Callable[..., Path], tmp_path: Path) -> None:
+    config = configure(redis=site.server.url)
+    plain = load_configuration(config)
+    config.write_text(
+        config.read_text().replace("cameras:", "defaults: {narrate: {workers: redis}}\ncameras:")
+    )
+    workers, ours = load_configuration(config), read_label(plain.captioner.checkpoint).sha256
+    assert doctor._workers(plain) is None
+    with pytest.raises(RuntimeError, match=r"0 of 0 have the checkpoint .*: start `narrated worker`"):
+        doctor._workers(workers)
+    for checkpoint in ("a" * 64, ours):
+        site.worker(shut=True, checkpoint=checkpoint)
+    wait(lambda: len(site.keys("worker")) == 2)
+    assert doctor._workers(workers) == f"1 of 2 have the checkpoint {ours[:12]}"
 
 
 def test_every_metric_tells_what_its_counter_counts(site: Site) -> None:

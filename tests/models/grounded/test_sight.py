@@ -10,7 +10,7 @@ from rectangles import COLOURS, GREY, RectangleDetector
 
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
-from models.grounded.sight import PIXELS, canvas, nearer, seen
+from models.grounded.sight import APART_S, FINE_PIXELS, PIXELS, canvas, nearer, pixels_at, seen
 
 WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
 
@@ -28,6 +28,13 @@ def test_a_canvas_has_about_the_frames_shape() -> None:
     assert canvas(1080, 1920) == (352, 640)
     assert canvas(576, 768) == (416, 544)
     assert canvas(480, 480) == (480, 480)
+
+
+def test_stills_far_apart_are_seen_finer() -> None:
+    assert pixels_at(APART_S) == pixels_at(86_400) == FINE_PIXELS > PIXELS
+    assert pixels_at(APART_S - 0.1) == pixels_at(float("nan")) == PIXELS
+    high, wide = canvas(1080, 1920, FINE_PIXELS)
+    assert high * wide == pytest.approx(FINE_PIXELS, rel=0.12)
 
 
 @given(st.integers(16, 4000), st.integers(16, 4000))

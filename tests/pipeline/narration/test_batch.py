@@ -12,7 +12,8 @@ import torch
 
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
-from models.grounded.sight import canvas
+from models.grounded.sight import APART_S, FINE_PIXELS, canvas
+from models.grounded.tracker import TrackingOptions
 from models.language.facts import Fact
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_batch, seeing
@@ -57,8 +58,8 @@ def frame(image: Image, second: float) -> Frame:
     return Frame("yard", time, Clock.FILE, int(second * 1000), image[..., 1].copy(), Still(image))
 
 
-def pair(before: Image, after: Image) -> FramePair:
-    return FramePair(frame(before, 0), frame(after, 4), 5.0)
+def pair(before: Image, after: Image, gap_s: float = 4) -> FramePair:
+    return FramePair(frame(before, 0), frame(after, gap_s), 5.0)
 
 
 def wide() -> list[Change]:
@@ -106,6 +107,13 @@ def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
         )
         assert np.array_equal(view.permute(0, 2, 3, 1).numpy(), expected)
     assert len({view.shape for view in pair_batch([*changes, *wide()], VIEWS).views or ()}) == 2
+
+
+def test_frames_far_apart_are_seen_finer() -> None:
+    changes = find_changes([pair(yard(), yard((200, 60)), gap) for gap in (APART_S - 1, APART_S)], OPTIONS)
+    near, far = pair_batch(changes, VIEWS).views or ()
+    assert near.shape == (2, 3, *canvas(240, 320))
+    assert far.shape == (2, 3, *canvas(240, 320, FINE_PIXELS))
 
 
 def test_tiles_lie_in_a_row_and_know_their_pair(changes: list[Change]) -> None:
@@ -160,7 +168,8 @@ class Eyes:
     def __init__(self) -> None:
         self.shown: list[torch.Tensor] = []
 
-    def see(self, pictures: Sequence[torch.Tensor]) -> list[Detections]:
+    def see(self, pictures: Sequence[torch.Tensor], least: float = 0.0) -> list[Detections]:
+        assert least == TrackingOptions().low, "what the tracker ignores need not be found"
         self.shown += pictures
         return [none_seen() for _ in pictures]
 

@@ -12,7 +12,6 @@ from train.footage.teachers import Spotted, TeacherFile, Teachers, teachers
 
 @pytest.fixture(scope="module")
 def weights(clips: Path) -> tuple[TeacherFile, ...]:
-    pytest.importorskip("onnxruntime", reason="the teacher needs the extra 'train'")
     path = clips.parent / "weights" / "yolox_nano_416_coco.onnx"
     if not path.is_file():
         pytest.skip("no teacher weights beside the checkout")

@@ -25,8 +25,8 @@ from train.learning.batches import load_split
 from train.learning.config import TrainConfig, build_captioner, build_objective, checked_config
 from train.learning.objectives import Step
 from train.learning.retrieval import split_recall
-from train.learning.runs import evaluate_on_folder, train_on_folder
-from train.papers.comparison import CompareOptions
+from train.learning.runs import QUIET, evaluate_on_folder, train_on_folder
+from train.papers.comparison import CompareOptions, Shelf
 from train.papers.side_by_side import compare_rows
 from train.papers.suites import Claim, PaperTable, Suite, System
 
@@ -127,6 +127,8 @@ def test_rows_are_compared_on_another_device(folder: Path, toy_encoder: Encoder,
     with pretend_device() as device:
         options = CompareOptions(folder, tmp_path / "out", seeds=(0,), size="full", device=str(device))
         [(_, results)] = compare_rows(suite, options)
+        shelf = Shelf(options, None, QUIET)
+        assert shelf.encoder(configured(EVERY["capt"])).device == device, "so features are computed there"
     assert [r.row for r in results] == [row.key for row in rows]
 
 

@@ -9,7 +9,7 @@ import grimp
 import pytest
 
 ROOMS = ("models.papers", "train.papers")
-EXTRA = ("sklearn", "pycocoevalcap", "onnx", "onnxruntime")
+EXTRA = ("sklearn", "pycocoevalcap")
 """What `narrated[train]` brings."""
 
 

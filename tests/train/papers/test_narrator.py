@@ -37,7 +37,7 @@ def test_facts_are_spoken_in_the_benchmarks_grammar() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("generated") / "set"
     stage = StageOptions(balanced=True, ignored=0.0)
-    generate(GenerateOptions(60, seed=6, side=448, cameras=10, stage=stage), out)
+    generate(GenerateOptions(24, seed=6, side=448, cameras=10, stage=stage), out)
     return out
 
 

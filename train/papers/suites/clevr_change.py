@@ -169,6 +169,7 @@ SUITE = Suite(
         Claim("DIRL above DUDA", "dirl", "duda"),
         Claim("contrast with captions (CCR) above DIRL alone", "ccr", "dirl"),
         Claim("backward reasoning (SCORER) above DIRL alone", "scorer", "dirl"),
+        Claim("the daemon's narrator (ours) above DUDA", "narrator", "duda"),
     ),
     types={
         "duda": {"color": 120.4, "texture": 86.7, "add": 108.2, "drop": 103.4, "move": 56.4},

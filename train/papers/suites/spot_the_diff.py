@@ -110,5 +110,6 @@ SUITE = Suite(
             worse_value="alignment.chance",
         ),
         Claim("CAPT above NN", "capt", "nn"),
+        Claim("the daemon's narrator (ours) above DDLA", "narrator", "ddla"),
     ),
 )
