@@ -113,7 +113,7 @@ def replay(
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
     if ray and out is None:
-        raise typer.BadParameter("--ray needs --out: the folder in which all that is narrated comes together")
+        raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
     settings = configuration.captioner if configuration else CaptionerSettings()

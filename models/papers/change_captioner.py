@@ -169,10 +169,10 @@ class SpatialAttention(nn.Module):
 
         The first convolution is linear: each map goes through it once, and the larger ones are never made.
         """
-        first = self.layers[0]
-        kernels = torch.cat(first.weight.chunk(2, dim=1))
+        weight, bias = self.layers[0].parameters()
+        kernels = torch.cat(weight.chunk(2, dim=1))
         (left, minus), (right, plus) = (conv2d(x, kernels).chunk(2, dim=1) for x in (before, after))
-        difference = plus - minus + first.bias.view(-1, 1, 1)
+        difference = plus - minus + bias.view(-1, 1, 1)
         return torch.stack([self.layers[1:](own + difference).flatten(1) for own in (left, right)], dim=1)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
+import os
 import socket
 import subprocess
 import time
@@ -36,7 +38,18 @@ Visit = tuple[float, float, tuple[int, int, int, int]]
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DDLA that has learned two sentences: a bright box has come, or it has gone."""
+    """DDLA that has learned two sentences: a bright box has come, or it has gone; made once for all."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    path = folder / "tiny.safetensors"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _teach(path)
+    return path
+
+
+def _teach(path: Path) -> None:
     torch.manual_seed(1)
     vocabulary = Vocabulary.build([APPEARED, GONE], min_count=1)
     encoder = ENCODERS["efficientnet_lite0"]()
@@ -49,9 +62,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
         loss.backward()
         learner.step()
     assert loss.item() < 0.1
-    path = tmp_path_factory.mktemp("checkpoint") / "tiny.safetensors"
     models.save(captioner, path)
-    return path
 
 
 def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor]:

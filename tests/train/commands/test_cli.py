@@ -342,8 +342,7 @@ def test_train_a_grounded_captioner_then_evaluate(
     record = read_checkpoint(out).record
     assert record["captioner"] == "grounded"
     assert record["left_out"] == []
-    command = ("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache, "--json")
-    code, _, told = run(*command)
+    code, _, told = run("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache, "--json")
     assert code == 0, told
 
 
@@ -383,8 +382,7 @@ def test_usage_and_help(run: Run) -> None:
     assert -1 not in shown
     assert shown == sorted(shown), "in their order"
     assert "torch" not in helped.stderr
-    assert run("train")[0] == 2
-    assert run("fly")[0] == 2
+    assert run("train")[0] == run("fly")[0] == 2
     assert "Did you mean 'score'?" in run("scoer")[2]
 
 
