@@ -6,7 +6,7 @@ r"""Does the auxiliary task read its caption, and teach the captioner? Of the ru
     python benchmarks/bench_auxiliary.py FOLDER RESULTS --pairs N --epochs M
 
 Whether it helps is a claim in the page that `compare` writes. Here, on pairs of test.json and on as many
-training pairs: how often the retrieval network puts A above B with the own caption and with another pair's; of
+training pairs: how often the retrieval network puts A above B with its own caption and with another's; of
 siblings, which differ in the end of their captions only, how often the own after frame is found; and on the
 trained networks the size of both losses' gradients in the captioner, the auxiliary one by the soft words.
 """

@@ -71,7 +71,7 @@ COMPARE_S = 5.0
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
-_TURN_S = 0.1
+_TURN_S = 0.25
 
 logger = logging.getLogger(__name__)
 

@@ -166,7 +166,8 @@ class Found:
         seeds, pairs = found.needed(self.gain)
         more = f", and {pairs:,} pairs" if pairs else ""
         have = f"{found.seeds} seed" + ("s" if found.seeds > 1 else "")
-        return f"cannot be told with {have} (needs about {max(seeds, LEAST_SEEDS):,}{more})"
+        least = "about" if found.seeds > 1 else "at least"  # of one seed the spread is not known
+        return f"cannot be told with {have} (needs {least} {max(seeds, LEAST_SEEDS):,}{more})"
 
 
 def examined(suite: Suite, claim: Claim, results: Sequence[Result], measured: Split) -> Found | None:

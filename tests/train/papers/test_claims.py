@@ -69,7 +69,7 @@ def test_the_words() -> None:
     assert (pairs, seeds > 10) == (0, True)
     assert several.difference.power(0.2, seeds) >= 0.8 > several.difference.power(0.2, seeds - 1)
     few = found(values[:1])
-    assert few.verdict == "cannot be told with 1 seed (needs about 3)"
+    assert few.verdict == "cannot be told with 1 seed (needs at least 3)"
     assert few.difference.interval() == (-math.inf, math.inf)
     assert found(np.array([0.3, 0.31])).verdict.startswith("cannot be told with 2 seeds (needs about ")
 

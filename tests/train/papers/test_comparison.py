@@ -28,7 +28,7 @@ from train.papers.comparison import (
 )
 from train.papers.results import Result, pair_ciders, read_result, spread
 from train.papers.side_by_side import compare_rows, fitting_workers
-from train.papers.suites import SIZES, SUITES, Suite, merged
+from train.papers.suites import NARRATOR_ROW, SIZES, SUITES, Suite, merged
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
 NAMES = list(SUITES)
@@ -294,6 +294,19 @@ def test_the_command_writes_table_plots_and_json(options: CompareOptions, run) -
     assert str(out.parent) not in text
     for picture in ("loss", "cider", "all-sentences"):
         assert (out / "spot-the-diff" / f"{picture}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.usefixtures("toy_encoder")
+def test_the_narrator_is_asked_once_for_all_seeds_and_suites(options: CompareOptions) -> None:
+    toy = replace(NARRATOR_ROW, small={"encoder": "toy", "changes": {"eps": 3.0}})
+    suite = replace(toy_suite(), rows=(toy,))
+    first = results_of(suite, options)
+    assert [(result.row, result.seed) for result in first] == [("narrator", 0), ("narrator", 1)]
+    [kept] = options.out.glob("runs/*/result.json")
+    written = kept.stat().st_mtime_ns
+    again = results_of(replace(suite, name="another"), options)
+    assert [result.single for result in again] == [result.single for result in first]
+    assert [file.stat().st_mtime_ns for file in options.out.glob("runs/*/result.json")] == [written]
 
 
 def test_pair_ciders_are_those_of_the_text_scores(splits: tuple) -> None:

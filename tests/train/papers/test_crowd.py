@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from models.language.wording import read
 from train.learning.features import read_image
+from train.papers.comparison import about_data
 from train.papers.generated import GenerateOptions, StageOptions, generate, read_clusters
 from train.papers.generated.crowd import SIBLINGS, crowd
 from train.papers.generated.scenery import scenery
@@ -92,3 +94,4 @@ def test_the_benchmark_names_its_version(folder: Path) -> None:
     record = json.loads((folder / "generated.json").read_text())
     assert record["format"] == 2
     assert record["options"]["stage"]["crowded"]
+    assert re.search(r"^generated benchmark, version 2 \(.*, crowded True; captions", about_data(folder))

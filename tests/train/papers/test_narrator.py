@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from models import load_captioner
 from models.captioner import Sentence
 from models.language.wording import read
+from train.compose.grammar import caption
 from train.learning.batches import load_split
 from train.learning.config import build_encoder, checked_config
 from train.papers.generated import GenerateOptions, StageOptions, generate
-from train.papers.narrator import narrated, narrator_result, spoken
+from train.papers.narrator import narrated, narrator_result, spoken, spoken_as_composed
+from train.samples import SampleChange
 
 LEFT, MIDDLE = (0.1, 0.4, 0.1, 0.1), (0.45, 0.45, 0.1, 0.1)
 
@@ -33,11 +36,21 @@ def test_facts_are_spoken_in_the_benchmarks_grammar() -> None:
     assert spoken(said("", "unknown", "gondola")).startswith("there is now")
 
 
+@pytest.mark.parametrize("kind", ["appeared", "disappeared", "moved", "more", "fewer", "replaced"])
+def test_facts_of_composed_pairs_are_spoken_as_those_are_captioned(kind: str) -> None:
+    before, after = None if kind == "appeared" else LEFT, None if kind == "disappeared" else MIDDLE
+    told = said("The truck has driven off.", kind, "truck", before=before, after=after)
+    change = SampleChange(kind, "truck", 1, before, after)
+    assert spoken_as_composed(told) == caption(change, "plain", np.random.default_rng(0))
+    unplaced = said("", kind, "truck", box=LEFT)
+    assert read(spoken_as_composed(unplaced)).object == "truck"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("generated") / "set"
     stage = StageOptions(balanced=True, ignored=0.0)
-    generate(GenerateOptions(16, seed=6, side=448, cameras=10, stage=stage), out)
+    generate(GenerateOptions(20, seed=6, side=448, cameras=10, stage=stage), out)
     return out
 
 
@@ -54,6 +67,11 @@ def test_the_row_is_scored_as_the_others(folder: Path, tmp_path: Path) -> None:
     assert result.value("truth.type") is not None
     told = narrated(split.samples, captioner)
     assert any(told), "it sees some of these drawings"
+    seen = next(sample for sample, sentences in zip(split.samples, told, strict=True) if sentences)
+    composed = narrated([replace(seen, kind="pasted")], captioner)[0]
+    drawn = told[split.samples.index(seen)]
+    assert [read(text).type for text in composed] == [read(text).type for text in drawn]
+    assert composed != drawn
     assert [one or ["nothing has changed"] for one in told] == [
         [text] if len(one) < 2 else one for one, text in zip(told, result.single, strict=True)
     ]
