@@ -173,6 +173,8 @@ class Follower:
     def _facts(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
+        if not _has_news(before, after, view.aspect):
+            return
         here, absent = (view.before, view.after) if after is None else (view.after, view.before)
         if doubled(track, view.tracker.tracks, here, absent):
             return
@@ -186,7 +188,7 @@ class Follower:
             if not (doubt or (story and story.gone)):
                 self._stories[track.number] = _LastTelling(before.box, view.after, gone=True, end=track.last)
                 yield view.went(track, before)
-        elif before is not None and after is not None and self._has_moved(track, before, after, view, story):
+        elif before is not None and after is not None and self._has_moved(track, after, view, story):
             self._stories[track.number] = _LastTelling(after.box, view.after)
             yield view.moved(track, before, after)
 
@@ -204,12 +206,8 @@ class Follower:
                 return story
         return None
 
-    def _has_moved(
-        self, track: Track, before: Sight, after: Sight, view: _PairTracks, story: _LastTelling | None
-    ) -> bool:
+    def _has_moved(self, track: Track, after: Sight, view: _PairTracks, story: _LastTelling | None) -> bool:
         """Whether it set out, or came to rest far from where it was told to be."""
-        if apart(before.box, after.box, view.aspect) < SETS_OUT:
-            return False
         rest = _rest(track, view.after)
         if rest and (story is None or story.seconds < rest.seconds):
             return True
@@ -333,6 +331,13 @@ class _PairTracks:
         columns = slice(int(box[0] * width), max(int((box[0] + box[2]) * width), int(box[0] * width) + 1))
         place = np.abs(self.step[rows, columns])
         return float(np.minimum(place, 3 * _CHANGED).mean() / _CHANGED) if place.size else 0.0
+
+
+def _has_news(before: Sight | None, after: Sight | None, aspect: float) -> bool:
+    """Whether it came, went, or is so far from where it was that it may have something to tell."""
+    if before and after:
+        return apart(before.box, after.box, aspect) >= SETS_OUT
+    return before is not after
 
 
 def _step(pair: FramePair) -> NDArray[np.float32]:
