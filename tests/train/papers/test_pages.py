@@ -10,7 +10,8 @@ import pytest
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "papers"
 PAGES = sorted(set(FOLDER.glob("*.md")) - {FOLDER / "auxiliary.md"})  # that one measures something of our own
 WORDS = re.compile(
-    r"shown|not shown|cannot be told with \d+ seeds? \(needs (?:about|at least) [\d,]+(, and [\d,]+ pairs)?\)",
+    r"shown|not shown|cannot be told with \d+ seeds? "
+    r"\(needs (?:about|at least) [\d,]+(, and [\d,]+ pairs)?\)",
 )
 
 
