@@ -18,10 +18,10 @@ SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-deb check deb bench bench-quality soak mutants clean
+.PHONY: help demo test test-quick test-overloaded test-deb check deb bench bench-quality soak mutants clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -47,6 +47,10 @@ test: $(VENV)/.dev  ## the whole test suite (WORKERS=0: one test after another)
 
 test-quick: $(VENV)/.dev  ## models and pipeline without training, servers and sockets: under a minute
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(QUICK) $(ARGS)
+
+test-overloaded: $(VENV)/.dev  ## the suite beside three busy processes for each core (ARGS=tests/daemon)
+	busy=; for each in $$(seq $$(( $$(nproc) * 3 ))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
+	  trap "kill $$busy" EXIT INT TERM; $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-deb: $(VENV)/.dev  ## the Debian package and the container's steps, in a fresh Debian (needs root and debootstrap)
 	packaging/test $(ARGS)

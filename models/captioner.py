@@ -74,11 +74,6 @@ class Captioner(nn.Module, ABC):
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         """Build with random weights.
 
-        Args:
-            vocabulary: what it can say.
-            encoder: its eyes.
-            arguments: see `Options`.
-
         Raises:
             TypeError: an argument that it does not take.
             ValueError: a value out of range.

@@ -94,8 +94,11 @@ class DescribeOptions:
 class Sighted(Protocol):
     """A captioner that sees objects in single pictures, and words facts that somebody else found."""
 
-    def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
-        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
+    def see(self, pictures: Sequence[Tensor], least: float = ...) -> list[Detections]:
+        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32.
+
+        What has a lower score than `least` may be left out.
+        """
         ...
 
     def tell(

@@ -81,7 +81,7 @@ class Correction:
         if self.type is None and self.object is None and self.box is None:
             raise FeedbackError("a correction says what it was: give its type, object or box")
         if self.type is not None and self.type not in TYPES:
-            raise FeedbackError(f"the type {self.type!r} is none of {', '.join(TYPES)}")
+            raise FeedbackError(f"the type {self.type!r} is not one of {', '.join(TYPES)}")
         if self.object is not None and not 0 < len(self.object.strip()) <= _LONGEST_NAME:
             raise FeedbackError(f"the object is a word of 1 to {_LONGEST_NAME} characters")
         if self.box is not None and not _fits(self.box):
@@ -275,7 +275,7 @@ class FeedbackStore:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version == 0:
                 if db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    raise FeedbackError(f"{self.path} is no feedback: another program's tables are in it")
+                    raise FeedbackError(f"{self.path} is not a feedback file: it holds other tables")
                 for statement in _TABLES.split(";\n"):
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -283,7 +283,7 @@ class FeedbackStore:
             db.execute("COMMIT")
             version, application = _VERSION if version == 0 else version, _APPLICATION
         if application != _APPLICATION:
-            raise FeedbackError(f"{self.path} is no feedback; it is {FILE} in the folder of the journals")
+            raise FeedbackError(f"{self.path} is not a feedback file: it is called {FILE}")
         if version != _VERSION:
             raise FeedbackError(
                 f"{self.path} is of version {version} and this narrated knows {_VERSION}: use the narrated "
@@ -310,7 +310,7 @@ class FeedbackStore:
         except sqlite3.OperationalError as error:
             raise FeedbackError(f"{self.path}: {error}; free space or fix permissions") from None
         except sqlite3.Error as error:
-            raise FeedbackError(f"{self.path} is damaged or no feedback ({error}): move it away") from None
+            raise FeedbackError(f"{self.path} is damaged ({error}): move it away") from None
 
     def _stamp(self) -> str:
         return self._now().astimezone(UTC).isoformat(timespec="microseconds")

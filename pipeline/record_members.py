@@ -31,7 +31,7 @@ def check_camera(name: str) -> str:
     if _CAMERA.fullmatch(name) is None:
         raise RecordError(
             f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
-            "the first a letter, a digit or _ (it becomes a file name and a Redis key)"
+            "the first a letter, a digit or _ (it becomes part of a file name and of a Redis key)"
         )
     if _SEGMENT.search(name):
         raise RecordError(f"the camera name {name!r} cannot be used: files of full journal segments end so")

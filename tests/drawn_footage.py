@@ -1,4 +1,4 @@
-"""Drawn footage, and a teacher that sees what was drawn."""
+"""Drawn footage, a teacher that sees what was drawn, and the beginning of real footage."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def clip(path: Path, *, seconds: float = 12.0, seed: int = 5, still: bool = Fals
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode(None))
     return path
+
+
+def begun(source: Path, target: Path, seconds: float = 5) -> None:
+    """Copies the beginning of a clip: what is tried here needs no more of it."""
+    with av.open(str(source)) as whole, av.open(str(target), "w") as part:
+        stream = part.add_stream_from_template(whole.streams.video[0])
+        for packet in whole.demux(video=0):
+            if packet.pts is not None and packet.pts * packet.time_base < seconds:
+                packet.stream = stream
+                part.mux(packet)
 
 
 def rough(seed: int = 5) -> np.ndarray:

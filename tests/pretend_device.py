@@ -51,6 +51,8 @@ class Elsewhere(Tensor):
         if getattr(func, "__self__", None) is Tensor.is_meta:  # or load_state_dict would leave it as it is
             return False
         if func is Tensor.numpy:
+            if kwargs.get("force"):
+                return args[0].here.numpy()
             raise TypeError("numpy cannot see tensors of the second device: .cpu() first")
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
@@ -72,7 +74,7 @@ class _Pretending(TorchDispatchMode):
 
 
 class _Made(TorchFunctionMode):
-    """Catches `torch.tensor`, which never asks the dispatcher."""
+    """Catches `torch.tensor` and `Tensor.new_tensor`, which never ask the dispatcher."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -81,6 +83,8 @@ class _Made(TorchFunctionMode):
         if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
             device = kwargs.pop("device")
             return func(*args, **kwargs).to(device)
+        if func is Tensor.new_tensor and args[0].device == PRETEND:
+            return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(PRETEND)
         return func(*args, **kwargs)
 
 

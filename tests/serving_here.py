@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 import subprocess
-import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Self
 import cv2
 import httpx
 import numpy as np
+from forked_commands import forker
 from narrations import narration
 
 from models.captioner import Sentence
@@ -95,20 +95,17 @@ class Served:
     """
 
     def __init__(self, house: ServedHouse, *options: str, authority: Path | None = None) -> None:
-        command = [sys.executable, "-m", "daemon.cli", "serve", "--journal", str(house.state)]
+        command = ["serve", "--journal", house.state, "--timezone", "UTC", *options]
         where = [] if "--config" in options else ["--listen", "127.0.0.1:0"]
-        self.process = subprocess.Popen(
-            [*command, *where, "--timezone", "UTC", *options],
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        assert self.process.stderr is not None
-        self.said = self.process.stderr.readline()
+        ours, theirs = os.pipe()
+        self.process = forker().start([*command, *where], house.state, err=theirs)
+        os.close(theirs)
+        self._log = open(ours)  # noqa: PTH123, SIM115 - a descriptor, read until `stop`
+        self.said = self._log.readline()
         address = re.search(r"(https?://\S+):(\d+)/", self.said)
         if address is None:
             self.process.kill()
-            raise AssertionError(self.said + self.process.communicate()[1])
+            raise AssertionError(self.said + self._rest())
         self.port = int(address[2])
         self.url = f"{address[1].replace('0.0.0.0', '127.0.0.1')}:{self.port}"
         self._trusted = ssl.create_default_context(cafile=authority) if authority else True
@@ -132,12 +129,20 @@ class Served:
     def stop(self) -> str:
         """End it; what it logged."""
         self.client.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            return self.process.communicate(timeout=LIMIT_S)[1]
-        self.process.kill()
-        raise AssertionError("it did not end: " + self.process.communicate()[1])
+        self.process.terminate()
+        try:
+            self.process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("it did not end: " + self._rest()) from None
+        return self._rest()
+
+    def _rest(self) -> str:
+        """What it logged since."""
+        if self._log.closed:
+            return ""
+        with self._log:
+            return self._log.read()
 
     def token(self, client: httpx.Client | None = None, path: str = "/review") -> str:
         """That forms of a session carry."""

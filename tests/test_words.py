@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,11 @@ GERUNDS = {
 """Modules that may be named so, and why."""
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def words_of(path: Path) -> list[str]:
     """The words of a module's name; a package has its folder's."""
     name = path.parent.name if path.stem == "__init__" else path.stem
@@ -41,9 +47,7 @@ def test_there_are_modules() -> None:
 def test_no_two_classes_have_one_name() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in MODULES:
-        for node in ast.parse(
-            path.read_text()
-        ).body:  # a class within a class has that one's name before its own
+        for node in parsed(path).body:  # a class within a class has that one's name before its own
             if isinstance(node, ast.ClassDef):
                 places[node.name.strip("_")].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -61,7 +65,7 @@ def test_a_type_that_many_use_is_defined_once(name: str) -> None:
     places = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in MODULES
-        for node in ast.parse(path.read_text()).body
+        for node in parsed(path).body
         if isinstance(node, ast.Assign)
         and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
     ]

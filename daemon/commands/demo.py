@@ -28,10 +28,10 @@ def demo(
     device: Device = "auto",
     serve: Annotated[
         bool | None,
-        typer.Option("--serve/--no-serve", help="Then show it on a page; by default at a terminal only."),
+        typer.Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
     ] = None,
 ) -> None:
-    """Narrate a clip through an embedded server, printing each narration as it arrives; then show it."""
+    """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
     from daemon.replay.demo import run_demo  # noqa: PLC0415
     from daemon.replay.footage import demo_clip  # noqa: PLC0415

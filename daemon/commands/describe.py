@@ -53,7 +53,7 @@ def describe(
     captioner_file: CaptionerFile = None,
     device: Device = "auto",
 ) -> None:
-    """Say what changed between two pictures of one scene."""
+    """Say what changed between two pictures of the same scene."""
     if (pairs is None) == (before is None or after is None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
     known = _gap(gap)

@@ -36,7 +36,7 @@ def export(
     between: selection.Between = None,
     last: selection.Last = False,
     first: selection.First = False,
-    limit: Annotated[int | None, typer.Option(min=0, help="The newest so many; 0 is all.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Only this many, the newest; 0: all.")] = None,
     clips: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,11 +44,11 @@ def export(
         ),
     ] = None,
     any_clip: Annotated[
-        bool, typer.Option("--any-clip", help="Recordings, too, whose frames are not those of the record.")
+        bool, typer.Option("--any-clip", help="Also copy recordings whose frames do not match the record.")
     ] = False,
     linked: Annotated[
         bool,
-        typer.Option("--linked", help="The records between, too, up to a signature (without pictures)."),
+        typer.Option("--linked", help="Also the records in between, up to a signature (without pictures)."),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
@@ -56,7 +56,7 @@ def export(
     evidence: selection.Pictures = None,
     rebuild: selection.Rebuild = False,
 ) -> None:
-    """Write narrations, pictures and recordings for somebody who checks them without us."""
+    """Package narrations, pictures and recordings so that others can check them without narrated."""
     with selection.complaints():
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415

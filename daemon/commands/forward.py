@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def forward(
     config: ConfigurationFile,
     *,
-    dead: Annotated[bool, typer.Option("--dead", help="Show what could not be delivered, and end.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Show what could not be delivered, and exit.")] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Put dead letters back into the queues, and end.")
+        bool, typer.Option("--retry", help="Put dead letters back into the queues, and exit.")
     ] = False,
     target: Annotated[
         str | None, typer.Option(help="With --dead or --retry: only those of this target.")

@@ -30,7 +30,7 @@ def probe(
     seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to look.")] = 5.0,
     json: Json = False,
 ) -> None:
-    """Open a camera once, and its sub-stream where it has one, and tell what they send."""
+    """Open a camera, and its sub-stream if it has one, and show what it sends."""
     address, settings = address_and_settings(url, load_configuration(config) if config else None)
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.tools.probe import probe as probed  # noqa: PLC0415

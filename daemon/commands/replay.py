@@ -14,7 +14,7 @@ from daemon.commands.captioner import CaptionerChoice, CaptionerFile, loaded_cap
 from daemon.commands.options import Json
 from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
-from daemon.config.durations import parse_moment, parse_rate, parse_time
+from daemon.config.durations import parse_duration, parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, CaptionerSettings, Configuration
 
@@ -37,7 +37,7 @@ LimitsChoice = Annotated[
     bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
 ]
 FastChoice = Annotated[
-    bool, typer.Option("--fast", help="Decode keyframes, and in full only where something happens.")
+    bool, typer.Option("--fast", help="Decode only keyframes, and everything where something happens.")
 ]
 RayChoice = Annotated[
     str | None,
@@ -46,10 +46,16 @@ RayChoice = Annotated[
         "processors of this one (local). Needs --out."
     ),
 ]
+StretchChoice = Annotated[
+    str, typer.Option(help="With --ray: longer files are looked at in stretches of so long, side by side.")
+]
 
 
 def replay(
-    paths: Annotated[list[str], typer.Argument(help="Video files, folders, globs, folders of stills.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(help="Video files, folders, globs, folders of stills; URLs of them (s3://…)."),
+    ],
     *,
     begin: Annotated[
         str | None, typer.Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
@@ -92,6 +98,7 @@ def replay(
     limits: LimitsChoice = False,
     fast: FastChoice = False,
     ray: RayChoice = None,
+    stretch: StretchChoice = "10m",
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
@@ -106,16 +113,21 @@ def replay(
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
     if ray and out is None:
-        raise typer.BadParameter("--ray needs --out: the folder in which all that is narrated comes together")
+        raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
     settings = configuration.captioner if configuration else CaptionerSettings()
     device = device or settings.device
     loaded = loaded_captioner(captioner, captioner_file, "cpu" if ray else device, settings)
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    cluster = _cluster(ray, settings, captioner, captioner_file, device) if ray else None
+    cluster = (
+        _cluster(ray, stretch, chosen_checkpoint(settings, captioner, captioner_file), device)
+        if ray
+        else None
+    )
     finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
@@ -176,13 +188,16 @@ def _span(begin: str | None, end: str | None) -> Span:
     return Span(first, last)
 
 
-def _cluster(
-    address: str, settings: CaptionerSettings, name: str | None, file: Path | None, device: str
-) -> RayCluster:
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+def _cluster(address: str, stretch: str, checkpoint: Path, device: str) -> RayCluster:
     from daemon.replay.cluster import RayCluster  # noqa: PLC0415
 
-    return RayCluster(address, chosen_checkpoint(settings, name, file), device)
+    try:
+        stretch_s = parse_duration(stretch)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if stretch_s < 1:
+        raise typer.BadParameter(f"--stretch {stretch} is too short: give seconds or minutes")
+    return RayCluster(address, checkpoint, device, stretch_s)
 
 
 def _replayed(

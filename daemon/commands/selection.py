@@ -46,7 +46,7 @@ Confidence = Annotated[float | None, typer.Option(min=0, max=1, help="Lowest con
 Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
 Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
 Between = Annotated[
-    tuple[str, str] | None, typer.Option(help="Hours of the day, also across midnight: 22:00 06:00.")
+    tuple[str, str] | None, typer.Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
 ]
 Last = Annotated[bool, typer.Option("--last", help="Only the newest, or the --limit newest.")]
 First = Annotated[bool, typer.Option("--first", help="Only the oldest, or the --limit oldest.")]

@@ -33,17 +33,17 @@ def serve(
         Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journals'.")
     ] = None,
     listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
-    passwords: Annotated[str | None, typer.Option(help="File of those who may log in.")] = None,
+    passwords: Annotated[str | None, typer.Option(help="Password file of those who may log in.")] = None,
     timezone: Annotated[
         str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")
     ] = None,
     new_password: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and end."),
+        typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit."),
     ] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
 ) -> None:
-    """Serve a page: what is narrated now, what was, and what people say of it; until SIGTERM or Ctrl-C."""
+    """Serve a web page: narrations live and past, and feedback on them; until SIGTERM or Ctrl-C."""
     if new_password is not None:
         _print_password(new_password)
         return

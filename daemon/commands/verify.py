@@ -165,7 +165,7 @@ def _tell(found: Verification, *, known: bool) -> None:
         typer.echo(line)
     if found.pictures:
         typer.echo(f"{found.pictures} pictures are as they were stored")
-    typer.echo(f"in all: {found.lines} lines hold, files read: {found.files}")
+    typer.echo(f"in total: {found.lines} lines hold, files read: {found.files}")
 
 
 def _tell_comparison(comparison: Comparison) -> None:
@@ -174,7 +174,7 @@ def _tell_comparison(comparison: Comparison) -> None:
     if (more := len(comparison.differences) - _SHOWN) > 0:
         typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
     for camera, same in comparison.same.items():
-        typer.echo(f"{camera}: {same} records tell the same")
+        typer.echo(f"{camera}: {same} records agree")
     for camera in comparison.skipped:
         typer.echo(f"{camera}: not compared, only one of the two knows it")
-    typer.echo(f"in all: {comparison.total} records tell the same, {len(comparison.differences)} differences")
+    typer.echo(f"in total: {comparison.total} records agree, {len(comparison.differences)} differences")

@@ -18,7 +18,7 @@ def warm_up(
     captioner_file: CaptionerFile = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
 ) -> None:
-    """Compile what is compiled at a first start, and try the captioner."""
+    """Compile ahead what the first start would compile, and try the captioner."""
     settings = load_configuration(config).captioner if config else CaptionerSettings()
     loaded = loaded_captioner(captioner, captioner_file, device or settings.device, settings)
     from daemon.threads.narrator import warm_up as tried  # noqa: PLC0415 - loads torch

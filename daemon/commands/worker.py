@@ -28,7 +28,7 @@ def worker(
     batch: Annotated[int | None, typer.Option(min=1, max=256, help="Pairs looked at together.")] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
 ) -> None:
-    """Look at pictures for daemons that say `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
+    """Analyse pictures for daemons with `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config) if config else None
     url = redis or (configuration.redis.url if configuration else None)
     if url is None or url.startswith("embedded"):

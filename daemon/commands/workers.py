@@ -22,7 +22,7 @@ def workers(
     config: OptionalFile = None,
     json: Json = False,
 ) -> None:
-    """Show who looks at pictures, on what and how fast, and which edges wait for it."""
+    """Show the workers, their hardware and speed, and the edges that wait for them."""
     from daemon.config.configuration import load_configuration  # noqa: PLC0415
     from daemon.config.secrets import Secrets  # noqa: PLC0415
     from daemon.workers import broker as server  # noqa: PLC0415 - loads the client of Redis

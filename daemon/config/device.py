@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import torch
 
@@ -24,12 +25,14 @@ def chosen_device(name: str) -> torch.device:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // 2))
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise DeviceError(f"{name!r} is not a device: write auto, cpu, cuda or cuda:1") from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise DeviceError(f"{name!r} is not a device: write auto, cpu, cuda or cuda:1")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= (there := torch.cuda.device_count()):
+        shown = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+        has = f"has CUDA {torch.version.cuda}" if torch.version.cuda else "has no CUDA"
         raise DeviceError(
-            f"this machine has no {name} (or torch was installed without CUDA): write auto or cpu"
+            f"there is no {name}: of GPUs torch sees {there} (it {has}; CUDA_VISIBLE_DEVICES: {shown}); "
+            "write auto or cpu, or mend that"
         )
     return device

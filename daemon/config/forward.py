@@ -146,7 +146,7 @@ class WebhookSettings(TargetSettings):
     @model_validator(mode="after")
     def _key_elsewhere(self) -> Self:
         if self.secret is not None and _PLACEHOLDER.fullmatch(self.secret) is None:
-            raise ValueError("secret: write ${cred:NAME}, ${file:PATH} or ${env:NAME}: no key in this file")
+            raise ValueError("secret: write ${cred:NAME}, ${file:PATH} or ${env:NAME}, not the key itself")
         return self
 
 

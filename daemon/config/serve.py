@@ -30,7 +30,7 @@ def _anywhere(value: Any) -> Any:
 
 def _host(name: str) -> str:
     if not name or not all(part and part.replace("-", "").isalnum() for part in name.split(".")):
-        raise ValueError(f"{name!r} is no host's name: write it as it stands in the address, without port")
+        raise ValueError(f"{name!r} is not a host name: write it as in the address, without the port")
     return name.lower()
 
 
@@ -92,7 +92,7 @@ class ServeSettings(Section):
         if self.proxy and self.passwords is None:
             raise ValueError("proxy: others connect through it, so give passwords")
         if self.proxy and not self.loopback:
-            raise ValueError("proxy: listen on 127.0.0.1, so that nobody passes it by")
+            raise ValueError("proxy: listen on 127.0.0.1, so that nobody can bypass it")
         if not self.loopback and self.certificate is None and not self.plain:
             raise ValueError(
                 "listen: without certificate and key passwords can be read on the way: give them, put a "

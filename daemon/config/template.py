@@ -60,10 +60,6 @@ def check_template(text: str) -> None:
 def rendered(text: str, values: Mapping[str, Any]) -> str:
     """The message.
 
-    Args:
-        text: a template.
-        values: of every name in `NAMES`.
-
     Raises:
         TemplateError: it asks for what this narration does not have, or for what the sandbox forbids.
     """

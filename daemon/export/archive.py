@@ -34,12 +34,7 @@ class Archive(ABC):
         self.sums: dict[str, str] = {}
 
     def write(self, name: str, parts: Iterable[bytes]) -> str:
-        """Add a file; its SHA-256 (hex).
-
-        Args:
-            name: its path in the export.
-            parts: its content.
-        """
+        """Add a file; its SHA-256 (hex)."""
         digest = hashlib.sha256()
         with self._opened(name) as file:
             for part in parts:

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def pieces_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Numbers of records as runs without a gap, ``(first, last)``.
-
-    Args:
-        numbers: rising.
-    """
+    """Numbers of records, which rise, as runs without a gap, ``(first, last)``."""
     if not numbers:
         return []
     gaps = [(one, two) for one, two in pairwise(numbers) if two != one + 1]
@@ -124,7 +120,7 @@ def _lines(journals: Path, camera: str, first: int, last: int) -> Iterator[tuple
     ]
     paths += [current] if current.exists() else []
     if not paths:
-        raise ExportError(f"{current} is not there: --linked needs the journals themselves, no merged file")
+        raise ExportError(f"{current} is not there: --linked needs the journals, not a merged file")
     for path in paths:
         with path.open("rb") as file:
             for raw in file:

@@ -88,7 +88,7 @@ class Footage:
                 self._named += [(found.camera, path) for path in found.paths if _is_video(path)]
         if not self._named:
             raise SourceError(
-                f"no video is in {', '.join(places)}: give the files, or the folder of a recorder"
+                f"there is no video in {', '.join(places)}: give the files, or the folder of a recorder"
             )
         self._recordings: dict[str, list[_Recording]] = {}
         self._last: dict[str, Path] = {}

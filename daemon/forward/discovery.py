@@ -26,12 +26,7 @@ def slug(text: str) -> str:
 
 
 class Topics:
-    """Where what is said of a camera stands.
-
-    Args:
-        base: what all topics begin with.
-        camera: its name.
-    """
+    """Where what is said of a camera stands."""
 
     def __init__(self, base: str, camera: str) -> None:
         camera = slug(camera)

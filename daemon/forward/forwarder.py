@@ -182,17 +182,10 @@ def startup(
         ledger.forget_positions()
     zone = ZoneInfo(settings.timezone) if settings.timezone else None
     pulses, store = Pulses(), EvidenceStore(configuration.state / "evidence")
-    couriers = {
-        name: Courier(
-            name,
-            each,
-            _opener(name, each, configuration, secrets, ledger),
-            *(ledger, store),
-            pulses=pulses,
-            zone=zone,
-        )
-        for name, each in targets.items()
-    }
+    couriers = {}
+    for name, each in targets.items():
+        opener = _opener(name, each, configuration, secrets, ledger)
+        couriers[name] = Courier(name, each, opener, ledger, store, pulses=pulses, zone=zone)
     watch = ServiceWatch()
     resources.callback(watch.close)
 

@@ -78,7 +78,7 @@ class WebhookTarget:
         if _OK <= status < _REDIRECTED:
             return
         if _REDIRECTED <= status < _BAD:
-            raise RefusedError(f"{words}: it redirects: write the address where that ends")
+            raise RefusedError(f"{words}: it redirects: give the address that it redirects to")
         if status in _HOLDING or status >= _FAILING:
             raise AwayError(words, _after_s(answer.headers.get("retry-after", "")))
         raise RefusedError(words)

@@ -26,7 +26,7 @@ from daemon.replay.output import FinishedCamera, OutputFolder
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from daemon.replay.resumption import identity
-from daemon.replay.stretches import STRETCH_S, Sights, lend_eyes, sights_of, stretches_of, thresholds_of
+from daemon.replay.stretches import Sights, lend_eyes, sights_of, stretches_of, thresholds_of
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
@@ -55,7 +55,7 @@ class RayCluster:
     address: str
     checkpoint: Path
     device: str
-    stretch_s: float = STRETCH_S
+    stretch_s: float = 600.0
 
 
 def replay_on(

@@ -29,11 +29,6 @@ _POLL_S = 0.05
 class Listener:
     """Prints the records of one camera as they arrive from the stream, in a thread of its own.
 
-    Args:
-        url: of the server.
-        camera: whose stream.
-        line: prints a line.
-
     Attributes:
         arrived: records printed.
     """

@@ -85,5 +85,6 @@ def _opened(place: str) -> tuple[Any, str]:
 
 
 def _failed(place: str, error: Exception) -> SourceError:
-    reason = redacted(error) or type(error).__name__
+    absent = isinstance(error, FileNotFoundError)
+    reason = "no such file" if absent else redacted(error) or type(error).__name__
     return SourceError(f"{redacted(place)}: cannot be fetched ({reason}): check the URL and who may read it")

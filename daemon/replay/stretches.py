@@ -27,9 +27,6 @@ from pipeline.sources import SourceError, open_source
 from pipeline.sources.video import Stretch, VideoSource
 from pipeline.thresholds import PairThresholds
 
-STRETCH_S = 600.0
-"""Files that are longer are cut."""
-
 _EARLIER_S = 10.0  # in which a stretch finds out what its first pair begins with
 
 Sights = dict[str, Detections]

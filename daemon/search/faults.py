@@ -16,10 +16,6 @@ def faults(store: Store, folder: Path) -> list[str]:
 
     What holds here may still not verify: pictures and signatures are not looked at, and what was changed in
     a file since it was read is seen only when it is shown. `narrated verify` looks at everything.
-
-    Args:
-        store: of the index.
-        folder: of the journals.
     """
     sql = "SELECT name, fault FROM files WHERE fault != '' ORDER BY name"
     found = [f"{folder / name}:{fault}" for name, fault in store.connection.execute(sql)]

@@ -103,7 +103,7 @@ def web_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
     records = [each.record for each in found]
     cameras = sorted({record.camera for record in records})
     if len(cameras) > 1:
-        raise SearchError(f"subtitles are of one camera: add --camera with one of {', '.join(cameras)}")
+        raise SearchError(f"subtitles are for one camera: add --camera with one of {', '.join(cameras)}")
     if not records:
         return "WEBVTT\n"
     return subtitles(records, start or records[0].before.moment)

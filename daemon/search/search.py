@@ -181,12 +181,7 @@ class Search:
             stop.wait(every_s)
 
     def new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[FoundRecord]:
-        """The narrations that a look found, in the order of their journals.
-
-        Args:
-            question: its filters count.
-            fresh: of the look.
-        """
+        """The narrations that a look found, in the order of their journals."""
         with self.index.store.snapshot():
             loaded = self.selection.load(question.filters, fresh)
             rows = self.selection.matching(loaded, question.filters, strict=False)

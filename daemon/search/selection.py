@@ -337,7 +337,7 @@ def _match(text: str) -> str:
         if tokens:
             found.append(f'"{" ".join(tokens)}"{star}')
     if text.strip() and not found:
-        raise SearchError(f"--text {text!r} holds no word")
+        raise SearchError(f"--text {text!r} contains no word")
     return f"({' '.join(found)})" if found else ""
 
 

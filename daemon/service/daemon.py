@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first
 from pipeline.policy.hourly_cap import HOUR
-from pipeline.publisher import NO_SERVER, Publisher, PublisherOptions, open_publisher
+from pipeline.publisher import NO_SERVER, PublisherOptions, open_publisher
 from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads torch
@@ -70,7 +71,7 @@ COMPARE_S = 5.0
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
-_TURN_S = 0.1
+_TURN_S = 0.25
 
 logger = logging.getLogger(__name__)
 
@@ -107,53 +108,26 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
 def startup(
     path: Path, configuration: Configuration, secrets: Secrets, resources: ExitStack, signals: Signals
 ) -> Daemon:
-    """Load the captioner, open journals and publisher, start the threads.
-
-    Args:
-        path: see `run`.
-        configuration: see `run`.
-        secrets: see `run`.
-        resources: closes the pages, the journals and the embedded server at the end.
-        signals: end the main loop.
-    """
+    """Load the captioner, open journals and publisher, start the threads; `resources` ends what it opens."""
     few_arenas()
     watch, health, metrics = ServiceWatch(), Health(), Metrics()
     resources.callback(watch.close)
-    pages = None
-    if configuration.http.listen:
-        pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
-        logger.info("metrics and health at http://%s", pages.address)
+    pages = _pages(configuration, health, metrics, resources)
     plans = camera_plans(configuration, secrets)
-    settings = configuration.captioner
-    checkpoint = chosen_checkpoint(settings)
-    label = read_label(checkpoint)
+    label = read_label(checkpoint := chosen_checkpoint(configuration.captioner))
     for plan in plans:
         plan.change_options(label)
-    journals: dict[str, Journal] = {}
-    resources.callback(_close_all, journals)
-    for plan in plans:
-        journals[plan.name] = _journal(configuration, plan.name)
+    journals = _journals(configuration, plans, resources)
     url = _server(configuration, resources)
-    publisher = _publisher(configuration, secrets, url)
+    # The secret is read at every connection: a password may change while this runs.
+    options = PublisherOptions(maxlen=configuration.redis.maxlen)
+    publisher = open_publisher(lambda: secrets.reveal(url), options)
     publishing = Publishing(journals, publisher, health.pulses)
     workers = _workers(plans, label.name, lambda: secrets.reveal(url), health.pulses)
     queue = workers or PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-    retention = Retention(retention_options(configuration), journals, keeper.store, health.pulses)
-    signing = open_signing(configuration, secrets, journals, health.pulses)
-    publishing.start()
-    publishing.compare(COMPARE_S, signals.stop)
 
-    def narrator() -> Narrator:
-        return _narrator(configuration, plans, journals, queue, keeper)
-
-    narrating = NarratorThread(narrator, queue, settings, health.pulses, lambda pair: _note(daemon, pair))
-    proof = None
-    if _may_sleep(plans, journals):
-        proof = CaptionerProof(checkpoint, settings.device)
-        resources.callback(proof.stop)
-    else:
-        narrating.awake()
+    narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
         configuration=configuration,
@@ -161,34 +135,52 @@ def startup(
         captioner=label,
         journals=journals,
         queue=queue,
-        narrating=narrating,
+        narrating=NarratorThread(
+            narrator, queue, configuration.captioner, health.pulses, lambda pair: _note(daemon, pair)
+        ),
         publishing=publishing,
         evidence=keeper,
-        retention=retention,
-        signing=signing,
+        retention=Retention(retention_options(configuration), journals, keeper.store, health.pulses),
+        signing=open_signing(configuration, secrets, journals, health.pulses),
         signals=signals,
         watch=watch,
         health=health,
         observed=metrics.observe,
         pages=pages,
-        proof=proof,
         workers=workers,
     )
-    store = CalibrationStore(configuration.state / "calibration")
-    daemon.cameras = health.cameras = Cameras(
-        plans, queue, store, lambda plan, go: _joined(daemon, plan, go), lambda name: _left(daemon, name)
-    )
-    health.journals, health.publishing = journals, publishing
+    _set_going(daemon, plans, checkpoint, resources)
     metrics.watch(daemon)
-    settle()
-    signals.watching()
-    retention.start()
-    signing.start()
-    narrating.loop.start()
-    daemon.cameras.start()
     health.phase = Phase.OPENING
     logger.info("watching %s", ", ".join(daemon.cameras.watched))
     return daemon
+
+
+def _set_going(daemon: Daemon, plans: Sequence[CameraPlan], checkpoint: Path, resources: ExitStack) -> None:
+    """Start the threads: what is published is compared with the journals before any camera tells more."""
+    health = daemon.health
+    daemon.publishing.start()
+    daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
+    if _may_sleep(plans, daemon.journals):
+        daemon.proof = CaptionerProof(checkpoint, daemon.configuration.captioner.device)
+        resources.callback(daemon.proof.stop)
+    else:
+        daemon.narrating.awake()
+    store = CalibrationStore(daemon.configuration.state / "calibration")
+    daemon.cameras = health.cameras = Cameras(
+        plans,
+        daemon.queue,
+        store,
+        lambda plan, go: _joined(daemon, plan, go),
+        lambda name: _left(daemon, name),
+    )
+    health.journals, health.publishing = daemon.journals, daemon.publishing
+    settle()
+    daemon.signals.watching()
+    daemon.retention.start()
+    daemon.signing.start()
+    daemon.narrating.loop.start()
+    daemon.cameras.start()
 
 
 def main_loop(daemon: Daemon) -> None:
@@ -266,6 +258,16 @@ def shutdown(daemon: Daemon) -> bool:
     return joined and narrated and not daemon.publishing.loop.alive
 
 
+def _pages(
+    configuration: Configuration, health: Health, metrics: Metrics, resources: ExitStack
+) -> Pages | None:
+    if not configuration.http.listen:
+        return None
+    pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
+    logger.info("metrics and health at http://%s", pages.address)
+    return pages
+
+
 def _note(daemon: Daemon, journalled: JournalledPair) -> None:
     """A narration is journalled; called in the narrator's thread."""
     daemon.narrations[journalled.record.camera] += 1
@@ -334,6 +336,22 @@ def _new_journals(daemon: Daemon, added: Iterable[CameraPlan]) -> dict[str, Jour
     return journals
 
 
+def _journals(
+    configuration: Configuration, plans: Sequence[CameraPlan], resources: ExitStack
+) -> dict[str, Journal]:
+    """One for each camera; all of them are closed at the end."""
+    journals: dict[str, Journal] = {}
+
+    def close() -> None:  # those of a reload, too
+        for journal in journals.values():
+            journal.close()
+
+    resources.callback(close)
+    for plan in plans:
+        journals[plan.name] = _journal(configuration, plan.name)
+    return journals
+
+
 def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
 
@@ -360,12 +378,6 @@ def _workers(
     return WorkersQueue([plan.name for plan in plans], PAIRS_HELD, url, pulses=pulses)
 
 
-def _publisher(configuration: Configuration, secrets: Secrets, url: str) -> Publisher:
-    # The secret is read at every connection: a password may change while this runs.
-    options = PublisherOptions(maxlen=configuration.redis.maxlen)
-    return open_publisher(lambda: secrets.reveal(url), options)
-
-
 def _release(daemon: Daemon) -> None:
     """Close the journals of removed cameras, once nothing more comes into them and all of it is published."""
     for name in daemon.journals.keys() - daemon.cameras.watched.keys():
@@ -374,11 +386,6 @@ def _release(daemon: Daemon) -> None:
             continue  # before its end is looked at: the last batch may hold pairs of it
         if journal.published.seq >= journal.end.seq and not journal.held:
             daemon.journals.pop(name).close()
-
-
-def _close_all(journals: dict[str, Journal]) -> None:
-    for journal in journals.values():
-        journal.close()
 
 
 def _leave(code: int) -> None:

@@ -18,12 +18,7 @@ class CaptionerProofError(Exception):
 
 
 class CaptionerProof:
-    """Runs `narrated warm-up`.
-
-    Args:
-        checkpoint: of the captioner.
-        device: as in the configuration.
-    """
+    """Runs `narrated warm-up`."""
 
     def __init__(self, checkpoint: Path, device: str) -> None:
         # Its notices would be taken for the daemon's.

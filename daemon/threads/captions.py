@@ -63,9 +63,6 @@ class Manner:
 class Captioning:
     """Narrates batches, whatever happens to the captioner; for one thread.
 
-    Args:
-        captioner: on its device.
-
     Attributes:
         late: pairs that were told by their facts because they had waited too long, by camera.
         failed: pairs that were told by their facts because the captioner failed, by camera.

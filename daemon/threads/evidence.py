@@ -20,9 +20,6 @@ class EvidenceKeeper:
 
     A disk that is full or fails costs the pictures, never the narration: it is then journalled without them.
 
-    Args:
-        store: where.
-
     Attributes:
         kept: narrations whose pictures were stored.
         failed: narrations whose pictures could not be.

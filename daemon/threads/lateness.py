@@ -44,9 +44,6 @@ class Skew:
 class Lateness:
     """Tells overload and wrong clocks apart; for the main thread.
 
-    Args:
-        clock: monotonic seconds.
-
     Attributes:
         overloaded: this machine is too slow for its cameras now.
     """

@@ -14,9 +14,6 @@ class Pulses:
 
     A loop beats where it has really done something: looked at a frame, narrated a batch, asked the server,
     or found that there is nothing to do. A timer beside the loop would beat for one that hangs.
-
-    Args:
-        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

@@ -60,6 +60,7 @@ def examine(
         ("encoder and checkpoint", lambda: _captioner(configuration, name, checkpoint)),
         ("state folder", lambda: _state(configuration)),
         ("Redis", lambda: _redis(configuration)),
+        ("workers", lambda: _workers(configuration)),
     ]
     return [_checked(name, check) for name, check in checks]
 
@@ -179,3 +180,23 @@ def _redis(configuration: Configuration | None) -> str | None:
     finally:
         publisher.close()
     return f"{redacted(url)} answers"
+
+
+def _workers(configuration: Configuration | None) -> str | None:
+    cameras = configuration.cameras.values() if configuration else ()
+    if configuration is None or all(each.narrate.workers == "none" for each in cameras):
+        return None
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.workers.broker import Broker, workers  # noqa: PLC0415
+    from models import read_label  # noqa: PLC0415
+
+    wanted = read_label(chosen_checkpoint(configuration.captioner)).sha256
+    broker = Broker(lambda: Secrets().reveal(configuration.redis.url or ""))
+    try:
+        found = [each.checkpoint for each in workers(broker)]
+    finally:
+        broker.close()
+    told = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
+    if wanted not in found:
+        raise RuntimeError(f"{told}: start `narrated worker` with this version of narrated")
+    return told

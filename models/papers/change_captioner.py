@@ -169,14 +169,11 @@ class SpatialAttention(nn.Module):
 
         The first convolution is linear: each map goes through it once, and the larger ones are never made.
         """
-        first, *rest = self.layers
-        assert isinstance(first, nn.Conv2d)  # noqa: S101 - see above
-        assert first.bias is not None  # noqa: S101
-        kernels = torch.cat(first.weight.chunk(2, dim=1))
+        weight, bias = self.layers[0].parameters()
+        kernels = torch.cat(weight.chunk(2, dim=1))
         (left, minus), (right, plus) = (conv2d(x, kernels).chunk(2, dim=1) for x in (before, after))
-        difference = plus - minus + first.bias.view(-1, 1, 1)
-        weighed = nn.Sequential(*rest)
-        return torch.stack([weighed(own + difference).flatten(1) for own in (left, right)], dim=1)
+        difference = plus - minus + bias.view(-1, 1, 1)
+        return torch.stack([self.layers[1:](own + difference).flatten(1) for own in (left, right)], dim=1)
 
 
 def attended(cells: Tensor, attention: Tensor) -> Tensor:

@@ -159,9 +159,21 @@ def resized(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8
     height, width = size
     if image.shape[:2] == size:
         return np.ascontiguousarray(image)
-    shrinks = height <= image.shape[0] and width <= image.shape[1]
-    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
+    if height > image.shape[0] or width > image.shape[1]:
+        return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
+    return reduced(image, size)
+
+
+def reduced(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """An RGB uint8 ``(h, w, 3)`` image at a smaller ``(height, width)``, by area.
+
+    It is halved as often as that goes: of a 1080p frame the whole takes less than half of the time.
+    """
+    height, width = image.shape[:2]
+    while height >= 2 * size[0] and width >= 2 * size[1] and not height % 2 and not width % 2:
+        height, width = height // 2, width // 2
+        image = np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def light_matched(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -42,9 +42,6 @@ class Named:
     Only the first eight bytes of each are kept: a million records with three pictures take 24 MB. Two digests
     that begin alike are taken for one another, so that a picture in 10^13 is kept though no record names it.
 
-    Args:
-        paths: of journals' files.
-
     Raises:
         OSError: one cannot be read.
     """

@@ -60,10 +60,6 @@ class EvidenceStore:
     def put(self, content: bytes, suffix: str) -> str:
         """Store a picture; when this returns it is whole and on disk (with `fsync`).
 
-        Args:
-            content: an encoded picture.
-            suffix: one of `SUFFIXES`.
-
         Returns:
             How a record names it: ``sha256:`` and 64 hexadecimal digits.
 

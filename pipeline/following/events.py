@@ -183,7 +183,7 @@ def evidence(
     """
     here = [s for s in track.sights if frames[0] - 1e-6 <= s.seconds <= frames[-1] + 1e-6] or track.sights
     end = end_of(track, coming=coming is not False)
-    covered = max((_cover(end, other) for other in tracks if other is not track), default=0.0)
+    covered = max((_cover(end, track, other) for other in tracks if other is not track), default=0.0)
     _, gap, way = side(end, aspect)
     scores = [s.score for s in here]
     span = [t for t in frames if here[0].seconds - 1e-6 <= t <= here[-1].seconds + 1e-6]
@@ -220,25 +220,36 @@ def in_doubt(track: Track, tracks: Sequence[Track], *, coming: bool, aspect: flo
     end = end_of(track, coming=coming)
     if through(end, aspect)[1]:
         return False
-    hidden = max((_cover(end, other) for other in tracks if other is not track), default=0.0)
+    hidden = max((_cover(end, track, other) for other in tracks if other is not track), default=0.0)
     return hidden > HIDDEN or rivalry(track, tracks, coming=coming, aspect=aspect) > RIVAL
 
 
-def doubled(track: Track, tracks: Iterable[Track], seconds: float) -> bool:
-    """Whether, at a moment, it is only a part or a second box of another track."""
-    own = track.at(seconds)
+def doubled(track: Track, tracks: Iterable[Track], here: float, absent: float) -> bool:
+    """Whether it is only a part or a second box of another track to which the same happened.
+
+    Args:
+        track: whose.
+        tracks: all of the camera.
+        here: seconds at which it is there.
+        absent: seconds at which neither is, where something came or went; else the other moment.
+    """
+    own = track.at(here)
     others = (t for t in tracks if t is not track and t.family == track.family)
-    there = [(t.number, s.box) for t in others if (s := t.at(seconds))]
+    there = [(t, s.box) for t in others if (s := t.at(here))]
+    gone = track.at(absent) is None
     return own is not None and any(
-        inside(own.box, box) > PART and (area(own.box), -track.number) < (area(box), -number)
-        for number, box in there
+        inside(own.box, box) > PART
+        and (area(own.box), -track.number) < (area(box), -other.number)
+        and (other.at(absent) is None) == gone
+        for other, box in there
     )
 
 
-def _cover(end: End, other: Track) -> float:
+def _cover(end: End, track: Track, other: Track) -> float:
     """How much of an end another track hides, just outside of it: one whose feet are nearer to the camera.
 
-    What it was seen in front of hides nothing of it.
+    What it was seen in front of hides nothing of it, unless it is of its own kind: "something" as large as a
+    road would hide whoever walks there.
     """
     outside = end.sight.seconds + (-_STEP_S if end.coming else _STEP_S)
     _, y, _, h = end.sight.box
@@ -246,7 +257,9 @@ def _cover(end: End, other: Track) -> float:
     share = max(
         (inside(end.sight.box, box) for box in there if box[1] + box[3] >= y + h - BEHIND * h), default=0.0
     )
-    inner = [(s.box, o.box) for s in end.sights[1:] if (o := other.at(s.seconds))] if share > 0 else []
+    if share == 0 or other.family == track.family:
+        return share
+    inner = [(s.box, o.box) for s in end.sights[1:] if (o := other.at(s.seconds))]
     return 0.0 if sum(inside(own, box) > HIDDEN for own, box in inner) >= _SEEN_BEFORE else share
 
 

@@ -173,7 +173,8 @@ class Follower:
     def _facts(self, track: Track, view: _PairTracks) -> Iterator[Fact]:
         """What a pair has to tell of a track, at most one fact."""
         before, after = track.at(view.before), track.at(view.after)
-        if doubled(track, view.tracker.tracks, view.before if after is None else view.after):
+        here, absent = (view.before, view.after) if after is None else (view.after, view.before)
+        if doubled(track, view.tracker.tracks, here, absent):
             return
         story = self._stories.get(track.number) or self._remnant(track, view)
         if before is None and after is not None and track.first.seconds > view.before:

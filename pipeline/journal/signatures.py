@@ -100,13 +100,7 @@ class SigningKey:
 
 
 class Signatures:
-    """Appends the signatures of one camera's journal to ``<camera>.signatures``; for one thread.
-
-    Args:
-        folder: of the journal.
-        camera: whose.
-        key: signs.
-    """
+    """Appends the signatures of one camera's journal to ``<camera>.signatures``; for one thread."""
 
     def __init__(self, folder: Path, camera: str, key: SigningKey) -> None:
         self.path = signatures_path(folder, camera)

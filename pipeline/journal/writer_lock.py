@@ -20,10 +20,6 @@ class WriterLock:
     So a daemon that was killed takes its own lease up again at once, and two daemons with two journals of one
     camera name are told apart.
 
-    Args:
-        path: of the lock.
-        journal: named in errors.
-
     Attributes:
         token: 32 hexadecimal digits.
 

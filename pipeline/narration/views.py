@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from models.boxes import Box
 from models.grounded.sight import PIXELS, canvas
 from pipeline.alignment import Shift
+from pipeline.changes.difference import reduced
 from pipeline.clusters import Cluster
 from pipeline.sources import Image
 
@@ -42,7 +43,8 @@ def whole_views(
         shift: ``(dx, dy)`` in shares of the frame that lays before on after.
         pixels: about how many a view has.
     """
-    high, wide = canvas(*after.shape[:2], pixels)
+    height, width = after.shape[:2]
+    high, wide = canvas(height, width, pixels)
     frame = (0.0, 0.0, 1.0, 1.0)
     return np.stack(
         [_seen(before, frame, (high, wide), shift), _seen(after, frame, (high, wide), (0.0, 0.0))]
@@ -110,8 +112,9 @@ def _seen(image: Image, window: Box, size: tuple[int, int], moved: tuple[float, 
     x, y, w, h = window
     whole = window == (0.0, 0.0, 1.0, 1.0) and moved == (0.0, 0.0)
     if whole:
-        way = cv2.INTER_AREA if height * width > size[0] * size[1] else cv2.INTER_LINEAR
-        return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=way), np.uint8)
+        if height * width > size[0] * size[1]:
+            return reduced(image, size)
+        return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
     left, top = (x - moved[0]) * width, (y - moved[1]) * height
     scale_x, scale_y = size[1] / (w * width), size[0] / (h * height)
     blur = (max(1, round(1 / scale_x)), max(1, round(1 / scale_y)))

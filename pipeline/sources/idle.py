@@ -56,10 +56,6 @@ class IdleGate:
     decoded look wrong, and none of them is flagged. While idle each keyframe is drained from the decoder,
     which otherwise keeps it back until later frames come, and decoded again when it turns out to show
     motion, so that what follows has its references.
-
-    Args:
-        still_s: see `STILL_S`.
-        first_s: see `FIRST_S`.
     """
 
     def __init__(self, still_s: float = STILL_S, first_s: float = FIRST_S) -> None:

@@ -106,11 +106,7 @@ class Sampler:
 
 
 class LiveSampler:
-    """`Sampler` for a live source, whose time stamps may jump, stand still, or be missing.
-
-    Args:
-        sample_hz: frames a second.
-    """
+    """`Sampler` for a live source, whose time stamps may jump, stand still, or be missing."""
 
     def __init__(self, sample_hz: float) -> None:
         self._by_stamp, self._by_receipt = Sampler(sample_hz), Sampler(sample_hz)

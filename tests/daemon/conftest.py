@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import av
+import cv2
 import numpy as np
 import pytest
 import torch
+from forked_commands import Forked, forker
 from running_daemon import unused_port
 
 import models
@@ -35,7 +38,18 @@ Visit = tuple[float, float, tuple[int, int, int, int]]
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DDLA that has learned two sentences: a bright box has come, or it has gone."""
+    """DDLA that has learned two sentences: a bright box has come, or it has gone; made once for all."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    path = folder / "tiny.safetensors"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _teach(path)
+    return path
+
+
+def _teach(path: Path) -> None:
     torch.manual_seed(1)
     vocabulary = Vocabulary.build([APPEARED, GONE], min_count=1)
     encoder = ENCODERS["efficientnet_lite0"]()
@@ -48,9 +62,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
         loss.backward()
         learner.step()
     assert loss.item() < 0.1
-    path = tmp_path_factory.mktemp("checkpoint") / "tiny.safetensors"
     models.save(captioner, path)
-    return path
 
 
 def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor]:
@@ -118,6 +130,14 @@ def other_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """24 s; a box on the right from second 6 on, one on the left from second 14 on."""
     visits = [(6, 99, RIGHT), (14, 99, LEFT)]
     return write_clip(tmp_path_factory.mktemp("clip") / "yard.mp4", visits)
+
+
+@pytest.fixture(scope="session")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grey picture, in which nothing happens; a daemon that has footage does not begin asleep."""
+    path = tmp_path_factory.mktemp("still") / "still.png"
+    cv2.imwrite(str(path), np.full((240, 320, 3), 90, np.uint8))
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -192,42 +212,41 @@ def notify(tmp_path: Path) -> Iterator[NotifySocket]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, checkpoint: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the daemon on a configuration's cameras; whatever happens, it does not outlive the test."""
-    processes: list[subprocess.Popen[str]] = []
+def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
+    """Starts commands in processes of their own, which do not outlive the test; see `Forker.start`."""
+    processes: list[Forked] = []
+
+    def start(*words: object, **more: Any) -> Forked:
+        processes.append(forker().start(words, tmp_path, **more))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait(120)
+
+
+@pytest.fixture
+def start(tmp_path: Path, checkpoint: Path, forked: Callable[..., Forked]) -> Callable[..., Forked]:
+    """Starts the daemon on a configuration's cameras."""
 
     def start(
         cameras: str,
         redis: str | None = None,
         notify: NotifySocket | None = None,
         more: str = "",
-        environment: dict[str, str] | None = None,
-    ) -> subprocess.Popen[str]:
+        first: str = "",
+    ) -> Forked:
         config = tmp_path / "narrated.yaml"
         server = f"redis: {{url: '{redis}'}}\n" if redis else ""
         config.write_text(
             f"version: 1\nstate: {tmp_path}/state\n{server}{more}"
             f"captioner: {{checkpoint: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
         )
-        whole = {**os.environ, "OMP_NUM_THREADS": "1", "WATCHDOG_USEC": "3000000", **(environment or {})}
-        if notify:
-            whole["NOTIFY_SOCKET"] = str(notify.path)
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "daemon.cli", "run", "-c", config],
-                env=whole,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return processes[-1]
+        told = {"NOTIFY_SOCKET": str(notify.path)} if notify else {}
+        return forked("run", "-c", config, first=first, OMP_NUM_THREADS="1", WATCHDOG_USEC="3000000", **told)
 
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=120)
+    return start
 
 
 @pytest.fixture

@@ -157,14 +157,14 @@ def test_what_is_no_feedback_is_named(path: Path, tmp_path: Path) -> None:
     assert not path.exists()
     text = tmp_path / "notes.txt"
     text.write_text("no database, but long enough to be taken for one" * 100)
-    with pytest.raises(FeedbackError, match="no feedback"):
+    with pytest.raises(FeedbackError, match=r"notes\.txt is damaged"):
         FeedbackStore(text)
     other = tmp_path / "index.sqlite3"
     with sqlite3.connect(other) as db:
         db.execute("CREATE TABLE files (id)")
     db.close()
     for read_only in (False, True):
-        with pytest.raises(FeedbackError, match="no feedback"):
+        with pytest.raises(FeedbackError, match="not a feedback file"):
             FeedbackStore(other, read_only=read_only)
     with pytest.raises(FeedbackError, match="cannot be opened"):
         FeedbackStore(tmp_path)

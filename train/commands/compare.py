@@ -53,7 +53,9 @@ def compare(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="Folder of runs, tables and plots; the same again goes on with what it finds."),
+        typer.Option(
+            help="Folder of runs, tables and plots; run again, it goes on from what it finds there."
+        ),
     ],
     seeds: Annotated[int, typer.Option(min=1, help="Runs (seeds) of every row.")] = 3,
     size: Annotated[

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _Recipe = Annotated[
     Path | None,
-    typer.Option(help="YAML of what is drawn otherwise than by default; keys: see train/footage/recipe.py."),
+    typer.Option(help="YAML that overrides how samples are drawn; keys: see train/footage/recipe.py."),
 ]
 _Labels = Annotated[
     Path | None,
@@ -33,7 +33,7 @@ _PairsOnly = Annotated[
     bool, typer.Option("--pairs-only", help="Write pairs with captions, no labelled frames.")
 ]
 _Out = Annotated[
-    Path, typer.Option(help="Folder to make; labelled frames in it are of an earlier run and stay.")
+    Path, typer.Option(help="Folder to make; labelled frames that an earlier run left in it are kept.")
 ]
 
 
@@ -57,7 +57,7 @@ def compose(
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
     ray: Ray = None,
 ) -> None:
-    """From unlabelled footage to labelled frames, and to pairs with exact captions."""
+    """Turn unlabelled footage into labelled frames, and into pairs with exact captions."""
     from train.compose.grammar import VARIETIES  # noqa: PLC0415
     from train.footage.recipe import TEST_FOOTAGE, ComposeOptions  # noqa: PLC0415
     from train.footage.teachers import teacher_file  # noqa: PLC0415

@@ -28,7 +28,9 @@ def gallery(
     number: Annotated[int, typer.Option(min=1, help="Sentences to show.")] = 100,
     min_confidence: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Least confidence to tell; 0 shows what every threshold would give."),
+        typer.Option(
+            min=0, max=1, help="Lowest confidence to report; 0 shows what every threshold would give."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
     device: Device = "cpu",

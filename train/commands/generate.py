@@ -23,7 +23,7 @@ def generate(
         float,
         typer.Option(min=0, max=1, help="Share of pairs in which only light, view or position changes."),
     ] = 0.3,
-    cameras: Annotated[int, typer.Option(min=3, help="Fixed views, those of a split in no other.")] = 60,
+    cameras: Annotated[int, typer.Option(min=3, help="Fixed views; no view occurs in two splits.")] = 60,
     balanced: Annotated[
         bool,
         typer.Option(

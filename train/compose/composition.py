@@ -275,6 +275,7 @@ def _mapped(
 
     The others are spawned: forked ones hang where OpenCV's or the detector's threads were already running.
     """
+    workers = min(workers, len(items))
     with ExitStack() as resources:
         results: Iterable[object]
         if ray is not None:
@@ -284,7 +285,7 @@ def _mapped(
         else:
             spawned = multiprocessing.get_context("spawn")
             pool = resources.enter_context(spawned.Pool(workers, initializer=_start, initargs=(work,)))
-            results = pool.imap(_run, items, chunksize=_TOGETHER)
+            results = pool.imap(_run, items)
         tell(what, 0, len(items))
         for done, each in enumerate(results, start=1):
             tell(what, done, len(items))

@@ -17,7 +17,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from models.checkpoint import write_whole
+from pipeline.disk import make_folder, replace_file
 from pipeline.sources import Image
 from train.footage.cameras import STILL_SUFFIXES, frames_of
 from train.footage.scenes import FootageError
@@ -90,7 +90,8 @@ def write_camera(
     path = out / FRAMES
     text = "".join(json.dumps(asdict(frame)) + "\n" for frame in frames)
     before = path.read_bytes() if path.exists() else b""
-    write_whole(path, before + text.encode())
+    make_folder(out)
+    replace_file(path, before + text.encode(), durable=True)
     return len(frames)
 
 

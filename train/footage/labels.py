@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint import write_whole
+from pipeline.disk import make_folder, replace_file
 from train.footage.cameras import CameraFiles, cameras_in, sampled, stated_sources
 from train.footage.frames import read_labels, write_camera, written_cameras
 from train.footage.recipe import TEST_FOOTAGE
@@ -151,7 +151,8 @@ def label_camera(
             lines += _labelled(camera.folder / file, file, by)
     tell(camera.name, len(camera.files), len(camera.files))
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    write_whole(target, gzip.compress(text.encode(), mtime=0))
+    make_folder(target.parent)
+    replace_file(target, gzip.compress(text.encode(), mtime=0), durable=True)
 
 
 def _labelled(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
@@ -229,7 +230,8 @@ def _write_source(
         "made_of": made_of,
     }
     text = json.dumps(content, indent=1) + "\n"
-    write_whole(options.out / "labels" / f"{camera.name}.json", text.encode())
+    make_folder(options.out / "labels")
+    replace_file(options.out / "labels" / f"{camera.name}.json", text.encode(), durable=True)
 
 
 def read_source(folder: Path, camera: str) -> dict[str, Any] | None:

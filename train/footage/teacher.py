@@ -47,11 +47,6 @@ class Detection:
 class Teacher:
     """Finds objects in RGB images by the agreement of several detectors.
 
-    Args:
-        files: the detectors'.
-        min_score: detections below are not reported.
-        threads: of each detector.
-
     Raises:
         TeacherError: see `train.footage.teachers`.
     """

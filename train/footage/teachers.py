@@ -326,11 +326,7 @@ def _class(classes: Sequence[str], number: float) -> str:
 
 
 class Teachers:
-    """Several teachers, asked together.
-
-    Args:
-        networks: by their names.
-    """
+    """Several teachers, asked together."""
 
     def __init__(self, networks: Mapping[str, Network]) -> None:
         if not networks:

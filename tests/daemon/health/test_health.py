@@ -50,6 +50,7 @@ def ready(port: int) -> tuple[int, list[str]]:
 @pytest.mark.logs_errors
 def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     configure: Callable[..., Path],
+    still: Path,
     rtsp_server: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -60,7 +61,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     streaming = rtsp_server(camera)
     ball = f"  ball: {{url: 'rtsp://127.0.0.1:{camera}/stream', {PAIRS}, evidence: {{keep: none}}}}\n"
     with EmbeddedServer() as server:
-        config = configure(ball, server.url)
+        config = configure(f"{ball}  lot: {{url: {still}}}\n", server.url)
         config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
 
         def operate(daemon: Daemon) -> None:

@@ -107,7 +107,7 @@ def test_a_file_that_has_changed_is_another_replay(
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("memory://bucket/absent.mp4", "cannot be fetched"),
+        ("memory://bucket/absent.mp4", r"cannot be fetched \(no such file\)"),
         ("memory://bucket/*.avi", "there is no file"),
         ("nosuch://me:hunter2@host/a.mp4", r"\*\*\*@host/a.mp4: cannot be fetched \(Protocol not known"),
         ("rtsp://me:hunter2@host/a", "a camera belongs in the configuration"),

@@ -6,10 +6,9 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,30 +149,22 @@ def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
     assert "Traceback" not in done.err
 
 
-INTERRUPTIBLE = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits "ignored"
-from daemon.cli import main
-sys.exit(main())
-"""
-
-
-def test_interruption_leaves_valid_files(clip: Path, checkpoint: Path, tmp_path: Path) -> None:
+def test_interruption_leaves_valid_files(
+    forked: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     many = tmp_path / "many"
     many.mkdir()
     for i in range(300):  # seconds of work are left after the first line, however slow this process is
         (many / f"clip{i:03}.mp4").symlink_to(clip)
     replay = ["replay", many, "--camera", "yard", "--out", out, "--captioner-file", checkpoint]
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *replay],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    process.send_signal(signal.SIGINT)
+    ours, theirs = os.pipe()
+    process = forked(*replay, out=theirs)
+    os.close(theirs)
+    with open(ours) as out_of_it:  # noqa: PTH123 - a descriptor
+        assert out_of_it.readline()
+        process.send_signal(signal.SIGINT)
+        assert out_of_it.read() is not None
     _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "Traceback" not in err
@@ -198,18 +189,12 @@ def test_json_lines_are_records(narrated: Run, clip: Path, checkpoint: Path) -> 
 
 
 def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
-    clip: Path, checkpoint: Path
+    forked: Callable[..., Any], clip: Path, checkpoint: Path
 ) -> None:
     import pty
 
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "daemon.cli", "replay", clip, "--captioner-file", checkpoint],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-    )
+    process = forked("replay", clip, "--captioner-file", checkpoint, err=theirs, TERM="xterm", COLUMNS="100")
     os.close(theirs)
     shown = b""
     with contextlib.suppress(OSError):  # the terminal's other end has been closed

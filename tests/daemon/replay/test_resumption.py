@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running_daemon import until
 
 from daemon.replay import output
 from daemon.service.embedded_redis import EmbeddedServer
@@ -91,20 +89,31 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     assert {line for each in published.values() for line in each} == set(lines)
 
 
+HELD_UP = """
+import time
+from daemon.replay.output import OutputFolder
+finish = OutputFolder.finish_camera
+first = lambda self, camera, outcome: finish(self, camera, outcome) if camera == "east" else time.sleep(600)
+OutputFolder.finish_camera = first
+"""
+"""However quick the machine is, it is killed after its first camera and before its second has ended."""
+
+
 def test_a_killed_replay_goes_on(
-    narrated: Run, footage: Path, undisturbed: Path, checkpoint: Path, tmp_path: Path
+    narrated: Run,
+    forked: Callable[..., Any],
+    footage: Path,
+    undisturbed: Path,
+    checkpoint: Path,
+    tmp_path: Path,
 ) -> None:
     """SIGKILL lets nobody tidy up."""
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "daemon.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout is not None
-    for _ in range(3):  # the first camera tells two things
-        assert process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=300)
+    process = forked(*arguments, first=HELD_UP)
+    until(process, (out / "unfinished.json").exists)
+    process.kill()
+    process.wait(300)
     refused = narrated(*arguments)
     assert (refused.code, "--resume" in refused.err) == (1, True)
     with (out / ".pictures").open("ab") as pictures:

@@ -85,7 +85,7 @@ def test_no_text_is_taken_for_the_databases_language(told, ask, text):
     try:
         found = ask(Filters(text=text))
     except SearchError as error:
-        assert "holds no word" in str(error)  # noqa: PT017 - some hold none
+        assert "contains no word" in str(error)  # noqa: PT017 - some hold none
     else:
         assert len(found) <= len(ALL)
 

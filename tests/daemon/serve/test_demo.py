@@ -6,26 +6,21 @@ import os
 import pty
 import re
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from serving_here import ROOT
 
 
 @pytest.mark.slow
-def test_it_serves_at_a_terminal_until_ctrl_c(clip: Path, checkpoint: Path, tmp_path: Path) -> None:
+def test_it_serves_at_a_terminal_until_ctrl_c(
+    forked: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "daemon.cli", "demo", clip, "--out", tmp_path / "demo"]
-    process = subprocess.Popen(
-        [str(word) for word in [*command, "--captioner-file", checkpoint]],
-        stdin=theirs,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-        cwd=ROOT,
-    )
+    demo = ["demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint]
+    process = forked(*demo, into=theirs, err=theirs)
     os.close(theirs)
     told = ""
     try:
@@ -45,6 +40,5 @@ def test_it_serves_at_a_terminal_until_ctrl_c(clip: Path, checkpoint: Path, tmp_
         assert process.wait(60) == 0, told
     finally:
         process.kill()
-        process.wait()
     assert "2 narrations" in told
     assert "Ctrl-C ends it" in told

@@ -125,14 +125,14 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
 
 
 def test_a_sub_stream_is_seen_as_the_main_stream_is(
-    start: Callable[..., Any], tmp_path: Path, rtsp_server: Callable[..., Any]
+    start: Callable[..., Any], still: Path, tmp_path: Path, rtsp_server: Callable[..., Any]
 ) -> None:
     port, large, small = unused_port(), unused_port(), unused_port()
     rtsp_server(large)
     server = rtsp_server(small)
     urls = f"url: 'rtsp://127.0.0.1:{large}/still', screening: 'rtsp://127.0.0.1:{small}/small'"
     process = start(
-        f"  yard: {{{urls}, pairs: {{lower: 20, upper: 250}}}}\n",
+        f"  lot: {{url: {still}}}\n  yard: {{{urls}, pairs: {{lower: 20, upper: 250}}}}\n",
         more=f"http: {{listen: '127.0.0.1:{port}'}}\n",
     )
 
@@ -149,7 +149,7 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     server.wait()
     until(process, lambda: told("narrated_camera_state", "streaming") == 0)
     assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
-    assert json.loads(page(port, "/readyz")[1])["cameras"] == {"yard": "streaming"}
+    assert json.loads(page(port, "/readyz")[1])["cameras"]["yard"] == "streaming"
     frames = told("narrated_frames_total", "sampled")
     rtsp_server(small)
     until(process, lambda: told("narrated_frames_total", "sampled") > frames)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pretend_device import pretend_device
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
@@ -186,6 +187,18 @@ def test_a_pair_whose_picture_cannot_be_read_spoils_no_other(
     assert [n and n.text for n in narrations] == [TOLD, None, TOLD]
     assert "hunter2" not in caplog.text
     assert "cannot be decoded" in caplog.text
+
+
+def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(captioner: Captioner) -> None:
+    batch = [proposed(4), proposed(8)]
+    here = told(Captioning(captioner).narrate(batch, manner(captioner)))
+    with pretend_device() as device:
+        away = copy.deepcopy(captioner).to(device)
+        captioning = Captioning(away)
+        assert told(captioning.narrate(batch, manner(away))) == here
+        assert (captioning.error, captioning._captioner) == ("", away), "nothing was left behind"
+        assert captioning._spare is not None
+        assert captioning._spare.device.type == "cpu"
 
 
 @pytest.mark.gpu

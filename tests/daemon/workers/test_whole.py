@@ -24,7 +24,7 @@ from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 from running_daemon import until
 from workers_site import Edge, Site, wait
 
-from daemon.config.configuration import ConfigurationError, parse_configuration
+from daemon.config.configuration import ConfigurationError, load_configuration, parse_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CaptionerSettings
@@ -34,11 +34,12 @@ from daemon.threads.narrator import Narrator
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
+from daemon.tools import doctor
 from daemon.workers.broker import Broker, own_name
 from daemon.workers.messages import WorkerCard
 from daemon.workers.pair_queue import WorkersQueue
 from daemon.workers.worker import Worker
-from models import load_captioner
+from models import load_captioner, read_label
 from models.captioner import Captioner
 from models.grounded.grounded import Grounded
 from pipeline.journal import Journal
@@ -191,6 +192,22 @@ def test_a_quiet_edge_sleeps(site: Site, configure: Callable[..., Path]) -> None
         assert isinstance(daemon.queue, WorkersQueue)
         assert daemon.narrating.captioning is None
         assert daemon.proof is not None
+
+
+def test_the_doctor_looks_for_workers(site: Site, configure: Callable[..., Path], tmp_path: Path) -> None:
+    config = configure(redis=site.server.url)
+    plain = load_configuration(config)
+    config.write_text(
+        config.read_text().replace("cameras:", "defaults: {narrate: {workers: redis}}\ncameras:")
+    )
+    workers, ours = load_configuration(config), read_label(plain.captioner.checkpoint).sha256
+    assert doctor._workers(plain) is None
+    with pytest.raises(RuntimeError, match=r"0 of 0 have the checkpoint .*: start `narrated worker`"):
+        doctor._workers(workers)
+    for checkpoint in ("a" * 64, ours):
+        site.worker(shut=True, checkpoint=checkpoint)
+    wait(lambda: len(site.keys("worker")) == 2)
+    assert doctor._workers(workers) == f"1 of 2 have the checkpoint {ours[:12]}"
 
 
 def test_every_metric_tells_what_its_counter_counts(site: Site) -> None:

@@ -93,7 +93,7 @@ def _near(numbers: Sequence[float] | None) -> Any:
 
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([None, 0.5, 3600.0]))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_swapping_the_frames_turns_everything_that_is_told(
     make_grounded: MakeGrounded, make_pairs: MakePairs, seed: int, gap_s: float | None
 ) -> None:

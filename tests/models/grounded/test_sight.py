@@ -10,6 +10,7 @@ from rectangles import COLOURS, GREY, RectangleDetector
 
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
+from models.grounded.detector import Answer
 from models.grounded.sight import APART_S, FINE_PIXELS, PIXELS, canvas, nearer, pixels_at, seen
 
 WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
@@ -68,6 +69,40 @@ def test_pictures_of_several_sizes_keep_their_order() -> None:
         for name in ("box", "score", "label", "feature"):
             assert torch.equal(getattr(each, name), getattr(single, name))  # to the last digit
     assert seen(detector, []) == []
+
+
+class Small(RectangleDetector):
+    """One that has room for so many pictures at once."""
+
+    room = 2
+    asked: list[int]
+
+    def forward(self, pictures: torch.Tensor) -> Answer:
+        self.asked.append(len(pictures))
+        if len(pictures) > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().forward(pictures)
+
+
+class Away(torch.Tensor):
+    """A picture that is not on the CPU."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device("cuda")
+
+
+def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves() -> None:
+    detector = Small(len(CLASSES))
+    detector.asked = []
+    names = ["car", "person", "bottle", "car", "bottle"]
+    here = [picture(96, 160, name, 20 + 10 * k, 30) for k, name in enumerate(names)]
+    away = [each.as_subclass(Away) for each in here]
+    assert [each.name(0) for each in seen(detector, away)] == names
+    assert detector.asked == [5, 3, 2, 1, 2]
+    detector.room = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        seen(detector, away)
 
 
 def test_what_a_tile_shows_lies_where_the_tile_is() -> None:

@@ -137,8 +137,7 @@ def test_a_last_batch_of_one_pair_can_be_trained_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attention", [0, 8])
-@pytest.mark.parametrize("recurrent", ["lstm", "gru"])
+@pytest.mark.parametrize(("recurrent", "attention"), [("lstm", 0), ("gru", 8)])
 def test_both_networks_learn(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, recurrent: str, attention: int
 ) -> None:

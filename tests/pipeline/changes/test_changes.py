@@ -4,95 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-import av
-import cv2
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_scenes import FINE, noisy, overlap, pair_of, real_frames, scene, with_object
 
 from pipeline.changes import (
     ChangeOptions,
-    SceneEvent,
     difference_mask,
     find_changes,
     image_changes,
     salience_features,
-    scene_event,
 )
 from pipeline.changes.difference import difference
 from pipeline.clusters import Cluster
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame
-
-GROUNDED = ChangeOptions.of(
-    yaml.safe_load((Path(__file__).parents[3] / "configs/train/grounded.yaml").read_text(encoding="utf-8"))[
-        "changes"
-    ]
-)
-FINE = ChangeOptions(size=(216, 384), max_shift=8, delta=38, eps=3, min_samples=10, min_area=0.001)
-
-
-class Still:
-    """A picture that is there already."""
-
-    def __init__(self, image: np.ndarray) -> None:
-        self.image = image
-
-    def rgb(self) -> np.ndarray:
-        return self.image
-
-
-def pair_of(before: np.ndarray, after: np.ndarray, *, beyond_upper: bool = False) -> FramePair:
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    frames = []
-    for index, image in enumerate((before, after)):
-        luma = cv2.cvtColor(cv2.resize(image, (480, 270), interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
-        time = start + timedelta(seconds=index)
-        frames.append(Frame("yard", time, Clock.FILE, index, luma, Still(image)))
-    return FramePair(frames[0], frames[1], 10.0, beyond_upper)
-
-
-def scene(seed: int = 0, height: int = 270, width: int = 480) -> np.ndarray:
-    """A street of sorts: ground, walls, windows, texture."""
-    random = np.random.default_rng(seed)
-    image = np.full((height, width, 3), random.integers(90, 140), np.uint8)
-    for _ in range(60):
-        x, y = random.integers(0, width), random.integers(0, height)
-        size = random.integers(10, 90, 2)
-        colour = tuple(int(v) for v in random.integers(40, 200, 3))
-        cv2.rectangle(image, (x, y), (x + int(size[0]), y + int(size[1])), colour, -1)
-    texture = cv2.GaussianBlur(random.normal(0, 18, image.shape), (0, 0), 1.2)
-    return np.clip(image + texture, 0, 255).astype(np.uint8)
-
-
-def noisy(image: np.ndarray, seed: int, sigma: float = 3.0) -> np.ndarray:
-    noise = np.random.default_rng(seed).normal(0, sigma, image.shape)
-    return np.clip(image + noise, 0, 255).astype(np.uint8)
-
-
-def with_object(image: np.ndarray, x: int, y: int, width: int, height: int) -> np.ndarray:
-    """A striped red thing put into the picture."""
-    changed = image.copy()
-    changed[y : y + height, x : x + width] = (230, 20, 30)
-    changed[y + height // 3 : y + height // 2, x : x + width] = (250, 240, 60)
-    return changed
-
-
-def overlap(cluster: Cluster, x: float, y: float, width: float, height: float) -> float:
-    """Intersection over union of a cluster's box with a box in 0..1."""
-    a, b, w, h = cluster.box
-    across = max(0.0, min(a + w, x + width) - max(a, x))
-    down = max(0.0, min(b + h, y + height) - max(b, y))
-    return across * down / (w * h + width * height - across * down)
-
-
-def lumas(*images: np.ndarray) -> list[np.ndarray]:
-    return [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in images]
 
 
 def test_an_object_becomes_one_cluster_where_it_is():
@@ -265,13 +193,6 @@ def test_no_pairs():
     assert find_changes([]) == []
 
 
-def test_a_scene_event_has_no_clusters_and_needs_the_upper_threshold():
-    before, after = scene(1), scene(2)
-    told, ordinary = find_changes([pair_of(before, after, beyond_upper=True), pair_of(before, after)], FINE)
-    assert (told.event, told.clusters, told.salience.shape) == (SceneEvent.VIEW, (), (0,))
-    assert ordinary.event is SceneEvent.NONE
-
-
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -290,110 +211,6 @@ def test_refuses_settings_that_find_nothing(settings, says):
 def test_refuses_what_is_no_rgb_image():
     with pytest.raises(ValueError, match="RGB uint8"):
         image_changes(np.zeros((50, 50), np.uint8), np.zeros((50, 50), np.uint8))
-
-
-def gamma(image: np.ndarray, exponent: float) -> np.ndarray:
-    return (255 * (image / 255.0) ** exponent).astype(np.uint8)
-
-
-def covered(image: np.ndarray) -> np.ndarray:
-    return noisy(np.full_like(image, 25), 9, 4)
-
-
-SAME_VIEW = [
-    pytest.param(lambda i: np.clip(i * 0.35, 0, 255).astype(np.uint8), SceneEvent.LIGHT, id="lights out"),
-    pytest.param(lambda i: np.clip(i * 1.5 + 20, 0, 255).astype(np.uint8), SceneEvent.LIGHT, id="sun out"),
-    pytest.param(lambda i: gamma(i, 0.45), SceneEvent.LIGHT, id="gamma"),
-    pytest.param(lambda i: 255 - i, SceneEvent.LIGHT, id="inverted grey, as infrared"),
-    pytest.param(covered, SceneEvent.OBSTRUCTED, id="covered"),
-    pytest.param(np.zeros_like, SceneEvent.OBSTRUCTED, id="black"),
-    pytest.param(lambda i: cv2.GaussianBlur(i, (0, 0), 14), SceneEvent.OBSTRUCTED, id="blurred lens"),
-    pytest.param(lambda i: np.ascontiguousarray(i[:, ::-1]), SceneEvent.VIEW, id="mirrored"),
-    pytest.param(lambda i: np.roll(i, (70, 150), (0, 1)), SceneEvent.VIEW, id="panned"),
-    pytest.param(lambda i: noisy(i, 4, 6), SceneEvent.NONE, id="noise"),
-]
-
-
-@pytest.mark.parametrize(("happens", "event"), SAME_VIEW)
-@pytest.mark.parametrize("seed", range(4))
-def test_scene_events_of_made_scenes(seed, happens, event):
-    (before,) = lumas(scene(seed))
-    assert scene_event(before, noisy(happens(before), seed, 2)) is event
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_another_cameras_frame_is_another_view(seed):
-    assert scene_event(*lumas(scene(seed), scene(seed + 50))) is SceneEvent.VIEW
-    assert scene_event(*lumas(scene(seed), scene(seed + 50, 576, 768))) is SceneEvent.VIEW
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_of_which_a_quarter_still_looks_the_same_is_no_other_view(seed):
-    """As of a street by night, of which only what the lamps show is as it was."""
-    before, night = scene(seed), scene(seed + 50)
-    night[:, :120] = before[:, :120]
-    assert scene_event(*lumas(before, night)) is SceneEvent.NONE
-    night[:, 20:] = scene(seed + 50)[:, 20:]
-    assert scene_event(*lumas(before, night)) is SceneEvent.VIEW
-
-
-def test_where_the_light_has_changed_what_came_is_still_found():
-    """The grounded captioner's options: the sun has moved, and so half of all pixels differ."""
-    before, after = scene(3), scene(3)
-    shade = np.linspace(-60, 60, 480)[None, :, None]
-    after = np.clip(after + shade, 0, 255).astype(np.uint8)
-    cv2.rectangle(after, (200, 120), (280, 180), (250, 250, 250), -1)
-    _, clusters, _ = image_changes(before, after, replace(GROUNDED, light_correlation=None))
-    assert any(overlap(cluster, 200 / 480, 120 / 270, 80 / 480, 60 / 270) > 0.3 for cluster in clusters)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_truck_is_an_object(seed):
-    before = scene(seed)
-    truck = cv2.rectangle(before.copy(), (60, 60), (330, 250), (235, 235, 230), -1)
-    assert scene_event(*lumas(before, truck)) is SceneEvent.NONE
-    (change,) = find_changes([pair_of(before, truck, beyond_upper=True)], FINE)
-    assert overlap(change.clusters[0], 0.125, 60 / 270, 270 / 480, 190 / 270) > 0.8
-
-
-def test_without_any_structure_only_brightness_can_tell():
-    dark, light = np.full((90, 160), 20, np.uint8), np.full((90, 160), 200, np.uint8)
-    assert scene_event(dark, light) is SceneEvent.LIGHT
-    assert scene_event(dark, dark) is SceneEvent.NONE
-
-
-REAL = [
-    "opencv_vtest.avi",
-    "tfl_a1-barnet-way.mp4",
-    "tfl_tooley-st-bermondsey-st.mp4",
-    "intel_bottle-detection.mp4",
-]
-
-
-def real_frames(path: Path, count: int) -> list[np.ndarray]:
-    with av.open(path) as container:
-        return [
-            f.to_ndarray(format="rgb24")
-            for _, f in zip(range(count), container.decode(video=0), strict=False)
-        ]
-
-
-@pytest.mark.footage
-@pytest.mark.parametrize(("happens", "event"), SAME_VIEW)
-@pytest.mark.parametrize("name", REAL)
-def test_scene_events_of_real_scenes(clips, name, happens, event):
-    frames = real_frames(clips / name, 25)
-    before, after = lumas(frames[0], frames[-1])
-    assert scene_event(before, happens(after)) is event
-
-
-@pytest.mark.footage
-def test_real_cameras_are_other_views_of_each_other(clips):
-    firsts = lumas(*(real_frames(clips / name, 1)[0] for name in REAL))
-    for i, before in enumerate(firsts):
-        for j, after in enumerate(firsts):
-            event = scene_event(before, after)
-            assert event is (SceneEvent.NONE if i == j else SceneEvent.VIEW), (REAL[i], REAL[j])
 
 
 @pytest.mark.footage

@@ -181,6 +181,26 @@ def test_who_is_lost_in_the_open_is_gone() -> None:
     assert [(f.type, f.manner, f.target) for f in facts] == [("disappeared", "", "")]
 
 
+def test_what_is_as_large_as_the_road_hides_nobody_who_walks_on_it() -> None:
+    """Something unnamed that covers nearly the whole picture, as detectors see roads."""
+    road = ("object", (0.02, 0.05, 0.96, 0.94), 0.5)
+    facts = told(lambda t: [road, *([person(0.2 + 0.03 * t)] if t < 8 else [])], 21)
+    assert [(f.type, f.object) for f in facts] == [("disappeared", "person")]
+
+
+def test_somebody_in_two_boxes_is_one() -> None:
+    """From his middle up, and then the whole of him as well; two who walk side by side stay two."""
+
+    def film(t: float) -> Scene:
+        whole = crossing(t)
+        part = [("person", (x, y, w, 0.55 * h), 0.7) for _, (x, y, w, h), _ in whole]
+        return [*part, *whole] if t >= 3 else part
+
+    assert [f.type for f in told(film, 24)] == ["appeared", "disappeared"]
+    beside = told(lambda t: [*crossing(t), *(person(b[0], 0.1) for _, b, _ in crossing(t))], 24)
+    assert [f.type for f in beside] == ["appeared"] * 2 + ["disappeared"] * 2
+
+
 def test_a_parked_car_never_appears_however_unsurely_it_is_seen() -> None:
     rng = np.random.default_rng(3)
     scores = rng.choice([0.1, 0.2, 0.3, 0.5, 0.7], 200)

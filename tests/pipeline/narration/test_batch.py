@@ -13,6 +13,7 @@ import torch
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
 from models.grounded.sight import APART_S, FINE_PIXELS, canvas
+from models.grounded.tracker import TrackingOptions
 from models.language.facts import Fact
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_batch, seeing
@@ -167,7 +168,8 @@ class Eyes:
     def __init__(self) -> None:
         self.shown: list[torch.Tensor] = []
 
-    def see(self, pictures: Sequence[torch.Tensor]) -> list[Detections]:
+    def see(self, pictures: Sequence[torch.Tensor], least: float = 0.0) -> list[Detections]:
+        assert least == TrackingOptions().low, "what the tracker ignores need not be found"
         self.shown += pictures
         return [none_seen() for _ in pictures]
 

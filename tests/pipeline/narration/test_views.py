@@ -34,9 +34,10 @@ def test_views_have_the_size_that_the_detector_takes(height: int, width: int) ->
     assert views.shape == (2, *canvas(height, width), 3)
     assert views.dtype == np.uint8
     assert np.array_equal(views[0], views[1])
-    assert np.array_equal(views[0], cv2.resize(frame, views.shape[2:0:-1], interpolation=cv2.INTER_AREA)) is (
-        height * width > views[0, ..., 0].size
-    )
+    shrinks = height * width > views[0, ..., 0].size
+    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    at_once = cv2.resize(frame, views.shape[2:0:-1], interpolation=way).astype(int)
+    assert np.abs(views[0] - at_once).mean() < (0.6 if height > 1000 else 1e-9)  # 1080 lines are halved first
 
 
 @pytest.mark.parametrize(("height", "width"), [(720, 960), (300, 400)])

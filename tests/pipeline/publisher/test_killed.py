@@ -10,7 +10,7 @@ from pipeline.journal import read_camera, verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
 
-LIVES = 300
+LIVES = 200
 
 
 def test_sigkill_at_hundreds_of_moments(quick_server, tmp_path):

@@ -171,6 +171,16 @@ def test_a_device_that_is_not_there_is_told(choice, caplog):
     assert len(caplog.records) == 1
 
 
+@pytest.mark.gpu
+def test_a_gpu_decodes_where_there_is_one(rtsp_server, watch):
+    if not device_works("cuda"):
+        pytest.skip("no CUDA device decodes")
+    source = open_source(rtsp_server().url(), SourceOptions(sample_hz=15, hardware="cuda"), "yard")
+    [frame, *_] = watch(source).more(3)
+    assert source.report.hardware == "cuda"
+    assert frame.image.std() > 1
+
+
 def test_no_device_is_asked_for_unless_configured(caplog):
     assert Hardware("none", "yard").acceleration() is None
     assert caplog.records == []

@@ -44,7 +44,7 @@ def ignorant(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def options(tmp_path: Path, painted: TeacherFile, ignorant: Path) -> AdaptOptions:
-    clip(tmp_path / "clips" / "gate.mp4", seconds=24)
+    clip(tmp_path / "clips" / "gate.mp4", seconds=21)
     return AdaptOptions(
         tmp_path / "clips", (painted,), tmp_path / "mine.safetensors", ignorant, steps=2, batch=1
     )

@@ -22,9 +22,9 @@ def test_sentences_are_the_same_for_the_same_seed() -> None:
 
 
 def test_a_short_schooling_is_heard() -> None:
-    """A tenth of the lessons: most of what it says of new claims tells just these claims."""
+    """A fraction of the lessons: most of what it says of new claims tells just these claims."""
     torch.set_num_threads(1)
-    speaker, vocabulary = taught(SpeakingOptions(sentences=6000, epochs=6, batch=128))
+    speaker, vocabulary = taught(SpeakingOptions(sentences=1500, epochs=5, batch=32))
     assert not speaker.training
     rng = np.random.default_rng(1)
     claims = [any_claims(rng)[1] for _ in range(500)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,11 +18,21 @@ from train.learning.distributed import ALONE, ProcessGroup, own_device, started
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
 
+def alone_in(folder: Path, data: Path, captioner: str, epochs: int) -> dict:
+    """As `trained` by one process: this one."""
+    spec = importlib.util.spec_from_file_location("distributed_worker", WORKER)
+    assert spec is not None
+    assert spec.loader is not None
+    worker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(worker)
+    return dict(worker.learnt(data, folder / f"{captioner}-1.safetensors", captioner, epochs))
+
+
 def trained(folder: Path, data: Path, processes: int, captioner: str, epochs: int) -> list[dict]:
     """Train in some processes; what each of them saw."""
     out = folder / f"{captioner}-{processes}.safetensors"
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command = [sys.executable, *(launcher if processes > 1 else []), str(WORKER)]
+    command = [sys.executable, *launcher, str(WORKER)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, str(data), str(out), captioner, str(epochs)],
@@ -36,9 +47,10 @@ def trained(folder: Path, data: Path, processes: int, captioner: str, epochs: in
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("toy_encoder")
 def test_two_processes_learn_what_one_learns(sample_folder: Path, tmp_path: Path) -> None:
     captioner = "ddla"
-    (alone,) = trained(tmp_path, sample_folder, 1, captioner, 2)
+    alone = alone_in(tmp_path, sample_folder, captioner, 2)
     first, second = trained(tmp_path, sample_folder, 2, captioner, 2)
     assert first["threads"] == second["threads"] == []  # one that lives at the interpreter's end may abort it
     assert first["curves"] == second["curves"]

@@ -1,0 +1,49 @@
+"""Which device is taken, and what is said of one that is not there."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from daemon.config.device import DeviceError, chosen_device
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # the choice would set torch's threads
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them, as torch counts."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+
+def test_a_gpu_is_taken_where_there_is_one(gpus: None) -> None:
+    assert chosen_device("auto") == torch.device("cuda")
+    assert chosen_device("cuda:1") == torch.device("cuda", 1)
+    assert chosen_device("cpu") == torch.device("cpu")
+
+
+def test_a_gpu_too_many_is_told_with_what_there_is(gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1234")
+    with pytest.raises(DeviceError, match=r"no cuda:2: .* sees 2 .*MIG-1234"):
+        chosen_device("cuda:2")
+
+
+@pytest.mark.parametrize("name", ["gpu0", "mps", "meta", "cuda:", "cuda:-1", "CUDA", ""])
+def test_what_is_no_device_is_told(name: str) -> None:
+    with pytest.raises(DeviceError, match="write auto, cpu, cuda or cuda:1"):
+        chosen_device(name)
+
+
+def test_a_worker_on_a_gpu_that_is_not_there_ends_at_once() -> None:
+    from daemon.cli import app
+
+    if torch.cuda.device_count() > 7:
+        pytest.skip("there is such a GPU")
+    result = CliRunner().invoke(app, ["worker", "--redis", "redis://127.0.0.1:1", "--device", "cuda:7"])
+    assert isinstance(result.exception, DeviceError)
+    assert "there is no cuda:7" in str(result.exception)

@@ -1,0 +1,98 @@
+"""The path of the daemon leaves nothing on the CPU when its captioner is elsewhere.
+
+Without a GPU `pretend_device` stands for one: a tensor left behind fails there as it would on CUDA.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import torch
+from pretend_device import pretend_device
+
+from models import load_captioner
+from models.captioner import Captioner, Sentence
+from pipeline.changes import ChangeOptions, find_changes
+from pipeline.following import Follower
+from pipeline.narration.narration import Narration, narrate
+from pipeline.pairs import Between, FramePair
+from pipeline.sources import Clock, Frame, Image
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Held:
+    """A picture that is there already."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    def rgb(self) -> Image:
+        return self._image
+
+
+@pytest.fixture(scope="module")
+def frames(clips: Path) -> list[Frame]:
+    """Four of vtest, half a second apart."""
+    with av.open(str(clips / "opencv_vtest.avi")) as container:
+        images = [frame.to_ndarray(format="rgb24") for frame in islice(container.decode(video=0), 0, 20, 5)]
+    return [
+        Frame("yard", START + timedelta(seconds=k / 2), Clock.FILE, k, image[..., 1].copy(), Held(image))
+        for k, image in enumerate(images)
+    ]
+
+
+def told(frames: list[Frame], captioner: Captioner, device: str | None) -> list[Narration]:
+    """Two stills, and the same frames followed."""
+    first, *between, last = frames
+    stills = FramePair(first, last, 10.0)
+    followed = FramePair(first, last, 10.0, between=tuple(Between.of(each) for each in between))
+    options = ChangeOptions.of(captioner.record.get("changes", {}))
+    narrations = []
+    for pair, followers in ((stills, {}), (followed, {"yard": Follower()})):
+        changes = find_changes([pair], options, captioner.salience, device)
+        narrations += narrate(changes, captioner, followers=followers)
+    return narrations
+
+
+def rounded(narrations: list[Narration]) -> list[object]:
+    def numbers(one: Sentence) -> tuple[float, object]:
+        return round(one.confidence, 3), one.box and np.round(one.box, 3).tolist()
+
+    return [(n.text, n.event, [numbers(one) for one in n.sentences]) for n in narrations]
+
+
+@pytest.mark.footage
+def test_what_is_told_does_not_depend_on_the_device(frames: list[Frame]) -> None:
+    here = told(frames, load_captioner(), None)
+    assert here[0].text
+    with pretend_device() as device:
+        away = load_captioner().to(device)
+        assert away.device == device
+        elsewhere = told(frames, away, str(device))
+    assert rounded(elsewhere) == rounded(here)
+
+
+@pytest.mark.footage
+def test_a_tensor_left_behind_is_found(frames: list[Frame]) -> None:
+    """What the test above is worth: one buffer on the CPU fails it."""
+    with pretend_device() as device:
+        away = load_captioner().to(device)
+        away.judge.mean = torch.zeros_like(load_captioner().judge.mean)
+        with pytest.raises(RuntimeError, match="same device"):
+            told(frames, away, str(device))
+
+
+@pytest.mark.gpu
+@pytest.mark.footage
+def test_a_gpu_tells_the_same(frames: list[Frame]) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    here, there = load_captioner(), load_captioner(device=torch.device("cuda"))
+    texts = [[n.text for n in told(frames, *where)] for where in ((here, None), (there, "cuda"))]
+    assert texts[0] == texts[1]
