@@ -32,6 +32,7 @@ from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Se
 from models.detections import Detections
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
+from models.grounded.committee import committee
 from models.grounded.decisions import LONE, Judged, alone, decided
 from models.grounded.detector import Detector
 from models.grounded.judge import Judge, Sides, evidence
@@ -74,9 +75,11 @@ class Grounded(Captioner):
 
         Attributes:
             hidden: width of the judge and the linker.
+            members: how many of each, heard as one.
         """
 
         hidden: int = 32
+        members: int = 1
 
     name = "grounded"
     options: Options
@@ -86,15 +89,15 @@ class Grounded(Captioner):
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
-        hidden = self.options.hidden
+        hidden, members = self.options.hidden, range(self.options.members)
         self.register_buffer("calibration", torch.tensor([1.0, 0.0, 0.5]))
         self.prior_weights = nn.Parameter(torch.zeros(FEATURES))
         self.prior_change = nn.Parameter(torch.ones(()))
         self.prior_nothing = nn.Parameter(torch.zeros(()))
         # In this order of memory convolutions on a CPU take two thirds of the time.
         self.detector = Detector(len(CLASSES)).to(memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload]
-        self.linker = Linker(hidden=hidden).requires_grad_(False)
-        self.judge = Judge(hidden).requires_grad_(False)
+        self.linker = committee(Linker(hidden=hidden) for _ in members).requires_grad_(False)
+        self.judge = committee(Judge(hidden) for _ in members).requires_grad_(False)
         self.speaker = Speaker(len(vocabulary))
         self.eyes: Eyes | None = None
 

@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from models import save
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
+from models.grounded.committee import committee
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
-from models.grounded.judge import Judge
 from models.language.vocabulary import Vocabulary
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import read_source
@@ -131,12 +132,13 @@ def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: 
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
     started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
     detector = stages.made("detector", started, partial(_detector, run, footage))
-    links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **seed}
+    several = {"members": own.members, **seed}
+    links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **several}
     linker = stages.made("linker", links, partial(_linker, run, footage, detector))
     speaking = SpeakingOptions(sentences=own.speaker_sentences, epochs=own.speaker_epochs, seed=run.seed)
     speaker = stages.made("speaker", asdict(speaking), partial(_speaker, speaking))
-    captioner = _assembled(encoder, detector, linker, speaker)
-    judged = {"detector": detector.key, "pairs": own.judge_pairs, "steps": own.judge_steps, **seed}
+    captioner = _assembled(encoder, detector, linker, speaker, own.members)
+    judged = {"detector": detector.key, "pairs": own.judge_pairs, "steps": own.judge_steps, **several}
     judge = stages.made("judge", judged, partial(_judge, run, footage, captioner))
     captioner.judge.load_state_dict(judge.result["weights"])
     keys = {"linker": linker.key, "judge": judge.key, "pairs": own.calibration_pairs, **seed}
@@ -229,8 +231,11 @@ def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scr
         key = detector.key + (run.reid.name if run.reid else "")
         snapshots = collected(collector, own, folder, scratch / "seen", key)
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
-    options = LinkOptions(steps=run.options.linker_steps, seed=run.seed)
-    return {"weights": learnt(cameras, options, scratch / "state.pt").state_dict()}
+    members = []
+    for number in range(run.options.members):
+        options = LinkOptions(steps=run.options.linker_steps, seed=run.seed + number)
+        members.append(learnt(cameras, options, scratch / f"state{number}.pt"))
+    return {"weights": committee(members).state_dict()}
 
 
 def _speaker(options: SpeakingOptions, _scratch: Path) -> Result:
@@ -239,9 +244,9 @@ def _speaker(options: SpeakingOptions, _scratch: Path) -> Result:
 
 
 def _assembled(
-    encoder: Encoder, detector: StageOutput, linker: StageOutput, speaker: StageOutput
+    encoder: Encoder, detector: StageOutput, linker: StageOutput, speaker: StageOutput, members: int
 ) -> Grounded:
-    captioner = Grounded(Vocabulary(speaker.result["words"]), encoder)
+    captioner = Grounded(Vocabulary(speaker.result["words"]), encoder, members=members)
     captioner.detector.load_state_dict(detector.result["weights"])
     captioner.detector.to(memory_format=torch.channels_last)
     captioner.linker.load_state_dict(linker.result["weights"])
@@ -256,7 +261,8 @@ def _judge(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scrat
             f"hardly anything changes in {run.data}: the teachers know {len(known.change)} ends of changes, "
             f"and {_FEWEST} are the least; compose frames of more footage"
         )
-    judge = train_judge(known, run.seed, run.options.judge_steps)
+    seeds = (run.seed + number for number in range(run.options.members))
+    judge = committee(train_judge(known, seed, run.options.judge_steps) for seed in seeds)
     unseen = judgements(captioner, run.data, footage.held, run.options.judge_pairs // 4 + 1, run.seed + 1)
     return {
         "weights": judge.state_dict(),
@@ -266,7 +272,7 @@ def _judge(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scrat
     }
 
 
-def judged_right(judge: Judge, known: Judgements) -> float:
+def judged_right(judge: nn.Module, known: Judgements) -> float:
     """Share 0..1 of ends of which a judge says what the teacher says; 0 where there are none."""
     if not len(known.change):
         return 0.0

@@ -22,6 +22,7 @@ from models.families import OBJECTS, family_of
 from models.grounded.judge import EVIDENCE
 from models.grounded.linker import Ends
 from pipeline.sources import Image
+from pipeline.sources.timestamps import moment_in_name
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 
@@ -59,14 +60,23 @@ def pairings(frames: Sequence[LabelledFrame], number: int, seed: int) -> Iterato
             second = clip[
                 int(np.abs(apart - np.exp(rng.uniform(np.log(0.4), np.log(apart.max() + 0.1)))).argmin())
             ]
-            gap = abs((second.seconds or 0) - (first.seconds or 0))
         else:
-            second, gap = others[rng.integers(len(others))] if others else own[0], None
+            second = others[rng.integers(len(others))] if others else own[0]
         if second is first:
             continue
         if rng.random() < 0.5:  # noqa: PLR2004 - both orders are as good
             first, second = second, first
-        yield FramePairing(first, second, gap)
+        yield FramePairing(first, second, gap_between(first, second))
+
+
+def gap_between(one: LabelledFrame, other: LabelledFrame) -> float | None:
+    """Seconds between two frames: by their file's clock, of two files by the times in their names."""
+    if one.file == other.file:
+        return None if one.seconds is None or other.seconds is None else abs(one.seconds - other.seconds)
+    moments = [moment_in_name(Path(frame.file)) for frame in (one, other)]
+    if moments[0] is None or moments[1] is None:
+        return None
+    return abs((moments[1] - moments[0]).total_seconds())
 
 
 def verdicts(

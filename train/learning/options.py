@@ -20,6 +20,7 @@ class ChainOptions:
         speaker_sentences: sentences that the speaker hears.
         speaker_epochs: how often.
         calibration_pairs: pairs of frames of the validation cameras.
+        members: linkers and judges that learn by different chances and are heard as one.
     """
 
     detector_steps: int = 1800
@@ -32,6 +33,7 @@ class ChainOptions:
     speaker_sentences: int = 60_000
     speaker_epochs: int = 6
     calibration_pairs: int = 1500
+    members: int = 1
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -27,6 +27,7 @@ TINY = {
     "linker_steps": 3,
     "judge_pairs": 8,
     "judge_steps": 5,
+    "members": 2,
     "speaker_sentences": 200,
     "speaker_epochs": 1,
     "calibration_pairs": 6,
