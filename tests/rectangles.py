@@ -11,7 +11,7 @@ from torch.nn.functional import avg_pool2d, pad
 from models.families import CLASSES
 from models.grounded.detector import BINS, STRIDES, Answer, Detector
 from models.grounded.grounded import Grounded
-from models.grounded.judge import EVIDENCE
+from models.grounded.judge import EVIDENCE, Judge
 
 GREY = 90
 """Of a picture in which nothing stands."""
@@ -85,11 +85,12 @@ def lively(detector: Detector) -> Detector:
 def see_rectangles(captioner: Grounded) -> Grounded:
     """Let a captioner see rectangles, and find those real whose pixels differ; its other weights stay."""
     captioner.detector.__class__ = RectangleDetector
-    for parameter in captioner.judge.parameters():
-        torch.nn.init.zeros_(parameter)
-    first, second, last = (captioner.judge.net[k] for k in (0, 2, 4))
-    with torch.no_grad():
-        first.weight[0, EVIDENCE.index("share of its box that differs")] = 1.0
-        second.weight[0, 0] = 1.0
-        last.weight[0, 0], last.bias[0] = 8.0, -4.0
+    for judge in (each for each in captioner.judge.modules() if isinstance(each, Judge)):
+        for parameter in judge.parameters():
+            torch.nn.init.zeros_(parameter)
+        first, second, last = (judge.net[k] for k in (0, 2, 4))
+        with torch.no_grad():
+            first.weight[0, EVIDENCE.index("share of its box that differs")] = 1.0
+            second.weight[0, 0] = 1.0
+            last.weight[0, 0], last.bias[0] = 8.0, -4.0
     return captioner
