@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import subprocess
 import time
@@ -241,8 +242,13 @@ def test_a_crash_between_taking_and_acknowledging(
 
 
 def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
-    configure: Configure, camera: Cameras, receiver: Receiver, narrated: Callable[..., Any]
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    narrated: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     path, yard = configure(hook(receiver, "attempts: 3")), camera()
     receiver.status = 400
     with forwarding(path) as running:
@@ -252,6 +258,7 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
         receiver.status = 204
         (good,) = yard.tell()
         until(lambda: receiver.ids == [good])
+        until(lambda: "delivered again" in caplog.text)  # a command closes the handlers of this process
         shown = narrated("forward", "-c", path, "--dead")
         assert shown.code == 0, shown.err
         assert bad in shown.out
