@@ -110,11 +110,9 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
 
         until(process, ready)
         notify.wait_for("READY=1")
-        assert [phase for phase, _ in itertools.groupby(phases)] == [
-            "loading",
-            "opening the cameras",
-            "watching",
-        ]
+        seen = [phase for phase, _ in itertools.groupby(phases)]
+        whole = ["loading", "opening the cameras", "watching"]
+        assert seen in (whole, whole[1:])  # loading may be over before anybody asks
         code, text = page(port, "/readyz")  # systemd need not wait for a camera, but nothing is seen
         assert (code, json.loads(text)["ready"]) == (503, False)
         assert json.loads(text)["reasons"][0].startswith("no camera sends pictures: yard (")
