@@ -105,22 +105,22 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int, gap_s: float 
     stays = apart < STAYED
     gone = before.real * (1 - (one * torch.where(stays, 1.0, after.real[None] / 2)).sum(1)).clamp(0, 1)
     come = after.real * (1 - (one * torch.where(stays, 1.0, before.real[:, None] / 2)).sum(0)).clamp(0, 1)
-    told = _Telling(pair, before, after)
+    found = _Facts(pair, before, after)
     for p, i, j in _strongest(one * weak * ~stays):
         # Beside a ghost the surer end is no half of a move: it came, or went.
         sure = float(weak[i, j] * (1 + one[i, j]) / 2)
         if p >= MOVED * float(strong[i, j]) and sure >= LEAST:
-            told.moved(i, j, sure)
+            found.moved(i, j, sure)
     for _, i, j in _strongest(one * (_step(before.ends, after.ends, apart) & (gap_s <= STEP_S)), STEP):
         ends = sorted((float(gone[i]), float(come[j])))
         if ends[0] >= MOVED * ends[1]:
-            told.moved(i, j, ends[0])
-    told.alone(0, gone, _most(one * after.real[None]))
-    told.alone(1, come, _most((one * before.real[:, None]).T))
-    return riders(_whole(sorted(told.facts, key=lambda f: -f.confidence)))
+            found.moved(i, j, ends[0])
+    found.alone(0, gone, _most(one * after.real[None]))
+    found.alone(1, come, _most((one * before.real[:, None]).T))
+    return riders(_whole(sorted(found.facts, key=lambda f: -f.confidence)))
 
 
-class _Telling:
+class _Facts:
     """The facts of one pair while they are decided: an end that one of them has is no other's."""
 
     def __init__(self, pair: int, before: Judged, after: Judged) -> None:
