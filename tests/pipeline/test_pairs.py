@@ -200,7 +200,6 @@ def test_the_reference_is_renewed_while_nothing_happens() -> None:
 
 @pytest.mark.parametrize(("pause_s", "settling_s"), [(2.5, 1.0), (3.0, 0.0), (580.0, 0.0)])
 def test_a_pair_across_a_pause_is_proposed_at_once(pause_s: float, settling_s: float) -> None:
-    """Of a pause as long as the longest wait or longer; after a shorter one it is seen to settle."""
     back = 19.5 + pause_s
     frames = film(lambda t: street(), 20)
     frames += [frame(back + k / 2, street(70)) for k in range(40)]
