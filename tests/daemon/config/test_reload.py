@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from daemon_here import operated, running, until
@@ -98,8 +99,11 @@ def test_a_bug_in_any_loop_ends_the_daemon(
 
     monkeypatch.setattr(Retention, "look", broken)
     with running(configure()) as daemon:
+        end = Timer(30, daemon.signals.stop.set)  # where it does not
+        end.start()
         with pytest.raises(ZeroDivisionError, match="a bug"):
             module.main_loop(daemon)
+        end.cancel()
         each = (
             daemon.narrating,
             daemon.publishing,
