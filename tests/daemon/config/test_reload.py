@@ -9,9 +9,12 @@ from threading import Timer
 import pytest
 from daemon_here import operated, running, until
 
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
+from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
@@ -111,3 +114,16 @@ def test_a_bug_in_any_loop_ends_the_daemon(
             daemon.signing,
         )
         assert daemon.loops == [one.loop for one in each]
+
+
+def test_a_bug_in_the_end_itself_is_told(
+    configure: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Publishing) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Publishing, "_release", broken)
+    monkeypatch.setattr(module, "main_loop", lambda _: None)
+    config = configure()
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        module.run(config, load_configuration(config), Secrets())
