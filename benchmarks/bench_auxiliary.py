@@ -104,21 +104,22 @@ def main() -> None:
     splits["learnt"] = first_pairs(splits["train"], len(splits["test"].samples))
     table = Table("row", "seeds", "CIDEr")
     figures = ("own", "others", "sibling", "own, learnt", "others, learnt", "primary", "auxiliary")
-    for figure in (*figures, "reads its caption"):
+    for figure in figures:
         table.add_column(figure)
+    told: list[str] = []
     for row in ROWS:
         runs = list(kept(row, arguments.results))
         found = [measured(row, folder, splits, options) for folder, _ in runs] if row != ROWS[0] else []
         cider = [result.evaluation["single"]["cider"] for _, result in runs]
         cells = [_mean([each[figure] for each in found]) for figure in figures]
-        table.add_row(row, str(len(runs)), _mean(cider), *cells, _reads(found))
-    Console(width=200).print(table)
+        table.add_row(row, str(len(runs)), _mean(cider), *cells)
+        if found:
+            told.append(f"{row} reads its caption: {_reads(found)}")
+    Console(width=160).print(table, *told, sep="\n", soft_wrap=True)
 
 
 def _reads(found: list[dict[str, float]]) -> str:
     """Whether B is preferred more often with the own caption, over seeds, in the words of `compare`."""
-    if not found:
-        return "-"
     own, others = (float(np.mean([each[which] for each in found])) for which in ("own", "others"))
     gaps = difference(np.array([each["own"] - each["others"] for each in found]))
     told = Found(Claim("reads its caption", "", ""), own, others, gaps, GAP, None)
