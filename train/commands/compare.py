@@ -167,6 +167,7 @@ def _command(suite: str, options: CompareOptions) -> str:
         f"--seeds {len(options.seeds)} --size {options.size}"
         + "".join(f" --row {each}" for each in options.rows)
         + "".join(f" {flag} {value}" for flag, value in given if value not in (None, "cpu"))
+        + ("" if options.bf16 is None else " --bf16" if options.bf16 else " --no-bf16")
     )
 
 

@@ -336,7 +336,8 @@ def _mark(row: System, config: TrainConfig, splits: Splits, encoder: Encoder, op
     for listed in (options.folders[need] / LISTS[need] for need in row.needs):
         content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
         seen.append(hashlib.sha256(content).hexdigest())
-    decides = [FORMAT, config.model_dump(mode="json"), seen, encoder.sha256, options.half]
+    said = config.model_dump(mode="json", exclude={"learning"})  # that is the grounded captioner's
+    decides = [FORMAT, said, seen, encoder.sha256, options.half]
     if row.key == NARRATOR:
         decides = [FORMAT, seen, read_label(DEFAULT_CHECKPOINT).sha256]
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
