@@ -16,7 +16,7 @@ import yaml
 
 from train.learning.config import ConfigError, load_config
 from train.learning.loop import TrainError, state_path
-from train.learning.runs import Telling
+from train.learning.run_options import Telling
 from train.metrics.scores import text_scores
 from train.papers.claims import difference
 from train.papers.comparison import (
