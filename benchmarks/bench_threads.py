@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench_replay import RATE, made
+from bench_replay import RATE, coded
 
 from pipeline.pairs import candidate_pairs
 from pipeline.sources import open_source
@@ -25,7 +25,7 @@ SECONDS = 30
 def main() -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as scratch:
-        clip = made(Path(scratch) / "yard.mp4", SECONDS)
+        clip = coded(Path(scratch) / "yard.mp4", SECONDS)
         _pairs(clip)
         print("| speed-up | cameras | frames/s | cores busy |\n|---|---|---|---|")
         alone = 0.0

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from daemon import __version__
+from pipeline.lazy_commands import LazyCommands
 
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
 VERBS = (
@@ -46,42 +43,12 @@ ALIASES = {"search": "query"}
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
 
-class _LazyCommands(TyperGroup):
-    """A verb's file is imported when the verb is called; what it does, --help reads in its source."""
-
-    _listed = False
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = dict.fromkeys(VERBS, TyperCommand(None))  # names to suggest for a misspelt one
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
-        """The verb of that name, None where there is none."""
-        verb = ALIASES.get(cmd_name, cmd_name)
-        if verb not in VERBS:
-            return None
-        if self._listed:
-            return TyperCommand(verb, help=_said_of(verb))
-        file, alone = verb.replace("-", "_"), typer.Typer(add_completion=False)
-        alone.command(verb)(getattr(import_module(f"daemon.commands.{file}"), file))
-        return typer.main.get_command(alone)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """List the verbs."""
-        self._listed = True
-        super().format_help(ctx, formatter)
-
-
-def _said_of(verb: str) -> str | None:
-    """The docstring of a verb's function, without what its file imports."""
-    file = verb.replace("-", "_")
-    source = Path(__file__).with_name("commands").joinpath(f"{file}.py").read_text(encoding="utf-8")
-    functions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
-    return next((ast.get_docstring(each) for each in functions if each.name == file), None)
+class _NarratedCommands(LazyCommands):
+    package, names, aliases = "daemon.commands", VERBS, ALIASES
 
 
 app = typer.Typer(
-    cls=_LazyCommands,
+    cls=_NarratedCommands,
     name="narrated",
     help="Watches fixed cameras and says in plain English what changed.",
     epilog="Exit codes: 0 fine, 1 error, 2 usage, 3 finished but some input failed, 78 bad configuration.",

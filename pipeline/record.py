@@ -139,25 +139,10 @@ def build_record(
     Raises:
         RecordError: a value does not fit the schema.
     """
-    members: dict[str, Any] = {
-        "schema": SCHEMA,
-        "id": narration.id,
-        "camera": check_camera(narration.camera),
+    members = {
+        **_told(narration),
         "seq": end.seq + 1,
-        "before": _frame(narration.before),
-        "after": _frame(narration.after),
-        "clock": narration.clock.value,
-        "event": _EVENTS.get(narration.event.value, narration.event.value),
-        "text": narration.text,
-        "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
-        "abstained": narration.abstained or None,
-        "fallback": narration.fallback or None,
-        "counts": tuple({"type": t, "object": o, "count": n} for t, o, n in narration.counts) or None,
-        "until": narration.until and format_time(narration.until),
-        "l2": _rounded(narration.l2, _L2_DIGITS),
         "suppressed": suppressed,
-        "model": {"name": narration.model.name, "sha256": narration.model.sha256},
-        "config_sha256": narration.settings_sha256,
         "stream_id": _format_stream_id(next_stream_id(narration.after.time, end.stream_id)),
         "latency_ms": latency_ms and {k: _rounded(v, _LATENCY_DIGITS) for k, v in latency_ms.items()},
         "evidence": evidence,
@@ -219,6 +204,28 @@ def _reason(error: ValidationError | rfc8785.CanonicalizationError) -> str:
 
 def _rounded(number: float, digits: int) -> float:
     return round(float(number), digits) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def _told(narration: Narration) -> dict[str, Any]:
+    """The members that the narration alone decides."""
+    return {
+        "schema": SCHEMA,
+        "id": narration.id,
+        "camera": check_camera(narration.camera),
+        "before": _frame(narration.before),
+        "after": _frame(narration.after),
+        "clock": narration.clock.value,
+        "event": _EVENTS.get(narration.event.value, narration.event.value),
+        "text": narration.text,
+        "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
+        "abstained": narration.abstained or None,
+        "fallback": narration.fallback or None,
+        "counts": tuple({"type": t, "object": o, "count": n} for t, o, n in narration.counts) or None,
+        "until": narration.until and format_time(narration.until),
+        "l2": _rounded(narration.l2, _L2_DIGITS),
+        "model": {"name": narration.model.name, "sha256": narration.model.sha256},
+        "config_sha256": narration.settings_sha256,
+    }
 
 
 def _frame(stamp: FrameStamp) -> dict[str, Any]:

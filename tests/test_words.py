@@ -1,4 +1,4 @@
-"""One word, one thing: names that occur once, and modules named by nouns that one can guess."""
+"""One word, one thing: names that occur once, modules named by nouns that one can guess; nothing is long."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 PACKAGES = ("daemon", "pipeline", "models", "train")
 ROOT = Path(__file__).parents[1]
+FILE, FUNCTION = 400, 50  # lines
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 EMPTY_WORDS = {
@@ -51,6 +52,27 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name.strip("_")].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def length(function: ast.FunctionDef, path: Path) -> int:
+    """Lines without the docstring, and without the options of a command."""
+    documented = ast.get_docstring(function, clean=False) is not None
+    told = function.body[0]
+    docstring = (told.end_lineno or 0) - told.lineno + 1 if documented else 0
+    options = told.lineno - function.lineno if path.parent.name == "commands" else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring - options
+
+
+def test_files_and_functions_stay_short() -> None:
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    assert [path for path in [*MODULES, *tests] if len(path.read_text().splitlines()) > FILE] == []
+    long = {
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef) and length(node, path) > FUNCTION
+    }
+    assert long == set()
 
 
 def test_modules_are_named_by_nouns_that_say_something() -> None:

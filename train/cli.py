@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from importlib import import_module
-from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
+from pipeline.lazy_commands import LazyCommands
 from train.commands.options import say
 
 COMMANDS = (
@@ -34,20 +32,8 @@ COMMANDS = (
 _OWN_PACKAGES = {"pipeline", "models", "train"}
 
 
-class _Commands(TyperGroup):
-    """A command's file is imported when the command is called, or when --help shows what it does."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = dict.fromkeys(COMMANDS, TyperCommand(None))  # names to suggest for a misspelt one
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
-        """The command of that name, None where there is none."""
-        if cmd_name not in COMMANDS:
-            return None
-        alone = typer.Typer(add_completion=False)
-        alone.command(cmd_name)(getattr(import_module(f"train.commands.{cmd_name}"), cmd_name))
-        return typer.main.get_command(alone)
+class _Commands(LazyCommands):
+    package, names = "train.commands", COMMANDS
 
 
 app = typer.Typer(

@@ -47,7 +47,8 @@ RayChoice = Annotated[
     ),
 ]
 StretchChoice = Annotated[
-    str, typer.Option(help="With --ray: longer files are looked at in stretches of so long, side by side.")
+    str,
+    typer.Option(help="With --ray: files longer than this are split into stretches, looked at side by side."),
 ]
 
 
@@ -152,7 +153,7 @@ def _plan(
         if guarded and camera is None:
             raise typer.BadParameter(
                 f"{', '.join(guarded)} of the configuration have privacy areas: say with --camera whose"
-                " footage this is (any other name if it is none of theirs)"
+                " footage this is (any other name if it is not one of theirs)"
             )
         defaults = configuration.cameras.get(camera or "", configuration.defaults)
     try:

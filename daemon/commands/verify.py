@@ -58,18 +58,29 @@ def verify(
     found = _checked(paths, VerifyOptions(not no_evidence, evidence, keys))
     other = _checked([against], VerifyOptions(not no_evidence)) if against else None
     comparison = _comparison(paths[0], against) if against else None
-    if json:
-        values = _members(found) | ({"against": _members(other)} if other else {})
-        typer.echo(json_format.dumps(values | (_compared(comparison) if comparison else {})))
-    else:
-        _tell(found, known=bool(keys))
-        if other:
-            _tell(other, known=False)
-        if comparison:
-            _tell_comparison(comparison)
+    _say(found, other, comparison, known=bool(keys), json=json)
     compared = not against or (comparison and not comparison.differences)
     if not (found.ok and (other is None or other.ok) and compared):
         raise typer.Exit(1)
+
+
+def _say(
+    found: Verification,
+    other: Verification | None,
+    comparison: Comparison | None,
+    *,
+    known: bool,
+    json: bool,
+) -> None:
+    if json:
+        values = _members(found) | ({"against": _members(other)} if other else {})
+        typer.echo(json_format.dumps(values | (_compared(comparison) if comparison else {})))
+        return
+    _tell(found, known=known)
+    if other:
+        _tell(other, known=False)
+    if comparison:
+        _tell_comparison(comparison)
 
 
 def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> None:

@@ -108,7 +108,7 @@ class _ExportCheck:
         sums = self._sums()
         manifest = self._manifest() if NAME in self._contents.names else None
         if manifest is None:
-            self._bad(NAME, "there is none: this is no export of narrations, or it was cut")
+            self._bad(NAME, "there is none: this is not an export of narrations, or it was cut")
             return ExportVerification(self._path, tuple(self._problems))
         chains = {camera: self._chain(camera) for camera in sorted(self._cameras())}
         told = {camera: chain.pieces for camera, chain in manifest.chains.items()}
@@ -271,11 +271,11 @@ class _ExportCheck:
                 return ""
 
     def _names(self, manifest: Manifest) -> None:
-        """Files that no part of an export is."""
+        """Files that are not part of an export."""
         named = {*OWN, SUMS, *manifest.clips}
         for name in self._contents.names:
             if name not in named and not name.startswith(("chain/", "pictures/")):
-                self._bad(name, "it is no part of an export")
+                self._bad(name, "it is not part of an export")
 
 
 def _followed(end: ChainEnd, record: Record, camera: str, *, first: bool) -> ChainEnd:

@@ -124,7 +124,7 @@ class LocalTime:
         A day is the moment at which it begins.
 
         Raises:
-            SearchError: it is none.
+            SearchError: it cannot be read as one.
         """
         try:
             return self._parsed(text, now)
@@ -147,7 +147,7 @@ class LocalTime:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
             raise SearchError(
-                f"{text!r} is not a time: write 7d (so long ago), monday, 2026-05-01 or 2026-05-01T22:00"
+                f"{text!r} is not a time: write 7d (seven days ago), monday, 2026-05-01 or 2026-05-01T22:00"
             ) from None
         return self.aware(moment) if moment.tzinfo is None else moment
 
@@ -155,7 +155,7 @@ class LocalTime:
         """A day: ``today``, ``yesterday``, the last ``monday`` that has begun, or ``2026-05-01``.
 
         Raises:
-            SearchError: it is none.
+            SearchError: it cannot be read as one.
         """
         today, wanted = self.of(now).date(), text.strip().lower()
         if wanted in ("today", "yesterday"):

@@ -79,7 +79,9 @@ class Passwords:
             except InvalidHashError:
                 hashed = ""
             if not hashed or _NAME.fullmatch(name) is None:
-                raise ServeError(f"{path}:{number} is no name:hash of `narrated serve --new-password NAME`")
+                raise ServeError(
+                    f"{path}:{number} is not a name:hash line of `narrated serve --new-password NAME`"
+                )
             found.append((name, hashed))
         return found
 
@@ -207,7 +209,7 @@ def session_key(folder: Path | None) -> bytes:
     except OSError as error:
         raise ServeError(f"{path} cannot be read: {error.strerror}") from None
     if len(key) != _KEY_BYTES:
-        raise ServeError(f"{path} is no key: delete it, and everybody logs in again")
+        raise ServeError(f"{path} is not a key: delete it, and everybody logs in again")
     return key
 
 

@@ -115,7 +115,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1
     if not 0 <= share <= 1:
-        raise SearchError(f"the confidence {text!r} is no number from 0 to 1")
+        raise SearchError(f"the confidence {text!r} is not a number from 0 to 1")
     return share
 
 

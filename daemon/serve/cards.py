@@ -38,13 +38,11 @@ class DrawnMark:
     Attributes:
         number: of the sentence, from 1.
         corners: of an outline, or of a box.
-        boxed: it is a box: no outline is known.
         paths: the ways of its objects.
     """
 
     number: int
     corners: tuple[tuple[float, float], ...]
-    boxed: bool
     paths: tuple[tuple[tuple[float, float], ...], ...]
 
     @property
@@ -206,7 +204,7 @@ def _shape(number: int, sentence: RecordSentence, side: Side) -> DrawnMark | Non
     outline = (sentence.outline_before if side == "before" else sentence.outline_after) if sided else None
     x, y, width, height = box
     corners = outline or ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
-    return DrawnMark(number, corners, outline is None, sentence.paths or ())
+    return DrawnMark(number, corners, sentence.paths or ())
 
 
 def _points(path: Sequence[tuple[float, float]]) -> str:

@@ -103,43 +103,54 @@ def decided(before: Judged, after: Judged, one: Tensor, pair: int, gap_s: float 
     real = _real(before, after)
     weak, strong = torch.minimum(*real), torch.maximum(*real)
     stays = apart < STAYED
-    moved = one * weak * ~stays
     gone = before.real * (1 - (one * torch.where(stays, 1.0, after.real[None] / 2)).sum(1)).clamp(0, 1)
     come = after.real * (1 - (one * torch.where(stays, 1.0, before.real[:, None] / 2)).sum(0)).clamp(0, 1)
-    elsewhere = _most(one * after.real[None]), _most((one * before.real[:, None]).T)
-    facts: list[Fact] = []
-    used: tuple[set[int], set[int]] = (set(), set())
-
-    def told(i: int, j: int, p: float) -> Fact:
-        used[0].add(i)
-        used[1].add(j)
-        name = named((before.ends.label[i] + after.ends.label[j]) / 2)
-        score = min(float(before.ends.score[i]), float(after.ends.score[j]))
-        return Fact(
-            pair, "moved", name, 1, _box(before, i), _box(after, j), trust(p, score, name, moved=True)
-        )
-
-    for p, i, j in _strongest(moved):
+    found = _Facts(pair, before, after)
+    for p, i, j in _strongest(one * weak * ~stays):
         # Beside a ghost the surer end is no half of a move: it came, or went.
-        likely = p >= MOVED * float(strong[i, j])
         sure = float(weak[i, j] * (1 + one[i, j]) / 2)
-        if likely and sure >= LEAST and i not in used[0] and j not in used[1]:
-            facts.append(told(i, j, sure))
-    steps = one * (_step(before.ends, after.ends, apart) & (gap_s <= STEP_S))
-    for _, i, j in _strongest(steps, STEP):
+        if p >= MOVED * float(strong[i, j]) and sure >= LEAST:
+            found.moved(i, j, sure)
+    for _, i, j in _strongest(one * (_step(before.ends, after.ends, apart) & (gap_s <= STEP_S)), STEP):
         ends = sorted((float(gone[i]), float(come[j])))
-        if ends[0] >= MOVED * ends[1] and i not in used[0] and j not in used[1]:
-            facts.append(told(i, j, ends[0]))
-    for side, (judged, scores) in enumerate(((before, gone), (after, come))):
+        if ends[0] >= MOVED * ends[1]:
+            found.moved(i, j, ends[0])
+    found.alone(0, gone, _most(one * after.real[None]))
+    found.alone(1, come, _most((one * before.real[:, None]).T))
+    return riders(_whole(sorted(found.facts, key=lambda f: -f.confidence)))
+
+
+class _Facts:
+    """The facts of one pair while they are decided: an end that one of them has is no other's."""
+
+    def __init__(self, pair: int, before: Judged, after: Judged) -> None:
+        self.facts: list[Fact] = []
+        self._pair, self._sides = pair, (before, after)
+        self._used: tuple[set[int], set[int]] = (set(), set())
+
+    def moved(self, i: int, j: int, p: float) -> None:
+        """Two ends are one object, as sure as `p`."""
+        if i in self._used[0] or j in self._used[1]:
+            return
+        self._used[0].add(i)
+        self._used[1].add(j)
+        before, after = self._sides
+        name = named((before.ends.label[i] + after.ends.label[j]) / 2)
+        sure = trust(p, min(float(before.ends.score[i]), float(after.ends.score[j])), name, moved=True)
+        self.facts.append(Fact(self._pair, "moved", name, 1, _box(before, i), _box(after, j), sure))
+
+    def alone(self, side: int, scores: Tensor, elsewhere: Tensor) -> None:
+        """The ends of one side that are left went or came, as sure as `scores`; see `trust`."""
+        judged = self._sides[side]
         for k, p in enumerate(scores.tolist()):
-            if k not in used[side] and p >= LEAST:
-                where, name = _box(judged, k), named(judged.ends.label[k])
-                sure = trust(p, float(judged.ends.score[k]), name, elsewhere=float(elsewhere[side][k]))
-                if side == 0:
-                    facts.append(Fact(pair, "disappeared", name, 1, where, None, sure))
-                else:
-                    facts.append(Fact(pair, "appeared", name, 1, None, where, sure))
-    return riders(_whole(sorted(facts, key=lambda f: -f.confidence)))
+            if k in self._used[side] or p < LEAST:
+                continue
+            where, name = _box(judged, k), named(judged.ends.label[k])
+            sure = trust(p, float(judged.ends.score[k]), name, elsewhere=float(elsewhere[k]))
+            if side == 0:
+                self.facts.append(Fact(self._pair, "disappeared", name, 1, where, None, sure))
+            else:
+                self.facts.append(Fact(self._pair, "appeared", name, 1, None, where, sure))
 
 
 def trust(p: float, score: float, name: str, *, moved: bool = False, elsewhere: float = 0.0) -> float:

@@ -35,6 +35,7 @@ from models.families import CLASSES
 from models.grounded.committee import committee
 from models.grounded.decisions import LONE, Judged, alone, decided
 from models.grounded.detector import Detector
+from models.grounded.exchange import REAL, exchanged
 from models.grounded.judge import Judge, Sides, evidence
 from models.grounded.linker import Linker, ends, links
 from models.grounded.sight import LEAST, nearer, seen
@@ -209,6 +210,11 @@ class Grounded(Captioner):
             kept = sides.ends[side].score >= PROPOSED
             judged.append(Judged(sides.ends[side].select(kept), real[kept]))
         odds = self.linker(judged[0].ends, judged[1].ends, sides.gap_s)
+        other = exchanged(sides, judged[0].ends, judged[1].ends)
+        odds = odds.masked_fill(other, -torch.inf)
+        for side, judgement in enumerate(judged):
+            least = other.any(1 - side) * REAL
+            judged[side] = replace(judgement, real=torch.maximum(judgement.real, least))
         one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s))).one
         slope, offset, _ = self.calibration.tolist()
         facts = decided(judged[0], judged[1], one, number, float(sides.gap_s))

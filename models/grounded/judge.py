@@ -167,6 +167,19 @@ def _grey(picture: Tensor, box: Tensor) -> Tensor:
     return _samples(picture.float().mean(0), box)
 
 
+def correlation_at(pictures: Tensor, box: Tensor) -> Tensor:
+    """How alike two pictures are within boxes.
+
+    Args:
+        pictures: uint8 RGB ``(2, 3, h, w)``.
+        box: float32 ``(N, 4)``.
+
+    Returns:
+        float32 ``(N,)``, -1..1.
+    """
+    return _correlation(*(_grey(picture, box) for picture in pictures))
+
+
 def _correlation(one: Tensor, two: Tensor) -> Tensor:
     """Of grey values ``(N, G, G)``; 0 where one of them is flat."""
     a, b = (v.flatten(1) - v.flatten(1).mean(1, keepdim=True) for v in (one, two))

@@ -270,13 +270,6 @@ def _even(forms: Sequence[str]) -> Forms:
     return tuple((form, 0.5 if n == 0 else rest) for n, form in enumerate(forms))
 
 
-def agrees(
-    words: str, fact: Fact, *, look: str = "", zones: Sequence[Zone] = (), depth: bool = False
-) -> bool:
-    """Whether words say what is known of a fact, all of it and nothing else; arguments as of `sentence`."""
-    return tells(words, claims_of(fact, look=look, zones=zones, depth=depth))
-
-
 def tells(words: str, claims: Claims) -> bool:
     """Whether words claim just this: type, object, how many, how, where from, where to and how it looks.
 

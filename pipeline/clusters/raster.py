@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pipeline.clusters.runs import Active, connect, core_runs, join_borders, paint
 from pipeline.kernels import Kernel
 
-_SMALL_DISC = 8  # discs of so many rows from centre to edge are counted for a whole row at once
-_CROWDED = 16  # where at least every so manieth pixel of the row is active
+_SMALL_DISC = 8  # rows from centre to edge: smaller discs are counted for a whole row at once
+_CROWDED = 16  # where at least one pixel in 16 of the row is active
 
 
 def dbscan(

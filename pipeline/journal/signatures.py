@@ -159,7 +159,7 @@ def public_key(text: str) -> str:
     """Check a public key.
 
     Raises:
-        SigningError: it is none.
+        SigningError: it is not a key.
     """
     if not _is_hex(text.strip(), _DIGITS):
         raise SigningError(

@@ -131,39 +131,20 @@ class Delivery:
             PublisherError: the server refuses for a reason that does not pass.
             JournalError: the journal cannot be read.
         """
-        published, ends_at = 0, ""
-        while not stop.is_set():
+        published, more = 0, True
+        while more and not stop.is_set() and (limit is None or published < limit):
             try:
-                if not self.compared:
-                    self._compare()
-                batch = self._journal.backlog(self._options.batch)
-                quiet = max(0, self._said - self._journal.published.seq)
-                if batch.lines and not _follows(batch.lines[0], self._behind):
-                    ends_at = self._behind  # journalled only now, but the stream was further on before
-                if ends_at:
-                    published += self._find(ends_at)
-                    ends_at = ""
-                    continue
-                self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
+                acknowledged, more = self._deliver()
             except ServerAwayError as error:
                 self._beat()
                 stop.wait(self._outage.pause_s(error))
-                continue
-            except StreamMovedError as moved:
-                ends_at = moved.last_id
                 continue
             except PublisherError:
                 self._outage.over()  # it answers, if only to refuse
                 raise
             self._beat()
             self._outage.over()
-            if not batch.lines:
-                break
-            published += len(batch.lines)
-            self._behind, self._said = batch.behind.stream_id, max(self._said, batch.behind.seq)
-            self._journal.acknowledge(batch.behind)
-            if len(batch.lines) < self._options.batch or (limit is not None and published >= limit):
-                break
+            published += acknowledged
         return published
 
     def release(self) -> None:
@@ -173,6 +154,27 @@ class Delivery:
             PublisherError: it cannot be given up now; it runs out by itself.
         """
         self._publisher.release(self._writer)
+
+    def _deliver(self) -> tuple[int, bool]:
+        """Publish the next batch, or find the place in the journal where the stream ends.
+
+        Returns:
+            How many records were acknowledged, and whether there may be more to publish.
+        """
+        if not self.compared:
+            self._compare()
+        batch = self._journal.backlog(self._options.batch)
+        if batch.lines and not _follows(batch.lines[0], self._behind):
+            return self._find(self._behind), True  # journalled only now, but the stream was further on before
+        quiet = max(0, self._said - self._journal.published.seq)
+        try:
+            self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
+        except StreamMovedError as moved:
+            return self._find(moved.last_id), True
+        if batch.lines:
+            self._behind, self._said = batch.behind.stream_id, max(self._said, batch.behind.seq)
+            self._journal.acknowledge(batch.behind)
+        return len(batch.lines), len(batch.lines) == self._options.batch
 
     def _compare(self) -> None:
         """Give the journal back what an earlier run published from memory while the disk took nothing.

@@ -198,10 +198,12 @@ def test_the_reference_is_renewed_while_nothing_happens() -> None:
     assert times([pair]) == [(120.0, 131.0)]
 
 
-def test_a_pair_across_a_pause_is_proposed_at_once() -> None:
+@pytest.mark.parametrize(("pause_s", "settling_s"), [(2.5, 1.0), (3.0, 0.0), (580.0, 0.0)])
+def test_a_pair_across_a_pause_is_proposed_at_once(pause_s: float, settling_s: float) -> None:
+    back = 19.5 + pause_s
     frames = film(lambda t: street(), 20)
-    frames += [frame(600 + k / 2, street(70)) for k in range(40)]
-    assert times(found(frames)) == [(0.0, 600.0)]
+    frames += [frame(back + k / 2, street(70)) for k in range(40)]
+    assert times(found(frames)) == [(0.0, back + settling_s)]
 
 
 def test_sparse_stills_are_compared_one_by_one() -> None:
@@ -339,13 +341,14 @@ def test_proposals_wait_for_what_comes_soon_after() -> None:
     assert [(b.time - START).total_seconds() for b in pair.later] == [11.5, 12.0, 12.5]
 
 
-def test_a_pause_ends_the_wait() -> None:
+@pytest.mark.parametrize(("pause_s", "later"), [(2.5, [13.5]), (3.0, []), (89.0, [])])
+def test_a_pause_ends_the_wait(pause_s: float, later: list[float]) -> None:
     """What comes after a pause of the stream tells nothing of what was before."""
     first = film(lambda t: street(70 if t >= 10 else None), 11.5)
-    resumed = [frame(100 + k / 2, street(70)) for k in range(10)]
+    resumed = [frame(11 + pause_s + k / 2, street(70)) for k in range(10)]
     (pair,) = found([*first, *resumed])
     assert times([pair]) == [(0.0, 11.0)]
-    assert pair.later == ()
+    assert [(b.time - START).total_seconds() for b in pair.later] == later
 
 
 @pytest.mark.footage

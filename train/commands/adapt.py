@@ -50,7 +50,7 @@ def adapt(
     """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""
     from train.footage.recipe import TEST_FOOTAGE  # noqa: PLC0415
     from train.footage.teachers import teacher_file  # noqa: PLC0415
-    from train.grounded import adaptation as adapting  # noqa: PLC0415
+    from train.grounded.adaptation import AdaptOptions  # noqa: PLC0415
 
     if feedback is not None:
         if clips is not None or teacher or labels is not None:
@@ -61,7 +61,7 @@ def adapt(
         raise typer.BadParameter("give footage, or --feedback", param_hint="--clips")
     if not teacher and labels is None:
         raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
-    options = adapting.AdaptOptions(
+    options = AdaptOptions(
         clips=clips,
         teachers=tuple(teacher_file(text) for text in teacher or ()),
         out=out,
@@ -73,17 +73,24 @@ def adapt(
         exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
         seed=seed,
     )
+    _follow(options, as_json=as_json)
+
+
+def _follow(options: AdaptOptions, *, as_json: bool) -> None:
+    """Learn from footage as the teachers see it, and say what that gained."""
+    from train.grounded.adaptation import adapt as adapted_to  # noqa: PLC0415
+
     with progress_counts() as tell:
-        adapted = adapting.adapt(options, command=_command(options), progress=tell, note=say)
+        adapted = adapted_to(options, command=_command(options), progress=tell, note=say)
     if as_json:
         print_json(adapted.plain())
     else:
         for line in _lines(adapted):
             typer.echo(line)
     if adapted.sha256:
-        say(f"{out}: adapted; try it with --captioner-file {out}")
+        say(f"{options.out}: adapted; try it with --captioner-file {options.out}")
     else:
-        say(f"nothing is written to {out}: on the held-out footage it would be no better")
+        say(f"nothing is written to {options.out}: on the held-out footage it would be no better")
 
 
 def _teach(

@@ -101,11 +101,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train every system of a paper's tables alike, and write those tables: resumable, seed by seed."""
-    from train.papers.comparison import CompareOptions, rows_left_out  # noqa: PLC0415 - needed by this command only
-    from train.papers.side_by_side import compare_rows, fitting_workers  # noqa: PLC0415
-    from train.papers.suites import SUITES  # noqa: PLC0415
+    from train.papers.comparison import CompareOptions  # noqa: PLC0415 - needed by this command only
+    from train.papers.side_by_side import fitting_workers  # noqa: PLC0415
 
-    paper = SUITES[suite.value]()
     options = CompareOptions(
         data=data,
         out=out,
@@ -121,27 +119,35 @@ def compare(
         workers=workers or fitting_workers(device),
         ray=ray,
     )
-    command = _command(suite.value, options)
-    authority = (with_meteor, spice_jars)
-    report = None
-    for line in rows_left_out(paper, options):
-        say(line)
-    with training_progress(say, epochs=False) as telling:
-        for shelf, results in compare_rows(paper, options, telling=telling):
-            last = len({r.seed for r in results}) == seeds
-            report = _report(
-                paper, options, shelf, results, command=command, authority=authority if last else None
-            )
-            _written(report, out / suite.value, plots=with_plots and last)
-    assert report is not None  # noqa: S101 - there is a seed
-    for note in report.notes:
-        say(note)
     stem = out / suite.value
+    for note in _compared(suite.value, options, stem, (with_meteor, spice_jars), plots=with_plots):
+        say(note)
     if as_json:
         typer.echo(stem.with_suffix(".json").read_text(encoding="utf-8"), nl=False)
     else:
         Console().print(Markdown(stem.with_suffix(".md").read_text(encoding="utf-8")), soft_wrap=True)
     say(f"{stem}.md, {stem}.json")
+
+
+def _compared(
+    suite: str, options: CompareOptions, stem: Path, authority: tuple[bool, Path | None], *, plots: bool
+) -> tuple[str, ...]:
+    """Train all rows, and write the tables anew after every seed; the last report's notes."""
+    from train.papers.comparison import rows_left_out  # noqa: PLC0415
+    from train.papers.side_by_side import compare_rows  # noqa: PLC0415
+    from train.papers.suites import SUITES  # noqa: PLC0415
+
+    paper = SUITES[suite]()
+    notes: tuple[str, ...] = ()
+    for line in rows_left_out(paper, options):
+        say(line)
+    with training_progress(say, epochs=False) as telling:
+        for shelf, results in compare_rows(paper, options, telling=telling):
+            last = len({r.seed for r in results}) == len(options.seeds)
+            report = _report(paper, options, shelf, results, authority=authority if last else None)
+            _written(report, stem, plots=plots and last)
+            notes = report.notes
+    return notes
 
 
 def _given(**folders: Path | None) -> dict[FolderName, Path]:
@@ -161,6 +167,7 @@ def _command(suite: str, options: CompareOptions) -> str:
         f"--seeds {len(options.seeds)} --size {options.size}"
         + "".join(f" --row {each}" for each in options.rows)
         + "".join(f" {flag} {value}" for flag, value in given if value not in (None, "cpu"))
+        + ("" if options.bf16 is None else " --bf16" if options.bf16 else " --no-bf16")
     )
 
 
@@ -170,7 +177,6 @@ def _report(
     shelf: Shelf,
     results: list[Result],
     *,
-    command: str,
     authority: tuple[bool, Path | None] | None,
 ) -> Report:
     """Everything that is found so far; METEOR, and SPICE where its jars are given, only at the end."""
@@ -189,7 +195,7 @@ def _report(
     found = tuple(f for c in suite.claims if (f := examined(suite, c, ours, splits.measured)) is not None)
     seeds = sorted({r.seed for r in ours})
     about = (
-        f"`{command}`",
+        f"`{_command(suite.name, options)}`",
         f"The data: {about_data(options.data)}.",
         (
             f"Size {options.size}; {len(splits.training.samples)} training pairs with "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,13 @@ _Out = Annotated[
 ]
 
 
+class Variety(StrEnum):
+    """How captions are worded."""
+
+    PLAIN = "plain"
+    PEOPLE = "people"
+
+
 def compose(
     *,
     clips: Annotated[Path, typer.Option(help="Folder of clips and stills; a subfolder is one camera.")],
@@ -53,17 +61,14 @@ def compose(
     exclude: Exclude = None,
     recipe: _Recipe = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed and footage give the same samples.")] = 1,
-    variety: Annotated[str, typer.Option(help="How captions are worded: plain or people.")] = "plain",
+    variety: Annotated[Variety, typer.Option(help="How captions are worded.")] = Variety.PLAIN,
     workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the samples.")] = 1,
     ray: Ray = None,
 ) -> None:
     """Turn unlabelled footage into labelled frames, and into pairs with exact captions."""
-    from train.compose.grammar import VARIETIES  # noqa: PLC0415
     from train.footage.recipe import TEST_FOOTAGE, ComposeOptions  # noqa: PLC0415
     from train.footage.teachers import teacher_file  # noqa: PLC0415
 
-    if variety not in VARIETIES:
-        raise typer.BadParameter(f"one of {', '.join(VARIETIES)}", param_hint="--variety")
     if frames_only and pairs_only:
         raise typer.BadParameter("leaves nothing to write", param_hint="--frames-only, --pairs-only")
     if not teacher and (labels is None or not frames_only):
@@ -82,7 +87,7 @@ def compose(
         exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
         recipe=_recipe(recipe),
         seed=seed,
-        variety=variety,
+        variety=variety.value,
         workers=workers,
         ray=ray,
         frames=not pairs_only,

@@ -45,12 +45,11 @@ def gallery(
     if (data is None) == (pairs is None):
         raise typer.BadParameter("give either --data or --pairs", param_hint="--data, --pairs")
     known = load_samples(data, split.value) if data else read_pairs(pairs) if pairs else []
-    samples = of_cameras(known, camera or [])
     captioner = load_captioner(checkpoint, device)
     source = f"{data.name}, {split.value}" if data else pairs.name if pairs else ""
     with progress_counts() as tell:
         shown, figures = make_gallery(
-            samples,
+            of_cameras(known, camera or []),
             captioner,
             out,
             source=source,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import Device, Json, print_json
+from train.commands.options import Device, Json, SplitName, print_json
+
+if TYPE_CHECKING:
+    from models.papers.tirg import TIRG
 
 
 def retrieve(
@@ -23,36 +26,36 @@ def retrieve(
     before: Annotated[Path | None, typer.Option(help="Image file of the before frame.")] = None,
     sentence: Annotated[str | None, typer.Option(help="What changed, in plain English.")] = None,
     data: Annotated[Path | None, typer.Option(help="Or a folder of samples: recall@k is measured.")] = None,
-    split: Annotated[str, typer.Option(help="Split of --data.")] = "val",
+    split: Annotated[SplitName, typer.Option(help="Split of --data.")] = SplitName.VAL,
     cache: Annotated[Path | None, typer.Option(help="Folder for computed features of --data.")] = None,
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Rank candidate after frames by what a sentence says of a before frame, or measure recall@k."""
     from models.papers.tirg import load_tirg  # noqa: PLC0415
-    from pipeline.changes import ChangeOptions  # noqa: PLC0415
-    from train.learning.batches import load_split  # noqa: PLC0415
-    from train.learning.retrieval import checked_encoder, rank_images, split_recall  # noqa: PLC0415
-    from train.samples import SPLITS  # noqa: PLC0415
+    from train.learning.retrieval import rank_images  # noqa: PLC0415
 
-    asked = bool(before and sentence and sentence.strip() and candidates)
-    if asked == (data is not None):
-        raise typer.BadParameter("give --before, --sentence and candidate images, or --data")
-    trained = load_tirg(network, device)
-    if data is None:
-        assert before is not None  # noqa: S101 - asked
-        ranked = rank_images(trained, before, str(sentence), candidates or [])
+    if before and sentence and sentence.strip() and candidates and data is None:
+        ranked = rank_images(load_tirg(network, device), before, sentence, candidates)
         rows = [{"image": str(path), "score": round(score, 4)} for path, score in ranked]
         lines = [f"{place}. {row['image']}  {row['score']:.4f}" for place, row in enumerate(rows, start=1)]
         typer.echo(json.dumps(rows, indent=1) if as_json else "\n".join(lines))
-        return
-    if split not in SPLITS:
-        raise typer.BadParameter(f"one of {', '.join(SPLITS)}", param_hint="--split")
+    elif data and not (before and sentence and candidates):
+        _measure(load_tirg(network, device), data, split.value, cache, as_json=as_json)
+    else:
+        raise typer.BadParameter("give --before, --sentence and candidate images, or --data")
+
+
+def _measure(trained: TIRG, data: Path, split: str, cache: Path | None, *, as_json: bool) -> None:
+    """Say how often the right frame is among the first ones."""
+    from pipeline.changes import ChangeOptions  # noqa: PLC0415
+    from train.learning.batches import load_split  # noqa: PLC0415
+    from train.learning.retrieval import checked_encoder, split_recall  # noqa: PLC0415
+
     encoder = checked_encoder(trained)
     changes = ChangeOptions.of(trained.record.get("changes", {}))
-    loaded = load_split(
-        data, split, encoder, changes, cache=cache or data / ".features", whole=True, masks=False
-    )
+    cache = cache or data / ".features"
+    loaded = load_split(data, split, encoder, changes, cache=cache, whole=True, masks=False)
     found = split_recall(trained, loaded)
     if as_json:
         print_json({**asdict(found), "chance_at_1": found.chance(1)})

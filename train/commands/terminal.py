@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from train.learning.loop import Point
-    from train.learning.runs import Telling
+    from train.learning.run_options import Telling
+    from train.learning.run_state import Point
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def progress_counts() -> Iterator[Callable[[str, int, int], None]]:
 @contextmanager
 def training_progress(say: Callable[[str], None], *, epochs: bool = True) -> Iterator[Telling]:
     """Bars for features and epochs, and a line per epoch through `say`, unless `epochs` are not told."""
-    from train.learning.runs import Telling  # noqa: PLC0415
+    from train.learning.run_options import Telling  # noqa: PLC0415
 
     with _progress() as bars:
         tasks: dict[str, TaskID] = {}

@@ -47,12 +47,6 @@ _LeaveOut = Annotated[
         help="Camera to leave out of training, as a scene and as a source of pasted objects; may be repeated."
     ),
 ]
-_Cache = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder for computed features (about 0.4 MB a pair). By default .features in the data folder."
-    ),
-]
 _Start = Annotated[
     Path | None,
     typer.Option(

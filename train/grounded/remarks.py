@@ -86,11 +86,7 @@ def remarked(
     Raises:
         FeedbackError, JournalError: the store or a journal cannot be read.
     """
-    with FeedbackStore(folders.feedback, read_only=True) as store:
-        said = store.newest()
-    by_record: dict[str, list[Feedback]] = {}
-    for each in said:
-        by_record.setdefault(each.record, []).append(each)
+    by_record = _said(folders.feedback)
     journals = folders.journals or folders.feedback.parent
     pictures = EvidenceStore(folders.evidence or evidence_beside(journals) or journals / "evidence")
     rows: list[tuple[str, NDArray[np.float64], float, bool, str]] = []
@@ -130,6 +126,15 @@ def is_right(said: Feedback, sentence: RecordSentence) -> bool:
     moved = right.box is not None and (told is None or overlaps([told], [right.box])[0, 0] < _SAME)
     other = right.type not in (None, sentence.type) or right.object not in (None, sentence.object)
     return not (moved or other)
+
+
+def _said(feedback: Path) -> dict[str, list[Feedback]]:
+    """The newest word on each sentence, by record."""
+    by_record: dict[str, list[Feedback]] = {}
+    with FeedbackStore(feedback, read_only=True) as store:
+        for each in store.newest():
+            by_record.setdefault(each.record, []).append(each)
+    return by_record
 
 
 def _records(journals: Path) -> Iterator[Record]:

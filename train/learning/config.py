@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -232,7 +231,8 @@ def build_objective(
     if config is None:
         return None
     try:
-        return OBJECTIVES[config.name]()(captioner, training, **config.arguments)
+        kind: Callable[..., Objective] = OBJECTIVES[config.name]()
+        return kind(captioner, training, **config.arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"objective {config.name} does not take its arguments: {error}") from error
 
@@ -245,8 +245,7 @@ def _check_names(config: TrainConfig, source: str) -> None:
         if name not in known:
             raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
     options = CAPTIONERS[config.captioner]().Options
-    taken = [each.name for each in dataclasses.fields(options)]
-    _check_keys(source, "arguments", config.captioner, taken, config.arguments)
+    _check_keys(source, "arguments", config.captioner, options, config.arguments)
     try:
         _section(options).model_validate(config.arguments, strict=True)
     except ValidationError as error:
@@ -259,12 +258,12 @@ def _check_names(config: TrainConfig, source: str) -> None:
             raise ConfigError(
                 f"{source}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
             )
-        parameters = inspect.signature(OBJECTIVES[objective.name]()).parameters.items()
-        taken = [each for each, p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        taken = OBJECTIVES[objective.name]().Options
         _check_keys(source, f"{key}.arguments", objective.name, taken, objective.arguments)
 
 
-def _check_keys(source: str, key: str, name: str, taken: Sequence[str], arguments: Iterable[str]) -> None:
+def _check_keys(source: str, key: str, name: str, options: type[Any], arguments: Iterable[str]) -> None:
+    taken = [each.name for each in dataclasses.fields(options)]
     for each in arguments:
         if each not in taken:
             raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(taken)}")

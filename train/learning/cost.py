@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from train.learning.loop import OnBatch
+from train.learning.run_options import OnBatch
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MIB = 2**20
@@ -35,7 +35,7 @@ class Meter:
             with suppress(OSError):  # not on Linux: the peak is then that of the whole process
                 _CLEAR.write_text("5")
 
-    def watching(self, further: OnBatch | None) -> OnBatch:
+    def watching(self, further: OnBatch) -> OnBatch:
         """To be told of every batch; it tells `further` as well."""
 
         def timed(epoch: int, done: int, whole: int, loss: float) -> None:
@@ -44,8 +44,7 @@ class Meter:
                 self._seconds += now - self._last[2]
                 self._batches += 1
             self._last = (epoch, done, now)
-            if further:
-                further(epoch, done, whole, loss)
+            further(epoch, done, whole, loss)
 
         return timed
 

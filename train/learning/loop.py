@@ -12,7 +12,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -34,9 +34,10 @@ from train.learning.batches import (
     prior_features,
     tells_stories,
 )
-from train.learning.distributed import ALONE, ProcessGroup
+from train.learning.distributed import ProcessGroup
 from train.learning.evaluation import perplexity, single_sentences
 from train.learning.objectives import Objective, Own, Step
+from train.learning.run_options import USUAL, OnBatch, RunOptions
 from train.learning.run_state import (
     Learner,
     Point,
@@ -49,8 +50,7 @@ from train.learning.run_state import (
 )
 from train.metrics.scores import text_scores
 
-__all__ = ["OnBatch", "Point", "TrainError", "TrainOptions", "Trained", "state_path", "train"]
-
+__all__ = ["Point", "TrainError", "TrainOptions", "Trained", "state_path", "train"]
 
 LOADERS = min(os.cpu_count() or 1, 4)
 """Threads that make batches for another device; on the CPU training has the cores for itself."""
@@ -134,10 +134,6 @@ class Trained:
     seconds: float
 
 
-OnBatch = Callable[[int, int, int, float], None]
-"""Called with epoch, batches done, batches of the epoch, and the loss."""
-
-
 def train(
     captioner: Captioner,
     training: Split,
@@ -147,12 +143,7 @@ def train(
     *,
     objective: Objective | None = None,
     record: Mapping[str, Any] | None = None,
-    resume: bool = False,
-    keep_scaling: bool = False,
-    bf16: bool = False,
-    group: ProcessGroup = ALONE,
-    on_batch: OnBatch | None = None,
-    on_epoch: Callable[[Point], None] | None = None,
+    run: RunOptions = USUAL,
 ) -> Trained:
     """Train a captioner and keep its best epoch.
 
@@ -164,62 +155,60 @@ def train(
         out: where the checkpoint is kept; the state of the run lies beside it under ``<out>.state``.
         objective: what is lowered; None takes the captioner's own loss.
         record: plain values that go into the checkpoint's training record.
-        resume: go on from the state, where there is one.
-        keep_scaling: leave the scaling of the prior's features as it is, for a captioner trained already.
-        bf16: compute the loss in bfloat16 where that is safe (matrix products; torch keeps sums, norms and
-            softmax in float32); weights, optimizer, validation and decoding stay float32.
-        group: the processes that train together; only the first one writes.
-        on_batch: told how far an epoch is.
-        on_epoch: told each point of the curves.
-
-    Returns:
-        Curves and the chosen epoch.
+        run: see there.
 
     Raises:
         TrainError: nothing to train on, a state of another run, or the loss is no longer a number.
     """
+    objective = (objective or Own()).to(captioner.device)
+    training = _suited(captioner, training, objective, options)
+    precision = {"precision": "bfloat16"} if run.bf16 else {}
+    decisive = _provenance(captioner, training, validation, options, objective)
+    captioner.record = {**(record or {}), **precision, **decisive}
+    if isinstance(captioner, Nearest):
+        return _memorised(captioner, training, validation, options, out, group=run.group)
+    learner, mark = _learner(captioner, objective, options, run), fingerprint(captioner)
+    with torch.random.fork_rng():
+        state = _begun(learner, training, out, mark, resume=run.resume)
+        started, first = time.monotonic(), len(state.curves)
+        while len(state.curves) < options.epochs and not _stale(state, options):
+            _epoch(learner, training, validation, options, state, on_batch=run.telling.batch)
+            _kept(learner, state, out, mark)
+            run.telling.epoch(state.curves[-1])
+    seconds = (time.monotonic() - started) / max(len(state.curves) - first, 1)
+    captioner.load_state_dict(state.best_weights, strict=False)
+    objective.load_state_dict(state.best_objective)
+    _save_best(learner, state, out)
+    return Trained(tuple(state.curves), state.best_epoch, _stale(state, options), seconds)
+
+
+def _begun(learner: Learner, training: Split, out: Path, mark: str, *, resume: bool) -> RunState:
+    """The state of the run that is gone on with, or of a new one."""
+    captioner, path = learner.captioner, state_path(out)
+    state = RunState([], 0, {}, {})
+    if resume and path.exists():
+        state = restored(path, learner, mark)
+    elif not captioner.whole:
+        captioner.fit_scaling(prior_features(training).to(captioner.device))
+    learner.group.alike([*captioner.state_dict().values(), *learner.objective.state_dict().values()])
+    return state
+
+
+def _kept(learner: Learner, state: RunState, out: Path, mark: str) -> None:
+    """Write what an epoch leaves: the checkpoint if it is the best, the state of the run in any case."""
+    if state.best_epoch == len(state.curves):
+        _save_best(learner, state, out)
+    if learner.group.first:
+        write_state(state_path(out), learner, state, mark)
+
+
+def _suited(captioner: Captioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
+    """The split with pairs instead of annotations, where the options say so and it can be."""
     if not training.annotations:
         raise TrainError(
             f"nothing to train on: none of {len(training.samples)} pairs has a cluster of differing pixels; "
             "lower delta or min_area under `changes`"
         )
-    objective = (objective or Own()).to(captioner.device)
-    training = _suited(captioner, training, objective, options)
-    captioner.record = {
-        **(record or {}),
-        **({"precision": "bfloat16"} if bf16 else {}),
-        **_provenance(captioner, training, validation, options, objective),
-    }
-    if isinstance(captioner, Nearest):
-        return _memorised(captioner, training, validation, options, out, group=group)
-    mark = fingerprint(captioner)
-    learner = _learner(captioner, objective, options, group=group, bf16=bf16)
-    state = state_path(out)
-    run = RunState([], 0, {}, {})
-    with torch.random.fork_rng():
-        if resume and state.exists():
-            run = restored(state, learner, mark)
-        elif not keep_scaling and not captioner.whole:
-            captioner.fit_scaling(prior_features(training).to(captioner.device))
-        group.alike([*captioner.state_dict().values(), *objective.state_dict().values()])
-        started, first = time.monotonic(), len(run.curves)
-        while len(run.curves) < options.epochs and not _stale(run, options):
-            _epoch(learner, training, validation, options, run=run, on_batch=on_batch)
-            if run.best_epoch == len(run.curves):
-                _save_best(learner, run, out)
-            if group.first:
-                write_state(state, learner, run, mark)
-            if on_epoch:
-                on_epoch(run.curves[-1])
-    seconds = (time.monotonic() - started) / max(len(run.curves) - first, 1)
-    captioner.load_state_dict(run.best_weights, strict=False)
-    objective.load_state_dict(run.best_objective)
-    _save_best(learner, run, out)
-    return Trained(tuple(run.curves), run.best_epoch, _stale(run, options), seconds)
-
-
-def _suited(captioner: Captioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
-    """The split with pairs instead of annotations, where the options say so and it can be."""
     if options.swapped and captioner.needs_masks:
         raise TrainError(
             f"{captioner.name} looks at masks, which are of one before frame: leave out training.swapped"
@@ -260,11 +249,10 @@ def _memorised(
     return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
 
 
-def _learner(
-    captioner: Captioner, objective: Objective, options: TrainOptions, *, group: ProcessGroup, bf16: bool
-) -> Learner:
+def _learner(captioner: Captioner, objective: Objective, options: TrainOptions, run: RunOptions) -> Learner:
     trained = [p for p in (*captioner.parameters(), *objective.parameters()) if p.requires_grad]
-    return Learner(captioner, objective, torch.optim.Adam(trained, lr=options.learning_rate), group, bf16)
+    optimizer = torch.optim.Adam(trained, lr=options.learning_rate)
+    return Learner(captioner, objective, optimizer, run.group, run.bf16)
 
 
 def _epoch(
@@ -272,12 +260,12 @@ def _epoch(
     training: Split,
     validation: Split,
     options: TrainOptions,
+    state: RunState,
     *,
-    run: RunState,
-    on_batch: OnBatch | None,
+    on_batch: OnBatch,
 ) -> None:
     """One pass over the training split, and its point of the curves."""
-    epoch, captioner, group = len(run.curves) + 1, learner.captioner, learner.group
+    epoch, captioner, group = len(state.curves) + 1, learner.captioner, learner.group
     # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
     drawn = [options.seed, epoch, 1, *([group.rank] if group.rank else [])]
     torch.manual_seed(int(np.random.SeedSequence(drawn).generate_state(1)[0]))
@@ -302,11 +290,10 @@ def _epoch(
         size = min(options.batch, whole - (number - 1) * options.batch)
         value = _lowered(learner, pairs, tokens, Step(epoch, number, batches), options, size=size)
         total += value * size
-        if on_batch:
-            on_batch(epoch, number, batches, value)
+        on_batch(epoch, number, batches, value)
     loss = total / whole
     point = group.from_first(lambda: _measured(learner, validation, epoch, loss))
-    run.take(point, learner, best=options.keep == "last" or point.score > run.best)
+    state.take(point, learner, best=options.keep == "last" or point.score > state.best)
 
 
 def _lowered(
@@ -347,13 +334,13 @@ def _measured(learner: Learner, validation: Split, epoch: int, loss: float) -> P
     return Point(epoch, loss, cider, perplexity(captioner, validation))
 
 
-def _stale(run: RunState, options: TrainOptions) -> bool:
-    return bool(run.best_epoch) and len(run.curves) - run.best_epoch >= max(options.patience, 1)
+def _stale(state: RunState, options: TrainOptions) -> bool:
+    return bool(state.best_epoch) and len(state.curves) - state.best_epoch >= max(options.patience, 1)
 
 
-def _save_best(learner: Learner, run: RunState, out: Path) -> None:
+def _save_best(learner: Learner, state: RunState, out: Path) -> None:
     if learner.group.first:
-        _write(learner.captioner, run.curves, run.best_epoch, out, learner.objective)
+        _write(learner.captioner, state.curves, state.best_epoch, out, learner.objective)
 
 
 def _write(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,33 +15,18 @@ from models.captioner import Captioner
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.learning.batches import Split, load_split
-from train.learning.config import TrainConfig, build_captioner, build_encoder, build_objective
-from train.learning.distributed import ALONE, ProcessGroup, own_device, process_group
+from train.learning.config import (
+    ObjectiveConfig,
+    TrainConfig,
+    build_captioner,
+    build_encoder,
+    build_objective,
+)
+from train.learning.distributed import own_device, process_group
 from train.learning.evaluation import Evaluation, evaluate
-from train.learning.loop import OnBatch, Point, Trained, TrainError, state_path, train
+from train.learning.loop import Trained, TrainError, TrainOptions, state_path, train
+from train.learning.run_options import QUIET, USUAL, RunOptions, Telling
 from train.samples import Sample, load_samples
-
-
-@dataclass(frozen=True, slots=True)
-class Telling:
-    """Who is told how far a run is.
-
-    Attributes:
-        features: called with what is computed, samples ready and all samples.
-        batch: see `train.learning.loop.OnBatch`.
-        epoch: called with each point of the curves.
-        note: called with a line that the user should read.
-        count: called with what is counted, how much of it is done, and how much there is.
-    """
-
-    features: Callable[[str, int, int], None] = lambda _split, _ready, _all: None
-    batch: OnBatch | None = None
-    epoch: Callable[[Point], None] | None = None
-    note: Callable[[str], None] = lambda _line: None
-    count: Callable[[str, int, int], None] = lambda _what, _done, _all: None
-
-
-QUIET = Telling()
 
 
 def train_on_folder(
@@ -75,79 +60,54 @@ def train_on_folder(
         SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
     device = own_device(device)
+    half = device.startswith("cuda") if bf16 is None else bf16
     with process_group(device) as group:
-        return _trained_on_folder(
-            data,
-            out,
-            config,
-            cache=cache or data / ".features",
-            resume=resume,
-            device=device,
-            bf16=device.startswith("cuda") if bf16 is None else bf16,
-            command=command,
-            leave_out=leave_out,
-            telling=telling if group.first else QUIET,
-            group=group,
-        )
+        run = RunOptions(resume, half, group, telling if group.first else QUIET)
+        captioner = _new_captioner(config, _checked(data, out, run)).to(device)
+        with group.first_before_others():
+            seen = partial(_split_of, captioner, data, config.change_options(), cache, telling=run.telling)
+            training, validation = seen("train", leave_out=leave_out), seen("val")
+        _note_skipped(training, run.telling)
+        record = {
+            "command": command,
+            **record_of(config),
+            "data": data.name,
+            "left_out": sorted(leave_out),
+        }
+        trained = train_on_splits(captioner, training, validation, config, out, record=record, run=run)
+        return trained, group.from_first(lambda: _measured(captioner, training, validation, out))
 
 
-def _trained_on_folder(
-    data: Path,
-    out: Path,
-    config: TrainConfig,
-    *,
-    cache: Path,
-    resume: bool,
-    device: str,
-    bf16: bool,
-    command: str,
-    leave_out: frozenset[str],
-    telling: Telling,
-    group: ProcessGroup,
-) -> tuple[Trained, Evaluation]:
-    options, changes = config.train_options(), config.change_options()
-    training_samples = _checked(data, out, telling, resume=resume)
+def _new_captioner(config: TrainConfig, samples: list[Sample]) -> Captioner:
+    """With random weights, which the seed decides; it can say the words of the samples."""
     encoder = build_encoder(config)
-    torch.manual_seed(options.seed)
-    vocabulary = Vocabulary.build(_all_sentences(training_samples), config.min_count)
-    captioner = build_captioner(config, vocabulary, encoder).to(device)
-    with group.first_before_others():
-        training, validation = (
-            load_split(
-                data,
-                name,
-                encoder,
-                changes,
-                cache=cache,
-                progress=partial(telling.features, name),
-                whole=captioner.whole,
-                images=captioner.needs_images,
-                masks=captioner.needs_masks,
-                leave_out=leave_out if name == "train" else frozenset(),
-            )
-            for name in ("train", "val")
-        )
-    _note_skipped(training, telling)
-    record = {
-        "command": command,
-        "changes": plain_changes(changes),
-        "min_count": config.min_count,
-        "data": data.name,
-        "left_out": sorted(leave_out),
-    }
-    trained = train_on_splits(
-        captioner,
-        training,
-        validation,
-        config,
-        out,
-        record=record,
-        resume=resume,
-        bf16=bf16,
-        group=group,
-        telling=telling,
+    torch.manual_seed(config.train_options().seed)
+    return build_captioner(config, Vocabulary.build(_all_sentences(samples), config.min_count), encoder)
+
+
+def _split_of(
+    captioner: Captioner,
+    data: Path,
+    changes: ChangeOptions,
+    cache: Path | None,
+    split: str,
+    *,
+    telling: Telling,
+    leave_out: frozenset[str] = frozenset(),
+) -> Split:
+    """What a captioner sees of a split."""
+    return load_split(
+        data,
+        split,
+        captioner.encoder,
+        changes,
+        cache=cache or data / ".features",
+        progress=partial(telling.features, split),
+        whole=captioner.whole,
+        images=captioner.needs_images,
+        masks=captioner.needs_masks,
+        leave_out=leave_out,
     )
-    return trained, group.from_first(lambda: _measured(captioner, training, validation, out))
 
 
 def train_on_splits(
@@ -158,10 +118,7 @@ def train_on_splits(
     out: Path,
     *,
     record: Mapping[str, Any],
-    resume: bool = False,
-    bf16: bool = False,
-    group: ProcessGroup = ALONE,
-    telling: Telling = QUIET,
+    run: RunOptions = USUAL,
 ) -> Trained:
     """Train a new captioner as its configuration says: pre-training first, where there is one.
 
@@ -170,79 +127,27 @@ def train_on_splits(
         training: what is learnt.
         validation: chooses the epoch.
         config: what is lowered, and how.
-        out: where the checkpoint is kept.
+        out: where the checkpoint is kept; that of a pre-training is ``<stem>-pretrained`` beside it.
         record: plain values that go into the checkpoint's training record.
-        resume: go on from the state, where there is one.
-        bf16: see `train.learning.loop.train`.
-        group: see `train.learning.loop.train`.
-        telling: who is told how far it is.
+        run: see there.
 
     Raises:
         ConfigError, TrainError: see their modules.
     """
     if config.pretraining:
         record = {**record, "pretraining": _pretraining_record(config)}
-    if config.pretraining and not (resume and state_path(out).exists()):
-        _pretrain(
-            captioner,
-            training,
-            validation,
-            config,
-            out,
-            record=record,
-            resume=resume,
-            bf16=bf16,
-            group=group,
-            telling=telling,
+
+    def learn(section: ObjectiveConfig | None, options: TrainOptions, to: Path) -> Trained:
+        objective = build_objective(section, captioner, training)
+        return train(
+            captioner, training, validation, options, to, objective=objective, record=record, run=run
         )
-    return train(
-        captioner,
-        training,
-        validation,
-        config.train_options(),
-        out,
-        objective=build_objective(config.objective, captioner, training),
-        record=record,
-        resume=resume,
-        bf16=bf16,
-        group=group,
-        on_batch=telling.batch,
-        on_epoch=telling.epoch,
-    )
 
-
-def _pretrain(
-    captioner: Captioner,
-    training: Split,
-    validation: Split,
-    config: TrainConfig,
-    out: Path,
-    *,
-    record: Mapping[str, Any],
-    resume: bool,
-    bf16: bool,
-    group: ProcessGroup,
-    telling: Telling,
-) -> None:
-    """Train with the first objective; what came of it is kept in ``<stem>-pretrained`` beside `out`."""
-    assert config.pretraining is not None  # noqa: S101 - the caller looks
-    options = config.pretrain_options()
-    first = out.with_name(f"{out.stem}-pretrained{out.suffix}")
-    trained = train(
-        captioner,
-        training,
-        validation,
-        options,
-        first,
-        objective=build_objective(config.pretraining.objective, captioner, training),
-        record=record,
-        resume=resume,
-        bf16=bf16,
-        group=group,
-        on_batch=telling.batch,
-        on_epoch=telling.epoch,
-    )
-    telling.note(f"{first}: pre-trained, {len(trained.curves)} epochs, {trained.seconds:.1f} s an epoch")
+    if config.pretraining and not (run.resume and state_path(out).exists()):
+        first = out.with_name(f"{out.stem}-pretrained{out.suffix}")
+        done = learn(config.pretraining.objective, config.pretrain_options(), first)
+        run.telling.note(f"{first}: pre-trained, {len(done.curves)} epochs, {done.seconds:.1f} s an epoch")
+    return learn(config.objective, config.train_options(), out)
 
 
 def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
@@ -253,12 +158,12 @@ def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
     return {"objective": {"name": objective.name, **arguments}, "training": asdict(config.pretrain_options())}
 
 
-def _checked(data: Path, out: Path, telling: Telling, *, resume: bool) -> list[Sample]:
+def _checked(data: Path, out: Path, run: RunOptions) -> list[Sample]:
     """The training samples; what is missing must be told now, not after the first epoch."""
     if out.is_dir():
         raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
-    if state_path(out).exists() and not resume:
-        telling.note(
+    if state_path(out).exists() and not run.resume:
+        run.telling.note(
             f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
         )
     samples = load_samples(data, "train")
@@ -293,24 +198,17 @@ def evaluate_on_folder(
         SampleError, FeatureError, CheckpointError: see their modules.
     """
     captioner = load_captioner(checkpoint, device)
-    changes = trained_changes(captioner)
-    progress = partial(telling.features, split)
-    loaded = load_split(
-        data,
-        split,
-        captioner.encoder,
-        changes,
-        cache=cache or data / ".features",
-        progress=progress,
-        whole=captioner.whole,
-        images=captioner.needs_images,
-        masks=captioner.needs_masks,
-    )
+    loaded = _split_of(captioner, data, trained_changes(captioner), cache, split, telling=telling)
     there = (data / "train.json").is_file()
     training = load_samples(data, "train", require_images=False) if there else []
     if not there:
         telling.note(f"{data} has no train.json: the trivial rows that are drawn from it are left out")
     return captioner, evaluate(captioner, loaded, [tuple(_all_sentences([s])) for s in training])
+
+
+def record_of(config: TrainConfig) -> dict[str, Any]:
+    """What of a configuration whoever loads the checkpoint needs to know."""
+    return {"changes": plain_changes(config.change_options()), "min_count": config.min_count}
 
 
 def trained_changes(captioner: Captioner) -> ChangeOptions:

@@ -28,7 +28,8 @@ from train.learning.cost import Meter
 from train.learning.evaluation import evaluate, silence_of
 from train.learning.loop import TrainError, state_path
 from train.learning.objectives.expansion import LISTS
-from train.learning.runs import Telling, plain_changes, train_on_splits
+from train.learning.run_options import RunOptions, Telling
+from train.learning.runs import record_of, train_on_splits
 from train.papers.narrator import NARRATOR, narrator_result
 from train.papers.results import Result, read_result, write_result
 from train.papers.suites import FolderName, SizeName, Suite, System, merged
@@ -290,14 +291,12 @@ def _learned(
         splits.validation,
         config,
         checkpoint,
-        record={
-            "changes": plain_changes(config.change_options()),
-            "min_count": config.min_count,
-            **record,
-        },
-        resume=True,
-        bf16=options.half,
-        telling=replace(telling, batch=meter.watching(telling.batch)),
+        record={**record_of(config), **record},
+        run=RunOptions(
+            resume=True,
+            bf16=options.half,
+            telling=replace(telling, batch=meter.watching(telling.batch)),
+        ),
     )
     scores = evaluate(captioner, splits.measured, silence=silence_of(splits.training.sentences))
     found = scores.likelihood
@@ -337,7 +336,8 @@ def _mark(row: System, config: TrainConfig, splits: Splits, encoder: Encoder, op
     for listed in (options.folders[need] / LISTS[need] for need in row.needs):
         content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
         seen.append(hashlib.sha256(content).hexdigest())
-    decides = [FORMAT, config.model_dump(mode="json"), seen, encoder.sha256, options.half]
+    said = config.model_dump(mode="json", exclude={"learning"})  # that is the grounded captioner's
+    decides = [FORMAT, said, seen, encoder.sha256, options.half]
     if row.key == NARRATOR:
         decides = [FORMAT, seen, read_label(DEFAULT_CHECKPOINT).sha256]
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()

@@ -17,7 +17,7 @@ from multiprocessing.queues import Queue
 import torch
 
 from pipeline.machines import answer, connected, task
-from train.learning.runs import QUIET, Telling
+from train.learning.run_options import QUIET, Telling
 from train.papers.comparison import CompareOptions, Shelf, chosen_rows, row_config, run_row, shelf_of
 from train.papers.results import Result
 from train.papers.suites import Suite, System

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from daemon_here import operated, running, until
 
+from daemon.config.configuration import load_configuration
+from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
+from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
@@ -98,8 +102,11 @@ def test_a_bug_in_any_loop_ends_the_daemon(
 
     monkeypatch.setattr(Retention, "look", broken)
     with running(configure()) as daemon:
+        end = Timer(30, daemon.signals.stop.set)  # where it does not
+        end.start()
         with pytest.raises(ZeroDivisionError, match="a bug"):
             module.main_loop(daemon)
+        end.cancel()
         each = (
             daemon.narrating,
             daemon.publishing,
@@ -107,3 +114,16 @@ def test_a_bug_in_any_loop_ends_the_daemon(
             daemon.signing,
         )
         assert daemon.loops == [one.loop for one in each]
+
+
+def test_a_bug_in_the_end_itself_is_told(
+    configure: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Publishing) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Publishing, "_release", broken)
+    monkeypatch.setattr(module, "main_loop", lambda _: None)
+    config = configure()
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        module.run(config, load_configuration(config), Secrets())

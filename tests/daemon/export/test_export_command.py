@@ -202,7 +202,7 @@ def test_what_is_no_export_is_told(tmp_path, capsys) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "nothing")
     assert verify(path) == 1
-    assert "no export" in capsys.readouterr().err
+    assert "not an export" in capsys.readouterr().err
     path.write_bytes(path.read_bytes()[:-9])
     assert verify(path) == 1
 

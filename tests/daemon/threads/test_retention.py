@@ -166,17 +166,21 @@ def test_a_picture_stays_as_long_as_any_record_names_it(cameras, store, tmp_path
     assert store.size() == before == looking._evidence.known_size()
 
 
-def test_many_segments_cost_one_reading_of_the_journals(cameras, store, monkeypatch):
+@pytest.mark.parametrize("options", [{"free": 10**18}, {"age_s": 0}], ids=str)
+@pytest.mark.parametrize(("many", "times"), [(1000, 1), (3, 3)])  # pictures that go at once; two a segment
+def test_many_segments_cost_few_readings_of_the_journals(cameras, store, monkeypatch, options, many, times):
     readings = []
+    monkeypatch.setattr(module, "_MANY", many)
     monkeypatch.setattr(module, "Named", lambda paths: readings.append(len(paths)) or Named(paths))
     for journal in cameras.values():
         publish(journal)
-    looking = retention(cameras, store, free=10**18)
+    looking = retention(cameras, store, **options)
     looking.look()
     assert looking.segments.total() == 6
-    assert readings == [2]
+    assert looking.pictures == 12
+    assert len(readings) == times
     looking.look()
-    assert readings == [2]
+    assert len(readings) == times
 
 
 @pytest.mark.logs_errors
@@ -186,7 +190,9 @@ def test_pictures_wait_while_lines_are_held(cameras, store, tmp_path):
         publish(journal)
     cameras["lot"]._held.append(b"{}")  # as on a disk that takes nothing
     size = sum(journal.size for journal in cameras.values()) + store.size().bytes
-    looking = retention(cameras, store, size=size - 1)
+    looking = retention(cameras, store)
+    oldest = cameras[looking._oldest(set())].closed()[0]
+    looking._options = RetentionOptions(size=size - oldest.size - 1)  # its pictures would be enough
     looking.look()
     assert looking.segments.total() == 1
     assert looking.pictures == 0

@@ -15,8 +15,12 @@ from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner, save
 from models.captioner import DescribeOptions, PairBatch, Sentence
+from models.detections import Detections
 from models.encoders.encoder import ENCODERS, Encoder
+from models.families import OBJECTS
 from models.grounded.grounded import Grounded
+from models.grounded.judge import Sides
+from models.grounded.linker import ends
 from models.language.claims import claims_of
 from models.language.facts import Fact
 from models.language.phrases import plain_sentence
@@ -287,6 +291,28 @@ def test_its_own_threshold_is_the_one_of_the_calibration(
     captioner.fit_confidence(1.0, 0.0, 0.999)
     assert captioner.min_confidence == pytest.approx(0.999)
     assert captioner.describe(pairs) == [[]]
+
+
+def test_one_where_another_stood_came_and_the_other_left(make_grounded: MakeGrounded) -> None:
+    chance = torch.Generator().manual_seed(1)
+    pictures = torch.randint(0, 255, (2, 3, 96, 128), generator=chance, dtype=torch.uint8)
+    label = torch.zeros(1, len(OBJECTS))
+    label[0, OBJECTS.index("car")] = 1
+    box = torch.tensor([[0.3, 0.4, 0.2, 0.3]])
+    one, two = (ends(p, Detections(box, torch.tensor([0.9]), label, torch.zeros(1, 192))) for p in pictures)
+    captioner = make_grounded(linked=True)
+    torch.nn.init.constant_(captioner.judge.net[-1].bias, -9.0)
+    told = {
+        gap_s: [
+            (fact.type, fact.confidence > captioner.min_confidence)
+            for fact in captioner.facts_of_sides(
+                Sides((one, two), pictures, torch.zeros(8, 8), torch.zeros(0, 4), torch.tensor(gap_s)), 0
+            )
+        ]
+        for gap_s in (10.0, 3600.0)
+    }
+    assert not any(sure for _, sure in told[10.0]), "judge and linker call it unchanged"
+    assert sorted(told[3600.0]) == [("appeared", True), ("disappeared", True)]
 
 
 def test_confidence_is_calibrated(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:

@@ -17,7 +17,6 @@ from models.language.claims import COUNTED, MANNERS, PEOPLE, VEHICLES, Claims, c
 from models.language.facts import TYPES, Fact
 from models.language.phrases import (
     NOUNS,
-    agrees,
     check_zone,
     coloured,
     plain_sentence,
@@ -136,9 +135,9 @@ def test_every_claim_is_checked_both_ways(field: str) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_sentences_agree_with_the_facts_that_they_were_made_of(seed: int) -> None:
     fact, _ = any_claims(np.random.default_rng(seed))
-    assert agrees(sentence(fact), fact)
-    assert not agrees("Nothing has changed.", fact)
-    assert not agrees("", fact)
+    assert tells(sentence(fact), claims_of(fact))
+    assert not tells("Nothing has changed.", claims_of(fact))
+    assert not tells("", claims_of(fact))
 
 
 RED_CARS = Claims("disappeared", "car", 2, place="in the background on the left", look="red")

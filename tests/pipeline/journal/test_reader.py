@@ -1,6 +1,7 @@
 """What is read of a journal: places, the latest records, and what is no record at all."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from narrations import narration
@@ -42,6 +43,18 @@ def test_the_latest_records_come_first_and_what_cannot_be_read_is_left_out(tmp_p
     with (tmp_path / "yard.jsonl").open("ab") as file:
         file.write(b'{"half a li')
     assert [record.seq for record in latest_first(tmp_path, "yard")] == list(range(17, 0, -1))
+
+
+def test_nothing_that_reads_a_journal_leaves_a_file_open(tmp_path):
+    fill(tmp_path, range(12))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with opened(tmp_path) as journal:
+            assert len(journal.backlog(99).lines) == 12
+            assert [segment.last().seq for segment in journal.closed()] == [5, 10]
+            assert [segment.first_end().seq for segment in journal.closed()] == [1, 6]
+            assert next(latest_first(tmp_path, "yard")).seq == 12
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_what_has_a_hash_but_is_no_record_is_no_line_of_a_journal():

@@ -66,6 +66,18 @@ def test_a_second_writer_is_turned_away(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("content", [b"", b"half a na", b"0" * 33, b"0" * 40 + b"\n", b"G" * 32])
+def test_what_is_no_name_is_written_anew_and_stays(tmp_path, content):
+    name = tmp_path / "yard.writer"
+    name.write_bytes(content)
+    writers = []
+    for _ in range(2):
+        with Journal(tmp_path, "yard", fsync=False) as journal:
+            writers.append(journal.writer)
+    assert len(set(writers)) == 1
+    assert name.read_bytes() == writers[0].encode() + b"\n"
+
+
 def test_wrong_narrations_are_refused_and_change_nothing(tmp_path):
     with Journal(tmp_path, "yard") as journal:
         with pytest.raises(RecordError, match="not of yard"):

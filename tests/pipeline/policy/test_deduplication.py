@@ -129,6 +129,15 @@ def test_after_he_left_the_next_one_is_told() -> None:
     assert told(stories, 8, 12, came(TABLE)) == ["appeared"]
 
 
+@pytest.mark.parametrize(("one", "other"), [("person", "car"), ("car", "person")])
+def test_one_of_another_family_at_the_same_place_has_a_story_of_its_own(one: str, other: str) -> None:
+    stories = Stories()
+    told(stories, 0, 4, came(TABLE, one))
+    assert told(stories, 4, 8, came(TABLE, other)) == ["appeared"]
+    assert told(stories, 8, 12, moved(TABLE, DOOR, other)) == []
+    assert told(stories, 12, 16, came(TABLE, one)) == []  # it never left
+
+
 def test_a_second_person_beside_the_first_is_told() -> None:
     stories = Stories()
     told(stories, 0, 4, came(TABLE))

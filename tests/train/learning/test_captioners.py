@@ -28,6 +28,7 @@ from train.learning.evaluation import SILENCE, evaluate, single_sentences
 from train.learning.features import read_image, sample_features
 from train.learning.loop import TrainError, TrainOptions, train
 from train.learning.objectives import Step
+from train.learning.run_options import RunOptions, Telling
 from train.learning.runs import evaluate_on_folder, train_on_folder
 from train.samples import load_samples
 
@@ -136,7 +137,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
             captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has"]), toy_encoder, **SMALL[name])
             training, validation = loaded(folder, toy_encoder, tmp_path / "cache", captioner)
             options = TrainOptions(epochs=epochs, batch=5, patience=9, keep="last")
-            train(captioner, training, validation, options, outs[-1], resume=True)
+            train(captioner, training, validation, options, outs[-1], run=RunOptions(resume=True))
     assert outs[0].read_bytes() == outs[1].read_bytes()
 
 
@@ -291,9 +292,8 @@ def test_an_epoch_can_draw_one_annotation_of_each_pair(
     assert len(told) > 1, "drawn anew"
     steps = []
     options = TrainOptions(epochs=1, batch=5, drawn=True)
-    train(
-        captioner, split, split, options, tmp_path / "x.safetensors", on_batch=lambda *a: steps.append(a[2])
-    )
+    telling = Telling(batch=lambda *a: steps.append(a[2]))
+    train(captioner, split, split, options, tmp_path / "x.safetensors", run=RunOptions(telling=telling))
     assert steps == [-(-len(split.samples) // 5)] * steps[0]
     with pytest.raises(ValueError, match="choose"):
         TrainOptions(drawn=True, by_pair=True)

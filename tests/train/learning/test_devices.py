@@ -25,7 +25,8 @@ from train.learning.batches import load_split
 from train.learning.config import TrainConfig, build_captioner, build_objective, checked_config
 from train.learning.objectives import Step
 from train.learning.retrieval import split_recall
-from train.learning.runs import QUIET, evaluate_on_folder, train_on_folder
+from train.learning.run_options import QUIET
+from train.learning.runs import evaluate_on_folder, train_on_folder
 from train.papers.comparison import CompareOptions, Shelf
 from train.papers.side_by_side import compare_rows
 from train.papers.suites import Claim, PaperTable, Suite, System

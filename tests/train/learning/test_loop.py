@@ -13,6 +13,7 @@ from models.papers.ddla import DDLA
 from train.learning import loop
 from train.learning.batches import Split, epoch_batches, load_split
 from train.learning.loop import Trained, TrainError, TrainOptions, state_path, train
+from train.learning.run_options import RunOptions, Telling
 
 SMALL = {"features": 32, "words": 16, "hidden": 48, "attention": 16, "dropout": 0.1}
 OPTIONS = TrainOptions(epochs=3, batch=4, learning_rate=5e-3, seed=3)
@@ -69,14 +70,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
     out = tmp_path / "resumed.safetensors"
     with pytest.raises(KilledError):
-        run(small(vocabulary, toy_encoder), splits, out, on_epoch=stop)
+        run(small(vocabulary, toy_encoder), splits, out, run=RunOptions(telling=Telling(epoch=stop)))
     told: list[int] = []
     resumed = run(
         small(vocabulary, toy_encoder, seed=99),
         splits,
         out,
-        resume=True,
-        on_epoch=lambda p: told.append(p.epoch),
+        run=RunOptions(resume=True, telling=Telling(epoch=lambda p: told.append(p.epoch))),
     )
     assert told == [3]
     assert resumed.curves == whole.curves
@@ -88,7 +88,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
         splits,
         out,
         TrainOptions(epochs=4, batch=4, learning_rate=5e-3, seed=3),
-        resume=True,
+        run=RunOptions(resume=True),
     )
     assert longer.curves[:3] == whole.curves
     assert len(longer.curves) == 4
@@ -155,7 +155,7 @@ def test_a_state_that_does_not_fit_is_refused(
         message = "damaged"
         state.write_bytes(state.read_bytes()[:999] if harm == "cut" else b"")
     with pytest.raises(TrainError, match=message):
-        run(small(vocabulary, toy_encoder), splits, out, options, resume=True)
+        run(small(vocabulary, toy_encoder), splits, out, options, run=RunOptions(resume=True))
 
 
 def test_a_loss_that_is_no_number_stops_training(

@@ -16,7 +16,7 @@ import yaml
 
 from train.learning.config import ConfigError, load_config
 from train.learning.loop import TrainError, state_path
-from train.learning.runs import Telling
+from train.learning.run_options import Telling
 from train.metrics.scores import text_scores
 from train.papers.claims import difference
 from train.papers.comparison import (
@@ -123,6 +123,9 @@ def test_a_finished_run_is_not_trained_again(options: CompareOptions) -> None:
     told: list[str] = []
     again = results_of(suite, options, Telling(note=told.append))
     assert again == first
+    grounded = {"learning": {"members": 3}}  # of another captioner
+    same = replace(suite, rows=tuple(replace(row, small=merged(row.small, grounded)) for row in suite.rows))
+    assert results_of(same, options, Telling(note=told.append)) == first
     assert told == []
     assert not list(options.out.rglob("*.state"))
     ddla = first[-1]
@@ -271,6 +274,7 @@ def test_the_command_writes_table_plots_and_json(options: CompareOptions, run) -
         "--seeds",
         2,
         "--no-meteor",
+        "--no-bf16",
         "--workers",
         1,
         "--json",
@@ -288,6 +292,7 @@ def test_the_command_writes_table_plots_and_json(options: CompareOptions, run) -
         "do not compare with ours",
         "## What the paper claims",
         "peak memory",
+        "--seeds 2 --size small --no-bf16`",
         str(options.data.name),
     ):
         assert expected in text

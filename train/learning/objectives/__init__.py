@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,34 @@ class Objective(nn.Module, ABC):
         name: key in `OBJECTIVES`.
         metric: what chooses between epochs, see `score`.
         one_text: whether it takes all sentences of an annotation as one text.
+        options: what it was built with.
     """
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """What the constructor takes besides captioner and training split: plain values with their defaults.
+
+        As those of a captioner: every objective writes its own here, and nowhere else.
+        """
 
     name: str
     metric: str = "val_cider"
     one_text: bool = False
+    options: Options
 
-    @abstractmethod
+    def __init__(self, **arguments: Any) -> None:
+        """Take the options.
+
+        Raises:
+            TypeError: an argument that it does not take.
+            ValueError: a value out of range.
+        """
+        super().__init__()
+        self.options = self.Options(**arguments)
+
     def arguments(self) -> dict[str, Any]:
-        """What its constructor was given, as plain values, for the training record."""
+        """Its options as plain values, for the training record."""
+        return asdict(self.options)
 
     @abstractmethod
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
@@ -81,10 +100,6 @@ class Own(Objective):
 
     name = "own"
 
-    def arguments(self) -> dict[str, Any]:
-        """See `Objective`."""
-        return {}
-
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
         """See `Objective`."""
         return captioner.loss(pairs, tokens)
@@ -105,5 +120,5 @@ def _pretraining() -> type[Objective]:
 OBJECTIVES: dict[str, Callable[[], type[Objective]]] = {"joint": _joint, "pretraining": _pretraining}
 """Every objective by its name; call the value for its class.
 
-A class takes the captioner, the training split and, by keyword, its arguments.
+A class takes the captioner, the training split and, by keyword, its `Options`.
 """

@@ -29,14 +29,15 @@ Where the paper is silent, and departures:
 
       L_aux = (6) - log softmax over the captions C_j of <k(A, E_j), g(B)>
 
-  Captions of the same words, and two that nothing changed, are never wrong for each other.
+  Captions of the same words, and two that nothing changed, are never wrong for each other. It takes vectors
+  of length `scale` (16, learned): by plain dot products it learns pictures by heart, and reads nothing.
 * `coupled=False` trains both networks beside each other, each from true words and pictures: the row that
   tells what coupling gives. With gamma 1 it trains the retrieval network alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,27 +59,11 @@ SUFFIX = ".tirg.safetensors"
 class JointTraining(Objective):
     """See the head of this file."""
 
-    name = "joint"
-    one_text = True
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Objective.Options):
+        """How the two networks learn from each other.
 
-    def __init__(
-        self,
-        captioner: Captioner,
-        training: Split,
-        *,
-        gamma: float = 0.2,
-        candidates: int = 8,
-        hard_from: int | None = 30,
-        words: Literal["forced", "greedy"] = "forced",
-        coupled: bool = True,
-        against: Literal["pictures", "captions"] = "pictures",
-        network: dict[str, Any] | None = None,
-    ) -> None:
-        """Build the retrieval network with random weights.
-
-        Args:
-            captioner: gives vocabulary and encoder.
-            training: what is learnt; nothing of it is kept.
+        Attributes:
             gamma: share 0..1 of the auxiliary loss.
             candidates: n, how many pictures are chosen from, at least 2.
             hard_from: xi, the first epoch in which A is a candidate; None never (the easy set).
@@ -86,41 +71,57 @@ class JointTraining(Objective):
             coupled: whether one network is given what the other one makes.
             against: what the auxiliary task tells apart: pictures, as in the paper, or captions, too.
             network: arguments of `TIRG`.
+        """
+
+        gamma: float = 0.2
+        candidates: int = 8
+        hard_from: int | None = 30
+        words: Literal["forced", "greedy"] = "forced"
+        coupled: bool = True
+        against: Literal["pictures", "captions"] = "pictures"
+        network: dict[str, Any] = field(default_factory=dict)
+
+        def __post_init__(self) -> None:
+            if (
+                not 0 <= self.gamma <= 1
+                or self.candidates < 2  # noqa: PLR2004 - B and another
+                or self.words not in ("forced", "greedy")
+                or self.against not in ("pictures", "captions")
+            ):
+                raise ValueError(
+                    f"gamma ({self.gamma}) must be 0..1, candidates ({self.candidates}) at least 2, "
+                    f"words ({self.words!r}) 'forced' or 'greedy', "
+                    f"against ({self.against!r}) 'pictures' or 'captions'"
+                )
+
+    name = "joint"
+    one_text = True
+    options: Options
+
+    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
+        """Build the retrieval network with random weights.
+
+        Args:
+            captioner: gives vocabulary and encoder.
+            training: what is learnt; nothing of it is kept.
+            arguments: see `Options`.
 
         Raises:
             ValueError: a value out of range, or a captioner that sees no maps of whole frames.
         """
-        super().__init__()
+        super().__init__(**arguments)
         del training
-        if (
-            not 0 <= gamma <= 1
-            or candidates < 2  # noqa: PLR2004 - B and another
-            or words not in ("forced", "greedy")
-            or against not in ("pictures", "captions")
-        ):
-            raise ValueError(
-                f"gamma ({gamma}) must be 0..1, candidates ({candidates}) at least 2, "
-                f"words ({words!r}) 'forced' or 'greedy', against ({against!r}) 'pictures' or 'captions'"
-            )
         if captioner.needs_images:
             raise ValueError(
                 f"{captioner.name} does not look at maps of whole frames, which candidates are mixed from: "
                 "take ddla or duda"
             )
-        self._arguments = {
-            "gamma": gamma,
-            "candidates": candidates,
-            "hard_from": hard_from,
-            "words": words,
-            "coupled": coupled,
-            "against": against,
-            "network": dict(network or {}),
-        }
-        self.gamma, self.n, self.hard_from = gamma, candidates, hard_from
-        self.words, self.coupled, self.against = words, coupled, against
         encoder = captioner.encoder
         self.network = TIRG(
-            captioner.vocabulary, encoder.channels, (encoder.name, encoder.sha256), **(network or {})
+            captioner.vocabulary,
+            encoder.channels,
+            (encoder.name, encoder.sha256),
+            **self.options.network,
         )
 
     @property
@@ -130,19 +131,15 @@ class JointTraining(Objective):
 
     @property
     def _retrieval_alone(self) -> bool:
-        return self.gamma == 1 and not self.coupled
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Objective`."""
-        return dict(self._arguments)
+        return self.options.gamma == 1 and not self.options.coupled
 
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
         """See `Objective`; equation 14."""
-        maps = captioner.maps(pairs)
+        options, maps = self.options, captioner.maps(pairs)
         pairs = replace(pairs, maps=maps)
-        hard = self.hard_from is not None and step.epoch >= self.hard_from
-        seen = PicturedBatch(self.network, maps, self.n, hard=hard)
-        first = self.coupled and step.done % 2 == 0
+        hard = options.hard_from is not None and step.epoch >= options.hard_from
+        seen = PicturedBatch(self.network, maps, options.candidates, hard=hard)
+        first = options.coupled and step.done % 2 == 0
         words, counted = (
             self._soft(captioner, pairs, tokens)
             if first
@@ -151,13 +148,13 @@ class JointTraining(Objective):
         row, lengths = in_one_row(words, counted)
         queries = self.network.queries(seen.pictures[: len(row)], row, lengths)
         auxiliary = seen.loss(queries, lengths > 0)
-        if self.against == "captions":
-            others = caption_sets(tokens, pairs.changed, self.n)
+        if options.against == "captions":
+            others = caption_sets(tokens, pairs.changed, options.candidates)
             auxiliary = auxiliary + self._among_captions(seen, row, lengths, others)
-        if self.coupled and not first:
+        if options.coupled and not first:
             pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
         primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
-        return (1 - self.gamma) * primary + self.gamma * auxiliary
+        return (1 - options.gamma) * primary + options.gamma * auxiliary
 
     def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
         """See `Objective`."""
@@ -170,7 +167,7 @@ class JointTraining(Objective):
 
     def _soft(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
-        if self.words == "forced":
+        if self.options.words == "forced":
             likely = forced_words(captioner, pairs, tokens)
         else:
             likely = greedy_words(captioner, pairs, tokens.shape[2] - 1)

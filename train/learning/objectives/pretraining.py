@@ -25,6 +25,7 @@ Where the paper is silent, and departures:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,26 +53,11 @@ _RANDOM, _KEPT = 0.1, 0.1
 class PreTraining(Objective):
     """See the head of this file."""
 
-    name = "pretraining"
-    metric = "minus_val_mlm"
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Objective.Options):
+        """Which tasks there are, and how hard they are.
 
-    def __init__(
-        self,
-        captioner: Captioner,
-        training: Split,
-        *,
-        tasks: dict[str, float] | None = None,
-        masked: float = 0.15,
-        temperature: float = 1.0,
-        single_images: str | None = None,
-        classes: str | None = None,
-        margin: float = 0.4,
-    ) -> None:
-        """Prepare the tasks.
-
-        Args:
-            captioner: an `IDCPCL`.
-            training: its captions are what negatives are made from.
+        Attributes:
             tasks: how often each is drawn, of mlm, mvcl, fda, single (captions of single images: these three
                 in their proportions) and classes; None is `TASKS`, with 2 for each further set that is given.
             masked: share of words, and of cells.
@@ -79,44 +65,88 @@ class PreTraining(Objective):
             single_images: folder of single images with captions, see `train.learning.objectives.expansion`.
             classes: folder of single images with classes.
             margin: of the contrastive loss between classes.
+        """
+
+        tasks: dict[str, float] | None = None
+        masked: float = 0.15
+        temperature: float = 1.0
+        single_images: str | None = None
+        classes: str | None = None
+        margin: float = 0.4
+
+        def __post_init__(self) -> None:
+            drawn, folders = self.drawn, self.folders
+            unknown = [task for task in drawn if task not in (*TASKS, *folders)]
+            if unknown or not any(drawn.values()) or min(drawn.values()) < 0:
+                known = ", ".join((*TASKS, *folders))
+                raise ValueError(f"tasks are {known} with how often each is drawn, not {drawn}")
+            lacking = [task for task, folder in folders.items() if drawn.get(task) and not folder]
+            if lacking:
+                raise ValueError(f"task {lacking[0]} needs its folder (single_images, classes)")
+            if not 0 < self.masked < 1 or self.temperature <= 0:
+                raise ValueError(
+                    f"masked ({self.masked}) must be between 0 and 1, "
+                    f"temperature ({self.temperature}) above 0"
+                )
+
+        @property
+        def folders(self) -> dict[str, str | None]:
+            """Of the tasks that need one."""
+            return {"single": self.single_images, "classes": self.classes}
+
+        @property
+        def drawn(self) -> dict[str, float]:
+            """How often each task is drawn."""
+            if self.tasks is not None:
+                return self.tasks
+            return TASKS | {task: 2.0 for task, folder in self.folders.items() if folder}
+
+    name = "pretraining"
+    metric = "minus_val_mlm"
+    options: Options
+
+    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
+        """Prepare the tasks.
+
+        Args:
+            captioner: an `IDCPCL`.
+            training: its captions are what negatives are made from.
+            arguments: see `Options`.
 
         Raises:
             ValueError: another captioner, an unknown task, or a task without its folder.
         """
-        super().__init__()
+        super().__init__(**arguments)
         if not isinstance(captioner, IDCPCL):
             raise ValueError(  # noqa: TRY004 - as every argument that does not suit
                 f"this pre-training is idc-pcl's; captioner {captioner.name} has none"
             )
-        given = {"single": single_images, "classes": classes}
-        drawn = (
-            tasks if tasks is not None else TASKS | {task: 2.0 for task, folder in given.items() if folder}
-        )
-        _check(drawn, given, masked, temperature)
-        self.tasks, self.masked, self.temperature = drawn, masked, temperature
-        self._arguments = {
-            "tasks": drawn,
-            "masked": masked,
-            "temperature": temperature,
-            "margin": margin,
-            **{task: Path(folder).name for task, folder in given.items() if folder and drawn.get(task)},
-        }
-        self.visual = nn.Linear(captioner.size, captioner.size) if drawn.get("mvcl") else None
+        options, encoder = self.options, captioner.encoder
+        self.tasks = options.drawn
+        self.visual = nn.Linear(captioner.size, captioner.size) if self.tasks.get("mvcl") else None
         texts = [[s for annotation in sample.annotations for s in annotation] for sample in training.samples]
-        self.rewriter = Rewriter(texts) if drawn.get("fda") else None
+        self.rewriter = Rewriter(texts) if self.tasks.get("fda") else None
         self.single = (
-            captioned_images(Path(str(single_images)), captioner.encoder) if drawn.get("single") else None
+            captioned_images(Path(str(options.single_images)), encoder) if self.tasks.get("single") else None
         )
         self.single_rewriter = Rewriter(self.single.captions) if self.single and self.rewriter else None
         self.classes = (
-            ClassTask(classed_images(Path(str(classes)), captioner.encoder), captioner, margin)
-            if drawn.get("classes")
+            ClassTask(classed_images(Path(str(options.classes)), encoder), captioner, options.margin)
+            if self.tasks.get("classes")
             else None
         )
 
     def arguments(self) -> dict[str, Any]:
-        """See `Objective`."""
-        return dict(self._arguments)
+        """See `Objective`; of a folder only its name."""
+        options = self.options
+        named = {task: Path(f).name for task, f in options.folders.items() if f and self.tasks.get(task)}
+        return {
+            "tasks": self.tasks,
+            "masked": options.masked,
+            "temperature": options.temperature,
+            "margin": options.margin,
+            **named,
+        }
 
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
         """See `Objective`; of one task, drawn."""
@@ -163,7 +193,7 @@ class PreTraining(Objective):
             return 0.0 * pictures.sum()
         said = tokens[b, t]
         real = said != PAD
-        chosen = _some(real, self.masked)
+        chosen = _some(real, self.options.masked)
         kind = torch.rand(said.shape, device=said.device)
         others = torch.randint(
             UNK + 1, max(len(captioner.vocabulary), UNK + 2), said.shape, device=said.device
@@ -180,7 +210,7 @@ class PreTraining(Objective):
         assert self.visual is not None  # noqa: S101 - built with the task
         n = len(cells)
         side = torch.randint(2, (n,), device=cells.device) if present is None else cells.new_zeros(n).long()
-        hidden = _some(torch.ones(n, CELLS, dtype=torch.bool, device=cells.device), self.masked)
+        hidden = _some(torch.ones(n, CELLS, dtype=torch.bool, device=cells.device), self.options.masked)
         zeroed = torch.zeros(n, 2, CELLS, dtype=torch.bool, device=cells.device)
         zeroed[torch.arange(n, device=cells.device), side] = hidden
         with torch.no_grad():
@@ -191,7 +221,7 @@ class PreTraining(Objective):
         seen = after.view(n, 2, IMAGE, -1)[:, :, 1:]
         predicted = normalize(self.visual(seen[zeroed]), dim=1)
         every = normalize(features, dim=3)
-        logits = predicted @ every.flatten(0, 2).T / self.temperature
+        logits = predicted @ every.flatten(0, 2).T / self.options.temperature
         right = zeroed.flatten().nonzero()[:, 0]
         usable = ~zeroed if present is None else ~zeroed & present.unsqueeze(2)
         wrong = usable.flatten().expand(len(right), -1).clone()
@@ -227,7 +257,7 @@ class PreTraining(Objective):
         text, images = captioner.joined(begun(captioner, batch.flatten(0, 1)), pictures, repeated)
         heads = images[:, ::IMAGE]
         both = heads.mean(dim=1) if present is None else heads[:, 0]
-        near = cosine_similarity(both, text[:, 0], dim=1).view(n, number) / self.temperature
+        near = cosine_similarity(both, text[:, 0], dim=1).view(n, number) / self.options.temperature
         there = batch[:, :, 0] != PAD
         return cross_entropy(near.masked_fill(~there, -torch.inf), there.new_zeros(n).long())
 
@@ -271,14 +301,3 @@ def _some(among: Tensor, share: float) -> Tensor:
 def _drawn(tasks: dict[str, float]) -> str:
     names = list(tasks)
     return names[int(torch.tensor([float(tasks[name]) for name in names]).multinomial(1))]
-
-
-def _check(tasks: dict[str, float], given: dict[str, str | None], masked: float, temperature: float) -> None:
-    unknown = [task for task in tasks if task not in (*TASKS, *given)]
-    if unknown or not any(tasks.values()) or min(tasks.values()) < 0:
-        raise ValueError(f"tasks are {', '.join((*TASKS, *given))} with how often each is drawn, not {tasks}")
-    lacking = [task for task, folder in given.items() if tasks.get(task) and not folder]
-    if lacking:
-        raise ValueError(f"task {lacking[0]} needs its folder (single_images, classes)")
-    if not 0 < masked < 1 or temperature <= 0:
-        raise ValueError(f"masked ({masked}) must be between 0 and 1, temperature ({temperature}) above 0")

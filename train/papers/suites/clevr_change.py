@@ -96,6 +96,7 @@ SUITE = Suite(
             **JOINT,
             hard_from=30,
             against="captions",
+            network={"scale": 16.0},
         ),
         *(row(key, label, LATER) for key, label in LATER_ROWS),
         NARRATOR_ROW,

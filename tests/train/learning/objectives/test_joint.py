@@ -22,6 +22,7 @@ from train.learning.objectives import Step
 from train.learning.objectives.joint import JointTraining, PicturedBatch, candidate_sets, caption_sets
 from train.learning.objectives.soft_words import forced_words, greedy_words, in_one_row
 from train.learning.retrieval import same_pictures, split_recall
+from train.learning.run_options import RunOptions
 
 Splits = tuple[Split, Split]
 SMALL = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
@@ -216,12 +217,12 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
     assert pairs.maps is not None
     before, after = (each.float() for each in pairs.maps)
-    seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
+    seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
     undecided = seen.chosen(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
     assert objective.network.scale is not None
     objective.network.scale.fill_(1e3)
-    seen = PicturedBatch(objective.network, pairs.maps, objective.n, hard=True)
+    seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
     sure = seen.chosen(objective.network.candidates(objective.network.pictures(after)))
     torch.testing.assert_close(sure, after)
 
@@ -240,7 +241,14 @@ def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captio
         torch.manual_seed(7)
         fresh = DDLA(captioner.vocabulary, captioner.encoder, **SMALL)
         objective = JointTraining(fresh, splits[0], network=NETWORK, hard_from=2)
-        train(fresh, *splits, replace(options, epochs=epochs), out, objective=objective, resume=resume)
+        train(
+            fresh,
+            *splits,
+            replace(options, epochs=epochs),
+            out,
+            objective=objective,
+            run=RunOptions(resume=resume),
+        )
         assert fresh.record["objective"]["gamma"] == 0.2
         return objective
 
@@ -254,8 +262,9 @@ def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captio
     assert loaded.encoder == ("toy", captioner.encoder.sha256)
     assert split_recall(loaded, splits[1]) == split_recall(objective.network, splits[1])
     other = JointTraining(captioner, splits[0], network=NETWORK, gamma=0.3)
+    out = tmp_path / "parts.safetensors"
     with pytest.raises(TrainError, match="another run"):
-        train(captioner, *splits, options, tmp_path / "parts.safetensors", objective=other, resume=True)
+        train(captioner, *splits, options, out, objective=other, run=RunOptions(resume=True))
 
 
 def test_the_retrieval_network_alone_learns_to_find_the_frame(
