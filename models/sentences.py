@@ -90,6 +90,21 @@ class DescribeOptions:
     no_change: bool = False
 
 
+class PlacedSentence(Protocol):
+    """What a sentence of a captioner and one of a record share; the members are those of `Sentence`."""
+
+    @property
+    def type(self) -> str: ...  # noqa: D102 - see `Sentence`
+    @property
+    def object(self) -> str: ...  # noqa: D102
+    @property
+    def box(self) -> Box | None: ...  # noqa: D102
+    @property
+    def before(self) -> Box | None: ...  # noqa: D102
+    @property
+    def after(self) -> Box | None: ...  # noqa: D102
+
+
 @runtime_checkable
 class Sighted(Protocol):
     """A captioner that sees objects in single pictures, and words facts that somebody else found."""

@@ -7,7 +7,10 @@ folder; until then any of them may be there without the others.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def sync_folder(folder: Path) -> None:
@@ -36,23 +39,34 @@ def make_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """Write a file as a whole or not at all.
+    """Write a file as a whole or not at all; see `replacing`."""
+    with replacing(path, durable=durable) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
+    """A file to write, which stands at `path` when all of it is written; an error leaves what stood there.
 
     Args:
         path: what stands there is replaced.
-        content: of the new file.
-        durable: the new file is on the disk when this returns; else a power failure may leave the old one, or
-            an empty one.
+        durable: the new file is on the disk at the end; else a power failure may leave the old one, or an
+            empty one.
 
     Raises:
-        OSError: the folder cannot be written; what stood there stays.
+        OSError: the folder cannot be written.
     """
     fresh = path.with_name(path.name + ".tmp")
-    with fresh.open("wb") as file:
-        file.write(content)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    fresh.replace(path)
+    file = fresh.open("wb")
+    try:
+        with file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        fresh.replace(path)
+    except Exception:
+        fresh.unlink(missing_ok=True)
+        raise
     if durable:
         sync_folder(path.parent)

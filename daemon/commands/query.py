@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -19,6 +20,7 @@ from daemon.commands import selection
 from daemon.commands.options import Json
 from daemon.search.errors import NoJournalsError, SearchError
 from daemon.search.filters import GROUPINGS, Question, options_of
+from pipeline.disk import replacing
 
 if TYPE_CHECKING:
     from daemon.search.found import FoundRecord
@@ -210,12 +212,8 @@ def _written(out: Path | None) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    fresh = out.with_name(f".{out.name}.tmp")
     try:
-        with fresh.open("w", encoding="utf-8", newline="\n") as file:
+        with replacing(out, durable=False) as raw, TextIOWrapper(raw, "utf-8", newline="\n") as file:
             yield file
-        fresh.replace(out)
     except OSError as error:
         raise NoJournalsError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        fresh.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from models.boxes import Box
 from models.families import family_of
 from models.language.claims import PEOPLE, VEHICLES
-from models.sentences import Sentence
+from models.sentences import PlacedSentence, Sentence
 from pipeline.sources import Image
 
 if TYPE_CHECKING:
@@ -58,36 +58,9 @@ _FLAT = 16.0  # variance in which nothing is alike or otherwise
 _LIMIT = 1e-4
 
 
-class Told(Protocol):
-    """What is asked of a sentence, of a narration or of a record."""
-
-    @property
-    def type(self) -> str:
-        """See `Sentence`."""
-        ...
-
-    @property
-    def object(self) -> str:
-        """See `Sentence`."""
-        ...
-
-    @property
-    def box(self) -> Box | None:
-        """See `Sentence`."""
-        ...
-
-    @property
-    def before(self) -> Box | None:
-        """See `Sentence`."""
-        ...
-
-    @property
-    def after(self) -> Box | None:
-        """See `Sentence`."""
-        ...
-
-
-def signs(told: Told, before: Image, after: Image, changed: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+def signs(
+    told: PlacedSentence, before: Image, after: Image, changed: NDArray[np.bool_]
+) -> NDArray[np.float64] | None:
     """What is known of a sentence, float64 ``(len(SIGNS),)``; None where it tells of no place.
 
     Args:

@@ -20,10 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
 
-from models.boxes import Box
 from models.language.places import Zone, place_bin, zone_of
+from models.sentences import PlacedSentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import CapEvent, Narration, narration_id
 from pipeline.policy.deduplication import family_of
@@ -32,21 +31,6 @@ from pipeline.policy.hourly_cap import HourlyCap, Notice, SaidKind
 _EVENTS = {event.value for event in SceneEvent if event is not SceneEvent.NONE}
 
 _CooldownKind = tuple[str, str, str]
-
-
-class LimitedSentence(Protocol):
-    """What the limits look at in a sentence, be it a captioner's or a record's."""
-
-    @property
-    def type(self) -> str: ...  # noqa: D102 - see the classes
-    @property
-    def object(self) -> str: ...  # noqa: D102
-    @property
-    def box(self) -> Box | None: ...  # noqa: D102
-    @property
-    def before(self) -> Box | None: ...  # noqa: D102
-    @property
-    def after(self) -> Box | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +90,7 @@ class Limits:
         self,
         time: datetime,
         event: str,
-        sentences: Sequence[LimitedSentence],
+        sentences: Sequence[PlacedSentence],
         *,
         fallback: bool = False,
         until: datetime | None = None,
@@ -203,7 +187,7 @@ class Limits:
     def _caps(self) -> tuple[HourlyCap, HourlyCap]:
         return self._cap, self._facts_cap
 
-    def _kind(self, event: str, sentence: LimitedSentence) -> _CooldownKind:
+    def _kind(self, event: str, sentence: PlacedSentence) -> _CooldownKind:
         if event in _EVENTS:
             return event, "scene", ""
         box = sentence.after or sentence.before or sentence.box
@@ -213,7 +197,7 @@ class Limits:
         return sentence.type, family_of(sentence.object), zone.phrase if zone else str(place_bin(box))
 
 
-def _said(sentences: Iterable[LimitedSentence]) -> list[SaidKind]:
+def _said(sentences: Iterable[PlacedSentence]) -> list[SaidKind]:
     return [(sentence.type, sentence.object) for sentence in sentences]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.sentences import Outline
+from models.sentences import Outline, PlacedSentence
 from pipeline.report.labels import Rectangle, place_labels
 from pipeline.sources import Image
 
@@ -30,27 +30,12 @@ Side = Literal["before", "after"]
 SIDES: tuple[Side, Side] = ("before", "after")
 
 
-class MarkedSentence(Protocol):
-    """A sentence of a captioner or of a record."""
+class MarkedSentence(PlacedSentence, Protocol):
+    """A sentence of a captioner or of a record, with all that is drawn of it."""
 
     @property
     def text(self) -> str:
         """The sentence."""
-        ...
-
-    @property
-    def box(self) -> Box | None:
-        """Where, ``(x, y, width, height)`` in 0..1 of the frame; None where that is not known."""
-        ...
-
-    @property
-    def before(self) -> Box | None:
-        """Where on the before frame; None where it is not there, and both None where no side is known."""
-        ...
-
-    @property
-    def after(self) -> Box | None:
-        """Where on the after frame."""
         ...
 
     @property

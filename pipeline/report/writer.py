@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from pipeline.disk import replacing
 from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
 from pipeline.report.marks import SIDES, draw_marks, marks
@@ -169,11 +170,6 @@ def in_time_order(cameras: Iterable[list[Record]]) -> list[Record]:
 
 def _write(path: Path, parts: Iterable[str]) -> Path:
     """Replace the file as a whole, so that nobody ever opens half of it."""
-    fresh = path.with_name(f".{path.name}.tmp")
-    try:
-        with fresh.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(parts)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(path, durable=False) as file:
+        file.writelines(part.encode() for part in parts)
     return path

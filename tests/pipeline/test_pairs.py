@@ -165,7 +165,7 @@ def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving: float) ->
 
     pairs = found(film(car, 40))
     (before, shown), (shown_again, after) = times(pairs)
-    assert not pairs[0].beyond_upper
+    assert [pair.beyond_upper for pair in pairs] == [False, False]
     assert before == 0.0
     assert 10.0 <= shown == shown_again < leaving <= after
 

@@ -209,6 +209,7 @@ def _report(
 
 def _written(report: Report, stem: Path, *, plots: bool) -> None:
     """Write the Markdown, the JSON and the plots."""
+    from pipeline.disk import replace_file  # noqa: PLC0415
     from train.learning.loop import TrainError  # noqa: PLC0415
     from train.papers.plots import MissingPlotsError, write_plots  # noqa: PLC0415
     from train.papers.tables import markdown  # noqa: PLC0415
@@ -231,9 +232,7 @@ def _written(report: Report, stem: Path, *, plots: bool) -> None:
             except MissingPlotsError as error:
                 text += f"\n- Plots are left out: {error}\n"
         for suffix, written in ((".md", text), (".json", json.dumps(content, indent=1) + "\n")):
-            part = stem.with_suffix(f"{suffix}.part")
-            part.write_text(written, encoding="utf-8")
-            part.replace(stem.with_suffix(suffix))
+            replace_file(stem.with_suffix(suffix), written.encode(), durable=False)
     except OSError as error:
         raise TrainError(f"{stem} cannot be written ({error.strerror}); choose another --out") from error
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Outline, Sentence
+from pipeline.disk import replace_file
 from pipeline.report.marks import SIDES, draw_marks, marks
 from pipeline.report.page import page_environment
 from pipeline.report.picture import encode
@@ -183,14 +184,10 @@ def write_gallery(
     page = environment.from_string(source).render(
         title=title, facts=facts, cards=cards, figures=measured, faults=FAULTS
     )
-    fresh = path.with_name(f".{path.name}.tmp")
     try:
-        fresh.write_text(page, encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, page.encode(), durable=False)
     except OSError as error:
         raise SampleError(f"{path} cannot be written ({error.strerror}); choose another --out") from error
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _card(subject: GalleryPair, number: int) -> Card:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from models.captioner import Captioner
 from models.checkpoint import ENCODER
+from pipeline.disk import replacing
 from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.objectives import Objective
 
@@ -122,7 +122,6 @@ def write_state(path: Path, learner: Learner, run: RunState, mark: str) -> None:
     Raises:
         TrainError: the file cannot be written.
     """
-    part = path.with_name(path.name + ".part")
     content = {
         "format": STATE_FORMAT,
         "fingerprint": mark,
@@ -135,13 +134,9 @@ def write_state(path: Path, learner: Learner, run: RunState, mark: str) -> None:
         "best_objective": run.best_objective,
     }
     try:
-        with part.open("wb") as file:
+        with replacing(path, durable=True) as file:
             torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
     except (OSError, RuntimeError) as error:
-        part.unlink(missing_ok=True)
         raise TrainError(
             f"{path} cannot be written ({error}); free some space or choose another --out"
         ) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.disk import replace_file
 from train.learning.batches import Split
 from train.learning.loop import TrainError
 from train.metrics.authority import MissingScorersError, meteors, spice
@@ -88,15 +88,9 @@ def write_result(folder: Path, result: Result) -> None:
         TrainError: it cannot be written.
     """
     path = folder / "result.json"
-    part = path.with_name("result.json.part")
     try:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(asdict(result), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        replace_file(path, json.dumps(asdict(result), indent=1).encode(), durable=True)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TrainError(f"{path} cannot be written: {error.strerror}; choose another --out") from error
 
 

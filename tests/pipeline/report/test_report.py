@@ -217,7 +217,7 @@ def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
 
 def test_a_failed_page_leaves_the_old_one(report, tmp_path):
     files, text = report([narration()])
-    (tmp_path / "out" / ".report.html.tmp").mkdir()
+    (tmp_path / "out" / "report.html.tmp").mkdir()
     with ReportWriter(tmp_path / "out") as writer, pytest.raises(OSError, match=r"report\.html"):
         writer.finish()
     assert files.page.read_text() == text
