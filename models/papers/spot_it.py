@@ -22,7 +22,8 @@ Where the paper is silent, and departures:
 * `rotation` and `zoom` are the paper's suggested augmentation: in training both images are turned and
   enlarged alike, and the caption stays. They are small by default, since left must stay left.
 * `attention` is its other suggestion, for local differences: additive attention (Xu et al. 2015) over the
-  cells of the CNN's map at every word. 0 leaves it out, as in the paper.
+  cells of the CNN's map at every word. 0 leaves it out, as in the paper. The cells are normalised (layer
+  norm): as it learns, the CNN's map grows to many times its size, and would drown the words.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import adaptive_avg_pool2d, affine_grid, batch_norm, grid_sample, interpolate
+from torch.nn.functional import (
+    adaptive_avg_pool2d,
+    affine_grid,
+    batch_norm,
+    grid_sample,
+    interpolate,
+    layer_norm,
+)
 
 from models.captioner import PairBatch
 from models.encoders.encoder import EfficientNetLite0, Encoder
@@ -132,7 +140,6 @@ class SpotIt(WholePair):
             before, after = self._augmented(before, after)
         seen = GREY + difference(before, after) / 2
         seen_map = self.cnn.features(seen.contiguous(memory_format=torch.channels_last))
-        cells = seen_map.flatten(2).mT
         norm, several = self.norm, self.training and len(seen) > 1
         vector = batch_norm(
             self.reduce(adaptive_avg_pool2d(seen_map, (1, 1 + self.options.halves)).flatten(1)),
@@ -147,6 +154,7 @@ class SpotIt(WholePair):
         memory = (zeros, zeros) if isinstance(self.cell, nn.LSTMCell) else (zeros,)
         pictures: tuple[Tensor, ...] = ()
         if self.attended is not None:
+            cells = layer_norm(seen_map.flatten(2).mT, seen_map.shape[1:2])
             pictures = (self.attended["key"](cells), torch.relu(self.attended["value"](cells)))
         return self._moved(torch.relu(vector), State.of_pairs(pictures, memory))
 

@@ -136,6 +136,18 @@ def test_a_last_batch_of_one_pair_can_be_trained_on(
     assert not torch.equal(statistics, before)
 
 
+@torch.no_grad()
+def test_a_cnn_whose_map_has_grown_does_not_drown_the_words(
+    vocabulary: Vocabulary, lite0: Encoder, make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captioner, pairs = SpotIt(vocabulary, lite0, **SMALL, attention=8).eval(), make_pairs(PLACES[:2])
+    looks = captioner.cnn.features
+    keys, values = captioner.encode(pairs).pictures
+    monkeypatch.setattr(captioner.cnn, "features", lambda images: 50 * looks(images))
+    for grown, own in zip(captioner.encode(pairs).pictures, (keys, values), strict=True):
+        torch.testing.assert_close(grown, own, atol=1e-3, rtol=1e-3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("recurrent", "attention"), [("lstm", 0), ("gru", 8)])
 def test_both_networks_learn(
