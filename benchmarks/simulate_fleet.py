@@ -63,7 +63,7 @@ class Costs:
     server_pair: float = 0.0002
     server_mb: float = 0.0008
     batch: float = 0.0
-    picture: float = 0.027
+    picture: float = 0.0135
     most: int = 1
     picture_mb: float = 0.25
     measured: tuple[tuple[float, ...], ...] = ()

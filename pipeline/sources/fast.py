@@ -11,9 +11,12 @@ seconds, or all is decoded; and what comes and goes in between is missed.
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from statistics import median
 
 from av.codec.context import CodecContext
@@ -45,6 +48,7 @@ _BIN_S = 0.5
 _NOISY = 1 / 60  # bytes per pixel in half a second without motion: with more, noise hides a person in it
 _KNOWN = 60  # calm groups by whose packets others are judged
 _FEWEST = 5
+_AHEAD = 4  # keyframes that are decoded side by side, at most
 _LARGER, _LARGER_BY = 1.25, 1 / 4000  # than those of calm groups, and bytes per pixel besides
 
 
@@ -54,14 +58,16 @@ class _PictureGroup:
 
     Attributes:
         start_s, end_s: time of its first and last packet.
+        coming: its keyframe, being decoded; None in what goes on without one.
         packets: all of them.
-        keyframe: decoded; None where it cannot be, and in what goes on without one.
+        keyframe: decoded; None where it cannot be.
         happens: whether something happens in it.
         sizes: bytes of its packets but for keyframes, by half seconds from its start.
     """
 
     start_s: float
     end_s: float
+    coming: Future[VideoFrame | None] | None = None
     packets: list[Packet[VideoStream]] = field(default_factory=list)
     keyframe: VideoFrame | None = None
     happens: bool = False
@@ -90,7 +96,10 @@ class FastReader:
 
     def __init__(self, stream: VideoStream, view: View, tally: Tally) -> None:
         self._stream, self._view, self._tally = stream, view, tally
-        self._alone = _decoder_like(stream.codec_context)
+        self._threads = min(_AHEAD, len(os.sched_getaffinity(0)))
+        self._idle: SimpleQueue[VideoCodecContext] = SimpleQueue()
+        for _ in range(self._threads):
+            self._idle.put(_decoder_like(stream.codec_context))
         self._seen: Luma | None = None
         self._peaks: deque[int] = deque(maxlen=_KNOWN)
         self._busy_until_s = float("-inf")
@@ -100,23 +109,37 @@ class FastReader:
     def frames(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
         """Frames in order: all of a group in which something happens, or the keyframe."""
         waiting: deque[_PictureGroup] = deque()
-        for packet in packets:
-            if not packet.size:  # the end: what the decoder holds is drained there
-                continue
-            at_s = self._time(packet)
-            now = waiting[-1] if waiting else None
-            if now is None or self._begins(packet, at_s, now):
-                if now is not None:
-                    self._judge(now)
-                waiting.append(self._group(packet, at_s, now))
+        with ThreadPoolExecutor(self._threads) as pool:
+            for group in self._ahead(packets, pool):
+                before = waiting[-1] if waiting else None
+                if before is not None:
+                    self._judge(before)
+                self._look(group, before)
+                waiting.append(group)
                 while waiting[0].end_s + BEFORE_S < waiting[-1].start_s:
                     yield from self._given(waiting.popleft(), waiting)
-            waiting[-1].add(packet, at_s)
         if waiting:
             self._judge(waiting[-1])
         while waiting:
             yield from self._given(waiting.popleft(), waiting)
         yield from self._rest()
+
+    def _ahead(
+        self, packets: Iterable[Packet[VideoStream]], pool: ThreadPoolExecutor
+    ) -> Iterator[_PictureGroup]:
+        """Whole groups, some behind what is being read: their keyframes are decoded by then."""
+        read: deque[_PictureGroup] = deque()
+        for packet in packets:
+            if not packet.size:  # the end: what the decoder holds is drained there
+                continue
+            at_s = self._time(packet)
+            if not read or self._begins(packet, at_s, read[-1]):
+                if len(read) > self._threads:
+                    yield read.popleft()
+                coming = pool.submit(self._decoded, packet) if packet.is_keyframe else None
+                read.append(_PictureGroup(at_s, at_s, coming))
+            read[-1].add(packet, at_s)
+        yield from read
 
     def _time(self, packet: Packet[VideoStream]) -> float:
         stamp = packet.pts if packet.dts is None else packet.dts
@@ -129,23 +152,18 @@ class FastReader:
         lasted_s = at_s - now.start_s
         return lasted_s >= (LEAST_GROUP_S if packet.is_keyframe else LONGEST_GROUP_S)
 
-    def _group(self, packet: Packet[VideoStream], at_s: float, before: _PictureGroup | None) -> _PictureGroup:
-        """A new group; its keyframe shows what happened in the one before."""
-        group = _PictureGroup(at_s, at_s)
-        if packet.is_keyframe:
-            group.keyframe = self._decoded(packet)
-        if group.keyframe is None:
-            group.happens = True  # it can only be decoded behind the one before
-            if before:
-                before.happens = True
-            return group
-        plane, _ = self._view.of_frame(group.keyframe)
-        if moves(self._seen, plane):
+    def _look(self, group: _PictureGroup, before: _PictureGroup | None) -> None:
+        """The keyframe of a new group shows what happened in the one before."""
+        group.keyframe = group.coming.result() if group.coming else None
+        if group.keyframe is None:  # it can only be decoded behind the one before
+            happened = True
+        else:
+            plane, _ = self._view.of_frame(group.keyframe)
+            happened, self._seen = moves(self._seen, plane), plane
+        if happened:
             group.happens = True
             if before:
                 before.happens = True
-        self._seen = plane
-        return group
 
     def _judge(self, group: _PictureGroup) -> None:
         """By its packets, now that all of them are there."""
@@ -181,12 +199,14 @@ class FastReader:
             self._sound = None
 
     def _decoded(self, packet: Packet[VideoStream]) -> VideoFrame | None:
-        """A keyframe by itself."""
+        """A keyframe by itself, by a decoder that nobody else has."""
+        alone = self._idle.get()
         try:
-            frames = [*self._alone.decode(packet), *self._alone.decode(None)]
+            frames = [*alone.decode(packet), *alone.decode(None)]
         except FFmpegError:
             frames = []
-        self._alone.flush_buffers()
+        alone.flush_buffers()
+        self._idle.put(alone)
         return next((frame for frame in frames if not frame.is_corrupt), None)
 
 
