@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -127,7 +128,20 @@ _STARTED: list[tuple[Suite, CompareOptions, Shelf]] = []
 """What a process of the pool keeps from run to run."""
 
 
+def end_with_parent() -> None:
+    """This process ends as its parent does, be that killed: nobody waits for its runs any more."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
 def _start(suite: Suite, options: CompareOptions, devices: Queue[str]) -> None:
+    end_with_parent()
     own = replace(options, device=devices.get(), bf16=options.half)
     _STARTED.append((suite, own, shelf_of(suite, own, QUIET)))
 
