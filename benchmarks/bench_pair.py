@@ -1,6 +1,6 @@
 """What a pair with six clusters costs the default captioner on a CPU, stage by stage; prints a table.
 
-    python benchmarks/bench_pair.py [--threads 2] [--rounds 40] [--checkpoint FILE]
+    python benchmarks/bench_pair.py [--threads 2] [--rounds 40] [--gap 1] [--checkpoint FILE]
 
 Each figure is the least of all rounds, the median beside it: other programs can only make a round slower. The
 whole is `find_changes` and `narrate` of one pair, from RGB frames to finished sentences. The stages are
@@ -50,11 +50,11 @@ class Held:
         return self._image
 
 
-def frame_pair(before: Image, after: Image) -> FramePair:
-    """Two images as a pair that waits to be narrated."""
+def frame_pair(before: Image, after: Image, gap_s: float = 1) -> FramePair:
+    """Two images, so many seconds apart, as a pair that waits to be narrated."""
     grey = [np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8) for image in (before, after)]
     frames = [
-        Frame("yard", START + timedelta(seconds=k), Clock.FILE, k, plane, Held(image))
+        Frame("yard", START + timedelta(seconds=k * gap_s), Clock.FILE, k, plane, Held(image))
         for k, (image, plane) in enumerate(zip((before, after), grey, strict=True))
     ]
     return FramePair(frames[0], frames[1], 10.0)
@@ -74,9 +74,9 @@ def made() -> tuple[Image, Image]:
     return before, after
 
 
-def found(options: ChangeOptions, captioner: Captioner) -> Iterator[tuple[str, FramePair]]:
+def found(options: ChangeOptions, captioner: Captioner, gap_s: float) -> Iterator[tuple[str, FramePair]]:
     """A made pair and, where the footage is there, one of vtest, both with six clusters."""
-    pair = frame_pair(*made())
+    pair = frame_pair(*made(), gap_s)
     yield "made, 1920x1080", pair
     if not VTEST.exists():
         return
@@ -85,7 +85,7 @@ def found(options: ChangeOptions, captioner: Captioner) -> Iterator[tuple[str, F
             f.to_ndarray(format="rgb24") for k, f in enumerate(container.decode(video=0)) if k % 20 == 0
         ]
     for after in frames[1:]:
-        pair = frame_pair(frames[0], after)
+        pair = frame_pair(frames[0], after, gap_s)
         if len(find_changes([pair], options, captioner.salience)[0].clusters) == CLUSTERS:
             yield "vtest, 768x576", pair
             return
@@ -139,6 +139,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
+    parser.add_argument("--gap", type=float, default=1, help="seconds between; from 10 on it is seen finer")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     cv2.setNumThreads(asked.threads)
@@ -146,16 +147,15 @@ def main() -> None:
     options = ChangeOptions.of(captioner.record.get("changes", {}))
     table = Table(title=f"ms a pair, {CLUSTERS} clusters, {asked.threads} threads: least (median)")
     table.add_column("stage")
-    measured = {
-        name: stages(pair, options, captioner, asked.rounds) for name, pair in found(options, captioner)
-    }
+    pairs = dict(found(options, captioner, asked.gap))
+    measured = {name: stages(pair, options, captioner, asked.rounds) for name, pair in pairs.items()}
     for name in measured:
         table.add_column(name, justify="right")
     first = next(iter(measured.values()))
     for stage in first:
         table.add_row(stage, *(f"{each[stage][0]:.1f} ({each[stage][1]:.1f})" for each in measured.values()))
     Console().print(table)
-    for name, pair in found(options, captioner):
+    for name, pair in pairs.items():
         sentences = narrate(find_changes([pair], options, captioner.salience), captioner)[0].sentences
         print(f"{name}: {' '.join(s.text for s in sentences)}")
 
