@@ -15,7 +15,7 @@ import av
 import cv2
 import numpy as np
 import torch
-from bench_pair import START, Held
+from bench_pair import START
 
 from models import load_captioner
 from models.captioner import Sighted
@@ -23,6 +23,7 @@ from pipeline.following import Follower
 from pipeline.narration.batch import seeing
 from pipeline.pairs import Between, FramePair, small_image
 from pipeline.sources import Clock, Frame, Image
+from pipeline.sources.picture import LazyPicture
 
 VTEST = Path(__file__).resolve().parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
 
@@ -68,7 +69,7 @@ def held_frame(number: int, image: Image) -> Frame:
     """A picture as a frame that is decoded already."""
     grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
     time_of = START + timedelta(seconds=number / 2)
-    return Frame("yard", time_of, Clock.FILE, number, grey, Held(image))
+    return Frame("yard", time_of, Clock.FILE, number, grey, LazyPicture(lambda: image))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -33,29 +34,20 @@ from pipeline.narration.batch import pair_batch
 from pipeline.narration.narration import narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
+from pipeline.sources.picture import LazyPicture
 
 CLUSTERS = 6
 VTEST = Path(__file__).resolve().parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Held:
-    """A picture that is there already."""
-
-    def __init__(self, image: Image) -> None:
-        self._image = image
-
-    def rgb(self) -> Image:
-        """The picture."""
-        return self._image
-
-
 def frame_pair(before: Image, after: Image, gap_s: float = 1) -> FramePair:
     """Two images, so many seconds apart, as a pair that waits to be narrated."""
     grey = [np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8) for image in (before, after)]
+    pictures = [partial(np.asarray, image) for image in (before, after)]
     frames = [
-        Frame("yard", START + timedelta(seconds=k * gap_s), Clock.FILE, k, plane, Held(image))
-        for k, (image, plane) in enumerate(zip((before, after), grey, strict=True))
+        Frame("yard", START + timedelta(seconds=k * gap_s), Clock.FILE, k, plane, LazyPicture(held))
+        for k, (held, plane) in enumerate(zip(pictures, grey, strict=True))
     ]
     return FramePair(frames[0], frames[1], 10.0)
 

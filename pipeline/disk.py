@@ -65,7 +65,7 @@ def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
         fresh.replace(path)
-    except Exception:
+    except BaseException:  # an interrupt leaves nothing behind, either
         fresh.unlink(missing_ok=True)
         raise
     if durable:

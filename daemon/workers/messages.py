@@ -130,7 +130,7 @@ def parsed(kind: type[M], text: bytes | None) -> M:
     """A message of a kind.
 
     Raises:
-        MessageError: the bytes are not one, or of another version.
+        MessageError: it is not one of that kind, or is of another version.
     """
     try:
         return kind.model_validate_json(text or b"")
@@ -150,7 +150,7 @@ def decoded(data: bytes) -> Tensor:
     """The picture.
 
     Raises:
-        MessageError: the bytes are not one, or has sides that no detector takes.
+        MessageError: the bytes are not a picture, or one with sides that no detector takes.
     """
     rows = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
     if rows is None or rows.shape[0] % 32 or rows.shape[1] % 32:

@@ -37,15 +37,15 @@ def exchanged(sides: Sides, before: Ends, after: Ends) -> Tensor:
     shares = overlaps(before.box, after.box)
     if not shares.numel() or not float(sides.gap_s) >= LATER_S:
         return torch.zeros_like(shares, dtype=torch.bool)
-    (one, sure), (two, other) = (_vehicles(sides, side) for side in (before, after))
-    score = torch.minimum(sure[:, None], other[None])
-    alike = torch.maximum(one[:, None], two[None])
+    scores = [_vehicle_score(side) for side in (before, after)]
+    correlations = [correlation_at(sides.pictures, side.box) for side in (before, after)]
+    score = torch.minimum(scores[0][:, None], scores[1][None])
+    alike = torch.maximum(correlations[0][:, None], correlations[1][None])
     nearest = (shares == shares.amax(1, keepdim=True)) & (shares == shares.amax(0, keepdim=True))
     unlike = alike < (score - _LESS).clamp(max=ALIKE)
     return nearest & (shares >= _PLACE) & (score >= _LEAST) & unlike
 
 
-def _vehicles(sides: Sides, end: Ends) -> tuple[Tensor, Tensor]:
-    """How alike the two pictures are at each end, and its score, 0 of what is no vehicle: ``(N,)`` each."""
-    vehicle = FAMILY.to(end.label.device)[end.label.argmax(-1)] == first_of("vehicle")
-    return correlation_at(sides.pictures, end.box), end.score * vehicle
+def _vehicle_score(side: Ends) -> Tensor:
+    """Scores ``(N,)``, 0 of what is not a vehicle."""
+    return side.score * (FAMILY.to(side.label.device)[side.label.argmax(-1)] == first_of("vehicle"))

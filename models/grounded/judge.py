@@ -168,7 +168,7 @@ def _grey(picture: Tensor, box: Tensor) -> Tensor:
 
 
 def correlation_at(pictures: Tensor, box: Tensor) -> Tensor:
-    """How alike two pictures are within boxes.
+    """How alike the grey values of two pictures are within boxes.
 
     Args:
         pictures: uint8 RGB ``(2, 3, h, w)``.

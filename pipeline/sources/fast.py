@@ -58,9 +58,8 @@ class _PictureGroup:
 
     Attributes:
         start_s, end_s: time of its first and last packet.
-        coming: its keyframe, being decoded; None in what goes on without one.
+        coming: its keyframe, while that is decoded; None in what goes on without one.
         packets: all of them.
-        keyframe: decoded; None where it cannot be.
         happens: whether something happens in it.
         sizes: bytes of its packets but for keyframes, by half seconds from its start.
     """
@@ -69,9 +68,13 @@ class _PictureGroup:
     end_s: float
     coming: Future[VideoFrame | None] | None = None
     packets: list[Packet[VideoStream]] = field(default_factory=list)
-    keyframe: VideoFrame | None = None
     happens: bool = False
     sizes: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def keyframe(self) -> VideoFrame | None:
+        """Decoded; None where it cannot be, and where there is none."""
+        return self.coming.result() if self.coming else None
 
     def add(self, packet: Packet[VideoStream], at_s: float) -> None:
         self.packets.append(packet)
@@ -154,11 +157,11 @@ class FastReader:
 
     def _look(self, group: _PictureGroup, before: _PictureGroup | None) -> None:
         """The keyframe of a new group shows what happened in the one before."""
-        group.keyframe = group.coming.result() if group.coming else None
-        if group.keyframe is None:  # it can only be decoded behind the one before
+        keyframe = group.keyframe
+        if keyframe is None:  # it can only be decoded behind the one before
             happened = True
         else:
-            plane, _ = self._view.of_frame(group.keyframe)
+            plane, _ = self._view.of_frame(keyframe)
             happened, self._seen = moves(self._seen, plane), plane
         if happened:
             group.happens = True
@@ -183,9 +186,9 @@ class FastReader:
         soon = any(each.happens and each.start_s <= group.end_s + BEFORE_S for each in after)
         if not (soon or group.start_s <= self._busy_until_s):
             yield from self._rest()
-            if group.keyframe is not None:
+            if (keyframe := group.keyframe) is not None:
                 self._tally.decoded += 1
-                yield group.keyframe
+                yield keyframe
             return
         if self._sound is None:
             self._sound = SoundFrames(self._tally, joined_midway=True)
@@ -205,8 +208,9 @@ class FastReader:
             frames = [*alone.decode(packet), *alone.decode(None)]
         except FFmpegError:
             frames = []
-        alone.flush_buffers()
-        self._idle.put(alone)
+        finally:
+            alone.flush_buffers()
+            self._idle.put(alone)
         return next((frame for frame in frames if not frame.is_corrupt), None)
 
 

@@ -6,6 +6,7 @@ Without a GPU `pretend_device` stands for one: a tensor left behind fails there 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -21,19 +22,10 @@ from pipeline.changes import ChangeOptions, find_changes
 from pipeline.following import Follower
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import Between, FramePair
-from pipeline.sources import Clock, Frame, Image
+from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Held:
-    """A picture that is there already."""
-
-    def __init__(self, image: Image) -> None:
-        self._image = image
-
-    def rgb(self) -> Image:
-        return self._image
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,14 @@ def frames(clips: Path) -> list[Frame]:
     with av.open(str(clips / "opencv_vtest.avi")) as container:
         images = [frame.to_ndarray(format="rgb24") for frame in islice(container.decode(video=0), 0, 20, 5)]
     return [
-        Frame("yard", START + timedelta(seconds=k / 2), Clock.FILE, k, image[..., 1].copy(), Held(image))
+        Frame(
+            "yard",
+            START + timedelta(seconds=k / 2),
+            Clock.FILE,
+            k,
+            image[..., 1].copy(),
+            LazyPicture(partial(np.asarray, image)),
+        )
         for k, image in enumerate(images)
     ]
 
