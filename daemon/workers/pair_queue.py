@@ -184,14 +184,10 @@ class WorkersQueue(PairQueue):
         return any(mine and self._settled(mine[0], now) for mine in self._flights.values())
 
     def _settled(self, flight: _Flight, now: float) -> bool:
-        return flight.ready or self._overdue(flight, now) or (flight.sent and self._seen(flight))
+        return flight.ready or flight.one.overdue(now) or (flight.sent and self._seen(flight))
 
     def _seen(self, flight: _Flight) -> bool:
         return all(map(self._sightings.known, flight.digests))
-
-    @staticmethod
-    def _overdue(flight: _Flight, now: float) -> bool:
-        return flight.one.until is not None and now > flight.one.until
 
     def _given_out(self, size: int) -> list[Proposed]:
         now, batch, room = monotonic(), list[Proposed](), size
@@ -238,8 +234,8 @@ class WorkersQueue(PairQueue):
         now = monotonic()
         late = self._late(now)
         for mine in self._pairs.values():
-            while mine and mine[0].late(now):
-                late.append(Proposed(mine.popleft().pair, late=True))
+            while mine and mine[0].overdue(now):
+                late.append(replace(mine.popleft(), late=True))
         return late
 
     def _loops_stopped(self) -> bool:
