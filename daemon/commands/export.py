@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Journals, Json, Pictures, TimeZone
 from daemon.search.errors import SearchError
 from daemon.search.filters import options_of
 
@@ -22,7 +22,7 @@ def export(
     question: selection.Words = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder to write, or a zip where its name ends with .zip.")],
-    journal: selection.Journals = None,
+    journal: Journals = None,
     config: selection.StateOf = None,
     camera: selection.Cameras = None,
     zone: selection.Zones = None,
@@ -52,8 +52,8 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
-    timezone: selection.TimeZone = None,
-    evidence: selection.Pictures = None,
+    timezone: TimeZone = None,
+    evidence: Pictures = None,
     rebuild: selection.Rebuild = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""

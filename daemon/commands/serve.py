@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import OptionalFile
+from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
@@ -23,25 +23,16 @@ _EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
 def serve(
     config: OptionalFile = None,
     *,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
-        ),
-    ] = None,
-    evidence: Annotated[
-        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journals'.")
-    ] = None,
+    journal: Journals = None,
+    evidence: Pictures = None,
     listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
     passwords: Annotated[str | None, typer.Option(help="Password file of those who may log in.")] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")
-    ] = None,
+    timezone: TimeZone = None,
     new_password: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Serve a web page: narrations live and past, and feedback on them; until SIGTERM or Ctrl-C."""
     if new_password is not None:

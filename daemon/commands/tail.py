@@ -11,17 +11,15 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Json
+from daemon.commands.options import Json, OptionalFile, Server
 
 DEFAULT_SERVER = "redis://localhost:6379"
 
 
 def tail(
     *,
-    redis: Annotated[
-        str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option("-c", "--config", help="Take redis from this file.")] = None,
+    redis: Server = None,
+    config: OptionalFile = None,
     camera: Annotated[
         list[str] | None, typer.Option(help="Only this camera; may be given several times.")
     ] = None,

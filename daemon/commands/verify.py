@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.options import Json
+from daemon.commands.options import Json, Pictures
 
 if TYPE_CHECKING:
     from pipeline.journal import Comparison, Problem, Verification, VerifyOptions
@@ -30,10 +31,7 @@ def verify(
             help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
         ),
     ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
-    ] = None,
+    evidence: Pictures = None,
     no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
@@ -104,13 +102,32 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
 
 
 def _checked(paths: list[Path], options: VerifyOptions) -> Verification:
-    from rich.console import Console  # noqa: PLC0415
-
-    from daemon.tools.check_progress import CheckProgress  # noqa: PLC0415
     from pipeline.journal import verify as verified  # noqa: PLC0415
 
-    with CheckProgress(Console(stderr=True)) as progress:
-        return verified(paths, replace(options, progress=progress.update))
+    with _bar() as progress:
+        return verified(paths, replace(options, progress=progress))
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Shows how many bytes were checked, of how many: on stderr, on a terminal only."""
+    from rich import progress as rich  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with rich.Progress(
+        rich.TextColumn("checking"),
+        rich.BarColumn(bar_width=24),
+        rich.DownloadColumn(),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, size: bar.update(task, completed=done, total=size)
 
 
 def _comparison(journal: Path, other: Path) -> Comparison | None:
