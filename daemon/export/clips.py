@@ -208,24 +208,15 @@ def frames_in(path: Path, wanted: Mapping[str, str]) -> dict[str, int]:
         By side the number of the frame, from 0; those that are not there are absent.
     """
     found: dict[str, int] = {}
-    with closing(opened(path)) as container:
-        for number, frame in enumerate(container.decode(video_stream(container, 1))):
-            digest = hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()
-            found |= {side: number for side, sum_ in wanted.items() if sum_ == digest and side not in found}
-            if len(found) == len(wanted):
-                break
+    for number, digest in enumerate(frame_sums(path)):
+        found |= {side: number for side, sum_ in wanted.items() if sum_ == digest and side not in found}
+        if len(found) == len(wanted):
+            break
     return found
 
 
-def frame_sum(file: Path, number: int) -> str:
-    """SHA-256 (hex) of the RGB pixels of a recording's frame; empty where it has no such frame.
-
-    Args:
-        file: of the recording.
-        number: of the frame, from 0.
-    """
-    with closing(opened(file)) as container:
-        for n, frame in enumerate(container.decode(video_stream(container, 1))):
-            if n == number:
-                return hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()
-    return ""
+def frame_sums(path: Path) -> Iterator[str]:
+    """SHA-256 (hex) of the RGB pixels of each frame of a recording."""
+    with closing(opened(path)) as container:
+        for frame in container.decode(video_stream(container, 1)):
+            yield hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()

@@ -335,7 +335,7 @@ def test_a_page_may_take_it_as_a_stream(house, tmp_path) -> None:
     with Search(house.journals, LocalTime.named("UTC")) as search:
         search.look()
         found = search.answer(Question(Filters(objects=("person",)))).found
-        exported = write_export(found, stream, ExportOptions(search.folder, check=False))
+        exported = write_export(found, stream, ExportOptions(search.folder))
     assert exported.manifest.records == 3
     path = tmp_path / "streamed.zip"
     path.write_bytes(stream.getvalue())
