@@ -38,11 +38,7 @@ _FIELDS = 20
 
 
 class Routes:
-    """The answers.
-
-    Args:
-        site: the parts of the page.
-    """
+    """The answers."""
 
     def __init__(self, site: Site) -> None:
         self.site = site

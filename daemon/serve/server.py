@@ -50,7 +50,6 @@ class ServeOptions:
         own: folder of what the page writes: feedback, and the key of its cookies.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
-        title: what the page is called.
     """
 
     folder: Path
@@ -58,7 +57,6 @@ class ServeOptions:
     own: Path | None = None
     cameras: Collection[str] | None = None
     health: tuple[str, int] | None = None
-    title: str = "narrated"
 
 
 def own_folder(state: Path) -> Path:
@@ -91,7 +89,6 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
         passwords,
         GuessLimit(),
         local,
-        options.title,
     )
 
 
@@ -112,15 +109,8 @@ def serve(
     settings: ServeSettings,
     options: ServeOptions,
     told: Callable[[str], None],
-    ready: Callable[[], None] | None = None,
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Args:
-        settings: where, and to whom.
-        options: what.
-        told: is given the address once it is served.
-        ready: called then, too.
+    """Serve until SIGTERM or Ctrl-C; `told` is given the address once it is served.
 
     Returns:
         The exit code.
@@ -130,14 +120,12 @@ def serve(
     """
     site = build_site(settings, options)
     try:
-        return asyncio.run(_serve(site, settings, told, ready))
+        return asyncio.run(_serve(site, settings, told))
     finally:
         site.feedback.close()
 
 
-async def _serve(
-    site: Site, settings: ServeSettings, told: Callable[[str], None], ready: Callable[[], None] | None
-) -> int:
+async def _serve(site: Site, settings: ServeSettings, told: Callable[[str], None]) -> int:
     host, port = settings.listen
     key = str(password_file(settings.key, os.environ)) if settings.key else None
     config = uvicorn.Config(
@@ -174,8 +162,6 @@ async def _serve(
         scheme = "https" if settings.certificate else "http"
         shown, actual = (f"[{host}]" if ":" in host else host), listening.getsockname()[1]
         told(f"{scheme}://{shown}:{actual}/")
-        if ready:
-            ready()
         async with _reading(site, server):
             await server.serve([listening])
     if server.failure:

@@ -43,7 +43,6 @@ class Site:
         passwords: of those who may log in; None where nobody is asked.
         guesses: limits wrong passwords.
         local: in which times are told.
-        title: what the page is called.
     """
 
     search: SearchThread
@@ -54,7 +53,6 @@ class Site:
     passwords: Passwords | None
     guesses: GuessLimit
     local: LocalTime
-    title: str = "narrated"
 
     def page(self, request: Request, name: str, status: int = HTTPStatus.OK, **values: Any) -> Response:
         """A page of the template of that name."""
