@@ -33,7 +33,7 @@ def tail(
     from daemon.config.secrets import Secrets  # noqa: PLC0415
 
     url = redis or (_configured(config) if config else None) or DEFAULT_SERVER
-    from daemon.service.lines import json_line, time_line  # noqa: PLC0415
+    from daemon.service.lines import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
     stop = threading.Event()
@@ -43,7 +43,7 @@ def tail(
     try:
         records = subscribe(Secrets().reveal(url), camera or None, "0" if from_start else "$", stop)
         for record in islice(records, count):
-            sys.stdout.write((json_line(record) if json else time_line(record)) + "\n")
+            sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()
     finally:
         for number, before in kept.items():

@@ -138,13 +138,7 @@ class Forwarding:
 def run(
     configuration: Configuration, secrets: Secrets, settings: ForwardSettings, *, from_start: bool = False
 ) -> int:
-    """Forward until SIGTERM or SIGINT.
-
-    Args:
-        configuration: the whole file.
-        secrets: put in where a connection is opened.
-        settings: as `checked` gave them.
-        from_start: what the streams still hold is forwarded, too.
+    """Forward as `checked` allows until SIGTERM or SIGINT.
 
     Returns:
         Exit code 0.

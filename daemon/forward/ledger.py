@@ -94,11 +94,7 @@ class StreamPosition:
 
 
 class Ledger:
-    """The file; for all threads of one process, beside short visits of others.
-
-    Args:
-        folder: made where it is absent.
-        now: seconds since the epoch.
+    """The file; for all threads of one process, beside short visits of others. The folder is made if need be.
 
     Raises:
         LedgerError: it cannot be opened, or another version wrote it.

@@ -27,12 +27,7 @@ _PREFIX = "whsec_"
 
 
 class WebhookTarget:
-    """Posts messages; see `Target`.
-
-    Args:
-        settings: where, and in which form.
-        secrets: put in here, and only here.
-    """
+    """Posts messages; see `Target`."""
 
     def __init__(self, settings: WebhookSettings, secrets: Secrets) -> None:
         self._httpx = needed("httpx")

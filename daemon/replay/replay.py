@@ -42,7 +42,11 @@ _PUBLISH_LIMIT_S = 60.0
 _PATHS_SHOWN = 20
 
 Show = Callable[[Record, float], None]
-"""Shows a record; the float is the offset of its after frame from the first frame in seconds."""
+"""Shows records, camera after camera; the float: seconds from the first frame to the after frame."""
+
+
+def unseen(_record: Record, _offset_s: float) -> None:
+    """Shows nothing: nobody reads here, or reads elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +98,6 @@ def replay(
     progress: ReplayProgress,
 ) -> ReplayReport:
     """Narrate footage.
-
-    Args:
-        footage: by camera, see `find_footage`.
-        captioner: writes the sentences.
-        options: see there.
-        show: called with each record, camera after camera in the order of `footage`.
-        progress: told how far it is.
 
     Returns:
         Counts and problems. Ctrl-C ends it early: what was narrated until then is written and published.

@@ -38,14 +38,7 @@ class Group:
 def counted(
     connection: sqlite3.Connection, selection: Selection, loaded: Loaded, rows: Rows, by: Sequence[str]
 ) -> list[Group]:
-    """Count sentences' records and objects.
-
-    Args:
-        connection: of the index.
-        selection: knows the time zone.
-        loaded: what was looked through.
-        rows: which sentences are meant.
-        by: of `GROUPINGS`; empty counts all in one group.
+    """Count sentences' records and objects by some of `GROUPINGS`; by none, all in one group.
 
     Returns:
         Groups that are not empty, times in their order, others the most frequent first.

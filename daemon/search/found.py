@@ -65,11 +65,6 @@ class Located:
 class Reader:
     """Reads records of the index from the journals.
 
-    Args:
-        connection: of the index.
-        folder: of the journals.
-        evidence: folder of the pictures, None where there is none.
-
     Attributes:
         gone: records that retention deleted since they were looked for.
         changed: files that do not hold any more what was read of them into the index.

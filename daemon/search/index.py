@@ -64,10 +64,6 @@ class _Known:
 class Index:
     """Finds what the journals of a folder hold; for one thread.
 
-    Args:
-        folder: of the journals.
-        told: called with the number of records read so far, again and again while there are many.
-
     Attributes:
         store: the file.
     """

@@ -158,10 +158,7 @@ class Search:
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
 
-        Args:
-            question: its filters count, and no limit.
-            stop: ends the waiting at once.
-            every_s: how often the journals are looked at.
+        The question's filters count, and no limit.
         """
         while not stop.is_set():
             look = self.look()

@@ -79,10 +79,7 @@ logger = logging.getLogger(__name__)
 def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
 
-    Args:
-        path: of the configuration file, to be read again at SIGHUP.
-        configuration: what is in it now.
-        secrets: put into URLs.
+    The file at `path` is read again at SIGHUP.
 
     Returns:
         Exit code: 0, or 3 where some footage could not be read.

@@ -35,7 +35,7 @@ SCREENING = "screening "
 """Before the names of what is counted of a sub-stream."""
 
 Opener = Callable[[CameraPlan], Source]
-"""Opens a plan's source; raises SourceError."""
+"""Opens a plan's source, in the camera's thread; raises SourceError."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +54,6 @@ class Span:
 
 class CameraThread:
     """Runs ``open_source | candidate_pairs`` for one camera; its error waits for the main thread.
-
-    Args:
-        plan: the camera.
-        queue: takes the pairs.
-        opener: opens the source; it is called in the thread.
-        store: calibrations of live cameras; None keeps none.
-        span: the part of the footage that is looked at.
 
     Attributes:
         pairs: proposed to the narrator so far.

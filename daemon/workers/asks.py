@@ -24,7 +24,6 @@ from daemon.workers.broker import (
     asks_key,
     card_key,
     claims_key,
-    own_name,
     pictures_key,
     waiting,
     workers,
@@ -341,8 +340,3 @@ class Asking:
             logger.info("workers: what was asked last is not taken back: %s", error)
         self._encoders.shutdown(wait=False)
         self._broker.close()
-
-
-def edge_card(captioner: str, checkpoint: str, cameras: int) -> EdgeCard:
-    """This process as an edge."""
-    return EdgeCard(name=own_name(), captioner=captioner, checkpoint=checkpoint, cameras=cameras)

@@ -55,11 +55,7 @@ def own_name() -> str:
 
 
 class Broker(RedisServer):
-    """The server where edges and workers meet.
-
-    Args:
-        url: asks for its URL.
-    """
+    """The server where edges and workers meet."""
 
     def __init__(self, url: Callable[[], str]) -> None:
         super().__init__(url, TIMEOUT_S, text=False)

@@ -61,13 +61,6 @@ class WorkersQueue(PairQueue):
     ask is taken back. Everything that is decided or remembered stays on this side, so that it does not matter
     which worker looked, how often, or whether it lives.
 
-    Args:
-        cameras, capacity, accounts: see `PairQueue`.
-        url: asks for the server's URL.
-        pulses: told that the threads get on.
-        in_flight: see `IN_FLIGHT`.
-        on_server: see `ON_SERVER`.
-
     Attributes:
         asking: what was asked and answered; None until `begin`.
         sightings: what was seen; None until `begin`.
@@ -104,13 +97,16 @@ class WorkersQueue(PairQueue):
         Raises:
             PublisherError: the server's URL is malformed.
         """
-        from daemon.workers.asks import Asking, edge_card  # noqa: PLC0415 - see the head of the file
-        from daemon.workers.broker import Broker  # noqa: PLC0415
+        from daemon.workers.asks import Asking  # noqa: PLC0415 - see the head of the file
+        from daemon.workers.broker import Broker, own_name  # noqa: PLC0415
+        from daemon.workers.messages import EdgeCard  # noqa: PLC0415
         from daemon.workers.sights import Sightings  # noqa: PLC0415
         from models.grounded.sight import seen  # noqa: PLC0415
 
         cameras = sum(plan.workers for plan in plans.values())
-        card = edge_card(captioner.name, captioner.sha256, cameras)
+        card = EdgeCard(
+            name=own_name(), captioner=captioner.name, checkpoint=captioner.sha256, cameras=cameras
+        )
         sightings = Sightings(partial(seen, captioner.detector))
         asking = Asking(
             Broker(self._url), card, sightings, self._heard, bound=self._on_server, pulses=self._pulses

@@ -82,11 +82,7 @@ class _LastTelling:
 
 
 class Follower:
-    """Follows one camera, pair by pair in their order; deterministic.
-
-    Args:
-        options: how objects are followed.
-    """
+    """Follows one camera, pair by pair in their order; deterministic."""
 
     def __init__(self, options: TrackingOptions | None = None) -> None:
         self._options = options or TrackingOptions()

@@ -33,11 +33,6 @@ def connect(url: str, timeout_s: float, *, text: bool = True) -> redis.Redis:
 
     Trying again is the caller's business: it alone knows when to stop.
 
-    Args:
-        url: of the server.
-        timeout_s: longest wait for an answer.
-        text: answers are text, else bytes.
-
     Raises:
         PublisherError: the URL is malformed.
     """

@@ -92,10 +92,6 @@ def luma_of(frame: VideoFrame) -> Luma:
 def resized_luma(luma: Luma, width: int) -> Luma:
     """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
 
-    Args:
-        luma: uint8 ``(height, width)``.
-        width: analysis width in pixels.
-
     Returns:
         uint8 ``(height', width)``, a copy.
     """

@@ -32,11 +32,6 @@ class StillsSource(RecordedSource):
     Their times come from stamps in their names where every name has one (UTC), else they are one second
     apart from `options.start`. Sampling holds for stills as well.
 
-    Args:
-        paths: the images, in any order.
-        options: how they are read.
-        camera: name of the camera.
-
     Raises:
         SourceError: the only image cannot be read.
     """

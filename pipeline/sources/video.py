@@ -78,12 +78,6 @@ _WHOLE = Stretch()
 class VideoSource(RecordedSource):
     """Frames of video files, their time from presentation time stamps.
 
-    Args:
-        paths: the files, in any order.
-        options: how they are read.
-        camera: name of the camera.
-        stretch: the part of each file that is read.
-
     Raises:
         SourceError: not one of the files can be opened.
     """
