@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 from daemon.commands.options import Json, Pictures
 
 if TYPE_CHECKING:
-    from pipeline.journal import Comparison, Problem, Verification, VerifyOptions
+    from pipeline.journal import Comparison, Verification, VerifyOptions
 
 _SHOWN = 20
 
@@ -72,7 +72,8 @@ def _say(
 ) -> None:
     if json:
         values = _members(found) | ({"against": _members(other)} if other else {})
-        typer.echo(json_format.dumps(values | (_compared(comparison) if comparison else {})))
+        compared = asdict(comparison) | {"total": comparison.total} if comparison else {}
+        typer.echo(json_format.dumps(values | compared, default=str))
         return
     _tell(found, known=known)
     if other:
@@ -88,10 +89,9 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
     checked = [verify_export(path, keys) for path in paths]
     problems = [problem for found in checked for problem in found.problems]
     if json:
-        exports = [
-            asdict(found) | {"path": str(found.path), "problems": len(found.problems)} for found in checked
-        ]
-        typer.echo(json_format.dumps({"ok": not problems, "exports": exports, "problems": _plain(problems)}))
+        exports = [asdict(found) | {"problems": len(found.problems)} for found in checked]
+        values = {"ok": not problems, "exports": exports, "problems": list(map(asdict, problems))}
+        typer.echo(json_format.dumps(values, default=str))
     else:
         for problem in problems:
             typer.echo(f"narrated: {problem}", err=True)
@@ -164,21 +164,7 @@ def _members(found: Verification) -> dict[str, Any]:
         "lines": found.lines,
         "pictures": found.pictures,
         "ends": ends,
-        "problems": _plain(found.problems),
-    }
-
-
-def _plain(problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    return [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in problems]
-
-
-def _compared(comparison: Comparison) -> dict[str, Any]:
-    differences = [{"camera": d.camera, "id": d.id, "reason": d.reason} for d in comparison.differences]
-    return {
-        "same": comparison.same,
-        "total": comparison.total,
-        "differences": differences,
-        "skipped": list(comparison.skipped),
+        "problems": list(map(asdict, found.problems)),
     }
 
 

@@ -123,7 +123,7 @@ class Index:
     def _take(self, file: JournalFile, names: set[str], seen: dict[int, str], look: Look) -> None:
         """Read on in a file."""
         path = self.folder / file.name
-        known = self._by_name(file.name)
+        known = self._one("name = ?", file.name)
         try:
             state = path.stat()
             if known and (known.inode, known.size, known.mtime) == _stamp(state) and known.id not in seen:
@@ -281,9 +281,6 @@ class Index:
         if known is None:
             raise sqlite3.OperationalError("another process is deleting the index")
         return known
-
-    def _by_name(self, name: str) -> _Known | None:
-        return self._one("name = ?", name)
 
     def _by_identity(self, identity: bytes) -> _Known | None:
         return self._one("identity = ?", identity)

@@ -262,12 +262,10 @@ class CameraThread:
         whole = replace(self.plan, source=replace(self.plan.source, fast=False))
         with self._opener(whole) as source:
             self._source, main = source, self._source
-            calibration = calibrate(opening(self._until_stopped(source), FILE_FOOTAGE_S))
+            frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
+            calibration = calibrate(opening(frames, FILE_FOOTAGE_S))
             self._source = main
         return chosen_thresholds(self.plan, calibration)
-
-    def _until_stopped(self, source: Source) -> Iterator[Frame]:
-        return itertools.takewhile(lambda _: not self._stopped.is_set(), iter(source))
 
     def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
         """Stored thresholds, else the first minute's; as much of it as is held is still searched."""

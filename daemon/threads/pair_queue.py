@@ -47,16 +47,16 @@ class PairQueue:
     Args:
         cameras: their names; pairs are taken from them in turn.
         capacity: pairs held per camera.
-        accounts: where pairs are counted; None makes some.
 
     Attributes:
+        accounts: where pairs are counted.
         loops: threads of its own; it has none.
     """
 
-    def __init__(self, cameras: list[str], capacity: int, accounts: Accounts | None = None) -> None:
+    def __init__(self, cameras: list[str], capacity: int) -> None:
         self.capacity = capacity
         self.loops: list[Loop] = []
-        self.accounts = accounts or Accounts(cameras)
+        self.accounts = Accounts(cameras)
         self._pairs: dict[str, deque[Proposed]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = False

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.accounts import ENDED, Accounts
+from daemon.threads.accounts import ENDED
 from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue, Proposed
 from daemon.threads.pulse import Pulses
@@ -71,13 +71,12 @@ class WorkersQueue(PairQueue):
         cameras: list[str],
         capacity: int,
         url: Callable[[], str],
-        accounts: Accounts | None = None,
         *,
         pulses: Pulses | None = None,
         in_flight: int = IN_FLIGHT,
         on_server: int = ON_SERVER,
     ) -> None:
-        super().__init__(cameras, capacity, accounts)
+        super().__init__(cameras, capacity)
         self.asking: Asking | None = None
         self.sightings: Sightings | None = None
         self._url, self._most, self._on_server, self._pulses = url, in_flight, on_server, pulses
@@ -218,7 +217,7 @@ class WorkersQueue(PairQueue):
         try:
             asked = self._asking.asked()
             for flight in flights:
-                if not self._loops_stopped():
+                if not self.loops[1].stopped.is_set():
                     asked |= self._send(flight, asked)
             self._asking.give_up()
         except PublisherError:  # the listening thread tells
@@ -233,9 +232,6 @@ class WorkersQueue(PairQueue):
             while mine and mine[0].overdue(now):
                 late.append(replace(mine.popleft(), late=True))
         return late
-
-    def _loops_stopped(self) -> bool:
-        return self.loops[1].stopped.is_set()
 
     def _has_room(self) -> bool:
         flown = sum(not flight.ready for mine in self._flights.values() for flight in mine)

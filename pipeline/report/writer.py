@@ -15,9 +15,10 @@ from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
 from pipeline.report.marks import SIDES, draw_marks, marks
 from pipeline.report.page import Entry, page
-from pipeline.report.picture import encode, shrink
+from pipeline.report.picture import encode
 from pipeline.report.subtitles import subtitles
 from pipeline.sources import Image
+from pipeline.sources.picture import shrink
 
 _WIDTH = 600
 PICTURES = ".pictures"

@@ -89,6 +89,15 @@ def luma_of(frame: VideoFrame) -> Luma:
     return luma
 
 
+def shrink(image: Image, width: int) -> Image:
+    """A picture at most so wide, by area and in its own proportions; itself where it is no wider."""
+    height, full_width = image.shape[:2]
+    if full_width <= width:
+        return image
+    size = (width, max(1, round(height * width / full_width)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
 def resized_luma(luma: Luma, width: int) -> Luma:
     """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
 
