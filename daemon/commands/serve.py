@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
+from daemon.commands.selection import complaints
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
 from daemon.config.state import usual_state
-from daemon.search.errors import NoJournalsError, SearchError
 from daemon.search.folders import default_state, journal_folder
 
 _EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
@@ -56,6 +56,7 @@ def served(
 
     Raises:
         ServeError: it cannot be served.
+        typer.Exit: nor understood; it is said why.
     """
     try:
         from daemon.serve.server import ServeOptions, own_folder  # noqa: PLC0415 - the extra
@@ -69,7 +70,7 @@ def served(
 
     start_logging(Secrets(), verbose=verbose)
     state = configuration.state if configuration else default_state(usual_state())
-    try:
+    with complaints():
         folder = journal_folder(journal or state)
         options = ServeOptions(
             folder,
@@ -79,12 +80,6 @@ def served(
             configuration.http.listen if configuration else None,
         )
         return run(settings, options, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True))
-    except NoJournalsError as error:
-        typer.echo(f"narrated: {error}", err=True)
-        return 1
-    except SearchError as error:
-        typer.echo(f"narrated: {error}", err=True)
-        return 2
 
 
 def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:

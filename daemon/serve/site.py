@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from importlib import resources
 from typing import Any
@@ -92,18 +93,14 @@ def static(name: str) -> bytes | None:
     return resources.files(__package__).joinpath("static", name).read_bytes()
 
 
-_ENVIRONMENT: list[Environment] = []
-
-
+@cache
 def _templates() -> Environment:
-    if not _ENVIRONMENT:
-        environment = Environment(
-            loader=PackageLoader("daemon.serve", "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.globals["version"] = __version__
-        _ENVIRONMENT.append(environment)
-    return _ENVIRONMENT[0]
+    environment = Environment(
+        loader=PackageLoader("daemon.serve", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["version"] = __version__
+    return environment
