@@ -219,11 +219,10 @@ class _Replay:
         parts, unbegun = [], 0
         for thread in self._threads:
             name = thread.plan.name
-            if thread.first_time is None or thread.last_time is None:
+            if thread.first_time is None:
                 unbegun += 1
             elif not self._queue.ended(name):
-                seen_s = (thread.last_time - thread.first_time).total_seconds()
-                parts.append(f"{name} after {format_offset(seen_s)}")
+                parts.append(f"{name} after {format_offset(thread.read_s)}")
         if unbegun:
             parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
