@@ -137,10 +137,8 @@ def _tell(
 ) -> None:
     from daemon.search import output  # noqa: PLC0415
 
-    if shape is OutputFormat.TABLE and not follow and question.order == "all":
-        answer = search.answer(question, _SHOWN)
-    else:
-        answer = search.answer(question, _SHOWN if follow else None)
+    some = follow or (shape is OutputFormat.TABLE and question.order == "all")
+    answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
         write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,7 +31,10 @@ def tail(
     """Print narrations as they arrive on the stream, until Ctrl-C."""
     from daemon.config.secrets import Secrets  # noqa: PLC0415
 
-    url = redis or (_configured(config) if config else None) or DEFAULT_SERVER
+    if config and not redis:
+        from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+        redis = load_configuration(config).redis.url
     from daemon.service.lines import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
@@ -41,16 +43,12 @@ def tail(
         number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        records = subscribe(Secrets().reveal(url), camera or None, "0" if from_start else "$", stop)
+        records = subscribe(
+            Secrets().reveal(redis or DEFAULT_SERVER), camera or None, "0" if from_start else "$", stop
+        )
         for record in islice(records, count):
             sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
-
-
-def _configured(path: Path) -> str | None:
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
-
-    return load_configuration(path).redis.url

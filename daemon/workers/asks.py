@@ -289,18 +289,15 @@ class Asking:
             for name in suspects:
                 together.exists(pictures_key(name))
             there = together.execute()
-        lost = [
-            name
-            for (name, ask), is_there in zip(suspects.items(), there, strict=True)
-            if not is_there and ask.missed
-        ]
-        for (_, ask), is_there in zip(suspects.items(), there, strict=True):
+        lost = 0
+        for (name, ask), is_there in zip(suspects.items(), there, strict=True):
+            if not is_there and ask.missed:
+                self._forget(name)
+                lost += 1
             ask.missed = not is_there
-        for name in lost:
-            self._forget(name)
-            self.counts.fates["lost"] += 1
         if lost:
-            logger.warning("workers: the server has lost %d asks; they are asked again", len(lost))
+            self.counts.fates["lost"] += lost
+            logger.warning("workers: the server has lost %d asks; they are asked again", lost)
             self._heard()
 
     def _look_for_workers(self) -> None:
