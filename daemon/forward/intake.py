@@ -93,11 +93,6 @@ class Intake:
         return len(entries)
 
     @property
-    def joined(self) -> bool:
-        """True once the streams have been looked for: what comes from now on is taken."""
-        return not self._first
-
-    @property
     def idle(self) -> bool:
         """True while there is no stream to wait at."""
         return not self._streams

@@ -23,9 +23,6 @@ from pipeline.report.words import (
     sureness,
 )
 
-COLOURS = 6
-"""Of marks, in turn; the style sheet has them."""
-
 Side = Literal["before", "after"]
 _ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
 _NOTHING = Remarks(None, None, {})
@@ -125,11 +122,6 @@ class NarrationCard:
     def pictures(self) -> Mapping[str, str]:
         """The digests of the pictures that are there, by side."""
         return {side: path.name[:64] for side, path in self.found.pictures.items()}
-
-    @property
-    def broken(self) -> bool:
-        """Whether it is known that it does not verify."""
-        return any(mark.startswith("does not verify") for mark in self.found.marks)
 
     @property
     def caveats(self) -> list[str]:

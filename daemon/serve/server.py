@@ -37,8 +37,6 @@ _CONNECTIONS = 256
 _LARGEST_HEAD = 16 * 1024
 _GRACE_S = 3
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:

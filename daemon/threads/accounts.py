@@ -38,12 +38,6 @@ class Account:
     suppressed: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def balanced(self) -> bool:
-        """Whether nothing is lost and nothing counted twice."""
-        settled = self.published.total() + self.suppressed.total() + self.dropped.total()
-        return self.waiting >= 0 and self.proposed == self.waiting + settled
-
 
 class Accounts:
     """Counts pairs by camera; for any number of threads.

@@ -14,7 +14,7 @@ from daemon.config.plan import CameraPlan
 from daemon.tools.gaps import Gap, gap_between
 from models.captioner import Captioner
 from models.sentences import Sentence
-from pipeline.changes import Change, find_changes
+from pipeline.changes import find_changes
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
@@ -54,7 +54,6 @@ class Description:
     id: str
     gap: Gap
     pair: FramePair
-    change: Change
     narration: Narration
 
 
@@ -141,9 +140,9 @@ def describe(
         changes = find_changes(good, plan.change_options(captioner), captioner.salience)
         settings = plan.settings_sha256(captioner)
         narrations = narrate(changes, captioner, plan.describe, settings) if good else []
-        described = iter(zip(changes, narrations, strict=True))
+        described = iter(narrations)
         for paths, gap, pair in zip(batch, gaps, read, strict=True):
-            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, *next(described))
+            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, next(described))
 
 
 def told_members(sentence: Sentence) -> dict[str, Any]:
