@@ -162,12 +162,8 @@ class Reader:
 def _pictures(record: Record, store: EvidenceStore | None) -> dict[str, Path]:
     if record.evidence is None or store is None:
         return {}
-    sides = {
-        "before": record.evidence.before,
-        "after": record.evidence.after,
-        "overlay": record.evidence.overlay,
-    }
-    paths = {side: store.find(reference) for side, reference in sides.items() if reference}
+    named = {side: getattr(record.evidence, side) for side in ("before", "after", "overlay")}
+    paths = {side: store.find(reference) for side, reference in named.items() if reference}
     return {side: path for side, path in paths.items() if path}
 
 

@@ -153,7 +153,7 @@ class Search:
         with self.index.store.snapshot():
             loaded = self.selection.load(question.filters)
             rows = self.selection.matching(loaded, question.filters)
-            return counted(self.index.store.connection, self.selection, loaded, rows, question.by)
+            return counted(self.selection, loaded, rows, question.by)
 
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
