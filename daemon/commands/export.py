@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,12 +92,12 @@ def export(
 def _tell(exported: Exported, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
-    from daemon.export.export import spelled, without_clip  # noqa: PLC0415
+    from daemon.export.export import spelled  # noqa: PLC0415
 
     manifest = exported.manifest
     for problem in manifest.problems:
         selection.complain(f"does not verify: {problem}")
-    for reason, count in without_clip(manifest).items():
+    for reason, count in Counter(manifest.without_clip.values()).items():
         selection.complain(f"{count} without a recording: {reason}")
     if manifest.gone:
         selection.complain(f"{len(manifest.gone)} of their pictures were deleted by retention")

@@ -14,7 +14,7 @@ from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
-from daemon.config.state import usual_state
+from daemon.config.state import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
 _EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
@@ -59,7 +59,7 @@ def served(
         typer.Exit: nor understood; it is said why.
     """
     try:
-        from daemon.serve.server import ServeOptions, own_folder  # noqa: PLC0415 - the extra
+        from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
         from daemon.serve.server import serve as run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
@@ -75,7 +75,7 @@ def served(
         options = ServeOptions(
             folder,
             evidence,
-            own_folder(folder.parent if folder.name == "journal" else folder),
+            unit_folder(folder.parent if folder.name == "journal" else folder),
             list(configuration.cameras) if configuration else None,
             configuration.http.listen if configuration else None,
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -174,11 +173,6 @@ class _Writing:
             frames=frames,
         )
         self._clip_of[record.hash] = name
-
-
-def without_clip(manifest: Manifest) -> Mapping[str, int]:
-    """Why narrations have no recording, and how many of them."""
-    return Counter(manifest.without_clip.values())
 
 
 def spelled(pieces: Sequence[tuple[int, int]]) -> str:

@@ -25,7 +25,6 @@ from pipeline.report.words import (
 
 Side = Literal["before", "after"]
 _ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
-_NOTHING = Remarks(None, None, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +156,6 @@ class NarrationCard:
             return ""
         moment = datetime.fromisoformat(sentence.time)
         return f"{self.local.of(moment):%H:%M:%S}" if has_date(moment) else local_words(moment, self.local)
-
-
-def cards(
-    found: Sequence[FoundRecord], remarks: Mapping[str, Remarks], local: LocalTime
-) -> list[NarrationCard]:
-    """Narrations with what people say of them."""
-    return [NarrationCard(each, remarks.get(each.record.id, _NOTHING), local) for each in found]
 
 
 def record_address(record: Record) -> str:

@@ -57,13 +57,6 @@ class ServeOptions:
     health: tuple[str, int] | None = None
 
 
-def own_folder(state: Path) -> Path:
-    """Where the page keeps what it writes: the unit's own folder, else the state folder."""
-    if folder := os.environ.get("STATE_DIRECTORY"):
-        return Path(folder.split(":")[0])
-    return state
-
-
 def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     """The parts of the page.
 

@@ -19,10 +19,10 @@ from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
 from daemon.serve.access import GuessLimit, Passwords, Session, SessionCookies
 from daemon.serve.camera_tiles import CameraTile, CameraTiles
-from daemon.serve.cards import NarrationCard, cards
+from daemon.serve.cards import NarrationCard
 from daemon.serve.pictures import PictureShelf
 from daemon.serve.search_thread import SearchThread
-from pipeline.feedback import FeedbackStore
+from pipeline.feedback import FeedbackStore, Remarks
 
 STATIC = {
     "page.css": "text/css; charset=utf-8",
@@ -75,7 +75,8 @@ class Site:
 
     def cards(self, found: list[FoundRecord]) -> list[NarrationCard]:
         """Narrations with what people say of them."""
-        return cards(found, self.feedback.remarks([each.record.id for each in found]), self.local)
+        remarks, nothing = self.feedback.remarks([each.record.id for each in found]), Remarks(None, None, {})
+        return [NarrationCard(each, remarks.get(each.record.id, nothing), self.local) for each in found]
 
     async def camera_states(self) -> list[CameraTile]:
         """How all cameras are."""
