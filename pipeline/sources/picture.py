@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import cv2
@@ -124,20 +123,17 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(partial(self._picture, rgb_of, frame))
+        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)))
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
-        return self._plane(luma_of_bgr(bgr)), LazyPicture(partial(self._picture, rgb_of_bgr, bgr))
+        return self._plane(luma_of_bgr(bgr)), LazyPicture(lambda: self._private(rgb_of_bgr(bgr)))
 
     def _plane(self, luma: Luma) -> Luma:
         plane = resized_luma(self._private(luma), self._width)
         if self._masks:
             plane[covered(self._masks, (plane.shape[0], plane.shape[1]))] = 0
         return plane
-
-    def _picture(self, convert: Callable[[Any], Image], decoded: VideoFrame | Image) -> Image:
-        return self._private(convert(decoded))
 
     def _private(self, pixels: Image) -> Image:
         """A plane or picture at full size with its privacy areas black."""
