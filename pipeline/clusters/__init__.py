@@ -3,4 +3,4 @@
 from pipeline.clusters.raster import dbscan
 from pipeline.clusters.regions import Cluster, find_clusters
 
-__all__ = ["Box", "Cluster", "dbscan", "find_clusters"]
+__all__ = ["Cluster", "dbscan", "find_clusters"]
