@@ -66,8 +66,8 @@ class ReplayProgress:
         # What has not been opened yet is taken to be as long as the others.
         total_s = sum(known) * len(threads) / len(known) if known else None
         # Files are read ahead of the narrator: it may still be busy when all is read.
-        running = [t.plan.name for t in threads if t.alive]
-        finished = sum(t.started and not t.alive for t in threads)
+        running = [t.plan.name for t in threads if t.loop.alive]
+        finished = sum(t.loop.started and not t.loop.alive for t in threads)
         if len(threads) == 1:
             description = running[0] if running else "narrating"
         else:

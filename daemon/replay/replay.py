@@ -198,7 +198,7 @@ class _Replay:
         for thread in self._threads:
             thread.stop()
         for thread in self._threads:
-            thread.join(_PUBLISH_LIMIT_S)
+            thread.loop.join(_PUBLISH_LIMIT_S)
         self._queue.abandon()
         self._note(self._narrator.finish())
         for name in self._waiting:
@@ -252,12 +252,12 @@ class _Replay:
         )
 
     def _start_threads(self) -> None:
-        running = sum(thread.alive for thread in self._threads)
+        running = sum(thread.loop.alive for thread in self._threads)
         for thread in self._threads:
             if running >= self._options.jobs:
                 return
-            if not thread.started:
-                thread.start()
+            if not thread.loop.started:
+                thread.loop.start()
                 running += 1
 
     def _finish_cameras(self) -> None:
@@ -306,8 +306,8 @@ class _Replay:
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
         fetched = f"{self._fetched / thread.plan.name}/"
-        if thread.error is not None:
-            yield worded(thread.error).replace(fetched, "")
+        if thread.loop.error is not None:
+            yield worded(thread.loop.error).replace(fetched, "")
             return
         yield from (line.replace(fetched, "") for line in thread.report.errors)
         if thread.report.corrupt:

@@ -84,7 +84,7 @@ class Daemon:
     def status(self) -> str:
         """One line for `systemctl status`."""
         threads = self.cameras.threads.values()
-        running = sum(thread.alive for thread in threads)
+        running = sum(thread.loop.alive for thread in threads)
         parts = [f"{running} of {len(threads)} cameras running", f"{self.narrations.total()} narrations"]
         if dropped := self.queue.dropped.total():
             parts.append(f"{dropped} pairs dropped")

@@ -61,6 +61,7 @@ class CameraThread:
         first_time, last_time: times of the first frame of the source and of the last one looked at.
         duration_s: length of the footage, where its container tells it.
         live: True where the source is a camera.
+        loop: the thread; its error is why it ended early.
     """
 
     def __init__(
@@ -83,37 +84,14 @@ class CameraThread:
         self._main: Source | None = None
         self._busy_since: float | None = None
         self._reading_since: float | None = None
-        self._loop = Loop(f"camera {plan.name}", self._read, last=self._end)
-        self._stopped = self._loop.stopped
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._loop.start()
+        self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
+        self._stopped = self.loop.stopped
 
     def stop(self) -> None:
         """Ask the thread to end; it does so at its next frame."""
-        self._loop.stop()
+        self.loop.stop()
         if (source := self._source) is not None:
             source.close()
-
-    def join(self, limit_s: float) -> bool:
-        """Wait for the thread; True where it has ended."""
-        return self._loop.join(limit_s)
-
-    @property
-    def error(self) -> BaseException | None:
-        """Why the thread ended early, None while it runs and where it ended well."""
-        return self._loop.error
-
-    @property
-    def started(self) -> bool:
-        """True from `start` on."""
-        return self._loop.started
-
-    @property
-    def alive(self) -> bool:
-        """True while the thread runs."""
-        return self._loop.alive
 
     @property
     def report(self) -> SourceReport:
@@ -124,26 +102,26 @@ class CameraThread:
     def tried(self) -> bool:
         """True once the source was opened, or could not be."""
         if self._main is None:
-            return self.started and not self.alive
+            return self.loop.started and not self.loop.alive
         return not self.live or self.first_time is not None or bool(self._main.report.errors)
 
     @property
     def state(self) -> str:
         """What the camera does; a file is "read" until it has "ended"."""
-        if self.report.state is not None and self.alive:
+        if self.report.state is not None and self.loop.alive:
             return self.report.state.value
-        return "reading" if self.alive else "ended" if self.started else "waiting"
+        return "reading" if self.loop.alive else "ended" if self.loop.started else "waiting"
 
     @property
     def sees(self) -> bool:
         """True while pictures come, or footage is read."""
-        return self.alive and self.report.state in {None, CameraState.STREAMING}
+        return self.loop.alive and self.report.state in {None, CameraState.STREAMING}
 
     @property
     def screening_state(self) -> str | None:
         """What the sub-stream does; None without one."""
         small = self.report.screening
-        return None if small is None or not self.alive else str(small.state)
+        return None if small is None or not self.loop.alive else str(small.state)
 
     @property
     def counts(self) -> dict[str, float]:
@@ -180,7 +158,7 @@ class CameraThread:
     @property
     def screening_hung_s(self) -> float:
         """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
-        source = self._source if self.alive else None
+        source = self._source if self.loop.alive else None
         waited_s = source.screening_silent_s if source else 0.0
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
@@ -199,7 +177,7 @@ class CameraThread:
     def _read(self) -> None:
         """The only turn."""
         self._narrow()
-        self._loop.stop()
+        self.loop.stop()
 
     def _end(self) -> None:
         self._rest()

@@ -134,7 +134,7 @@ class Cameras:
     def start(self) -> None:
         """Start every thread."""
         for camera in self.watched.values():
-            camera.thread.start()
+            camera.thread.loop.start()
 
     def stop(self) -> None:
         """Ask every thread to end."""
@@ -144,7 +144,7 @@ class Cameras:
     def join(self, until: float) -> bool:
         """Wait for the threads, until a monotonic second; True where all have ended."""
         threads = self.threads.items()
-        late = [name for name, thread in threads if not thread.join(max(0.1, until - monotonic()))]
+        late = [name for name, thread in threads if not thread.loop.join(max(0.1, until - monotonic()))]
         for name in late:
             logger.warning("%s: the camera's thread did not end in time", name)
         return not late
@@ -171,14 +171,14 @@ class Cameras:
             else:
                 self.watched[plan.name] = CameraWatch(self._thread(plan))
                 self._queue.add(plan.name)
-                self._joined(plan, self.watched[plan.name].thread.start)
+                self._joined(plan, self.watched[plan.name].thread.loop.start)
         for name in reload.removed:
             self._leave(self.watched[name], None)
 
     def look_after(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
         for name, camera in list(self.watched.items()):
-            if camera.thread.alive or not camera.thread.started:
+            if camera.thread.loop.alive or not camera.thread.loop.started:
                 continue
             if camera.leaving:
                 self._follow_up(name, camera)
@@ -210,7 +210,7 @@ class Cameras:
         camera.leaving = camera.over = False
         camera.pause_s = _PAUSE_S[0]
         self._renew(camera, plan)
-        self._joined(plan, camera.thread.start)
+        self._joined(plan, camera.thread.loop.start)
 
     def _ended(self, name: str, camera: CameraWatch) -> None:
         """A thread has ended by itself; a live camera's is started again, after growing pauses."""
@@ -218,20 +218,20 @@ class Cameras:
         if camera.due is not None:
             if now >= camera.due:
                 self._renew(camera, thread.plan)
-                camera.thread.start()
+                camera.thread.loop.start()
             return
         if not thread.live:
             for sentence in thread.report.errors:
                 logger.warning("%s: %s", name, sentence)
             if thread.report.corrupt:
                 logger.warning("%s: %d damaged frames or packets", name, thread.report.corrupt)
-        if thread.error is not None:
-            logger.error("%s: %s", name, worded(thread.error))
-        if thread.live or (thread.error is not None and thread.plan.url.startswith("rtsp")):
+        if thread.loop.error is not None:
+            logger.error("%s: %s", name, worded(thread.loop.error))
+        if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
             camera.due, camera.pause_s = now + camera.pause_s, min(2 * camera.pause_s, _PAUSE_S[1])
             return
         camera.over = True
-        if thread.error is not None or thread.report.damaged:
+        if thread.loop.error is not None or thread.report.damaged:
             self.failed.add(name)
 
     def _renew(self, camera: CameraWatch, plan: CameraPlan) -> None:

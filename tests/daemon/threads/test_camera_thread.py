@@ -78,11 +78,11 @@ def opened(plan: CameraPlan) -> Source:
 
 def run(thread: CameraThread, queue: PairQueue) -> list[tuple[int, int]]:
     """Everything the thread proposes, as the pts of both frames."""
-    thread.start()
+    thread.loop.start()
     found: list[FramePair] = []
     while not queue.ended(thread.plan.name):
         found += [one.pair for one in queue.take(8, 0.0)]
-    assert thread.join(10)
+    assert thread.loop.join(10)
     return [(pair.before.pts, pair.after.pts) for pair in found]
 
 
@@ -97,7 +97,7 @@ def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
     queue = PairQueue(["room"], 1)
     thread = CameraThread(CameraPlan("room", str(clip)), queue, opened)
     assert run(thread, queue) == expected(clip) != []
-    assert thread.error is None
+    assert thread.loop.error is None
     assert thread.report.decoded == 120
     assert thread.read_s == pytest.approx(23.6, abs=0.5)
     assert thread.busy_s == 0.0
@@ -112,7 +112,7 @@ def test_a_sub_stream_that_hangs_is_told(clip: Path) -> None:
 
     thread = CameraThread(CameraPlan("room", str(clip)), PairQueue(["room"], 1), hanging)
     assert thread.screening_hung_s == 0.0
-    thread.start()
+    thread.loop.start()
     until = monotonic() + LIMIT_S
     while not sources and monotonic() < until:
         sleep(0.01)
@@ -120,7 +120,7 @@ def test_a_sub_stream_that_hangs_is_told(clip: Path) -> None:
     assert thread.screening_hung_s == SilentBeside.screening_silent_s
     assert thread.hung_s == 0.0
     sources[0].close()
-    assert thread.join(LIMIT_S)
+    assert thread.loop.join(LIMIT_S)
     assert thread.screening_hung_s == 0.0
 
 
@@ -183,7 +183,7 @@ def test_an_error_waits_for_the_main_thread() -> None:
     queue = PairQueue(["gone"], 1)
     thread = CameraThread(CameraPlan("gone", "absent.mp4"), queue, opened)
     assert run(thread, queue) == []
-    assert isinstance(thread.error, SourceError)
+    assert isinstance(thread.loop.error, SourceError)
 
 
 def test_thresholds_by_hand_win(clip: Path) -> None:
@@ -197,8 +197,8 @@ def test_only_a_camera_has_a_deadline(clip: Path) -> None:
         queue = PairQueue(["room"], 8)
         plan = CameraPlan("room", str(clip), lower=10.0, upper=200.0, deadline_s=1e-9)
         thread = CameraThread(plan, queue, opener)
-        thread.start()
-        assert thread.join(60)
+        thread.loop.start()
+        assert thread.loop.join(60)
         late.append([one.late for one in queue.take(8, 0.0)])
         assert queue.accounts.of("room").proposed == len(late[-1])
     assert late == [[True, True], [False, False]]
@@ -217,11 +217,11 @@ def test_only_the_span_is_looked_at(clip: Path) -> None:
 def test_a_stopped_thread_ends_although_nobody_takes_its_pairs(other_clip: Path) -> None:
     queue = PairQueue(["yard"], 1)
     thread = CameraThread(CameraPlan("yard", str(other_clip)), queue, opened)
-    thread.start()
+    thread.loop.start()
     thread.stop()
     queue.close()
-    assert thread.join(10)
-    assert thread.error is None
+    assert thread.loop.join(10)
+    assert thread.loop.error is None
 
 
 def test_the_opening_of_footage(clip: Path) -> None:
