@@ -14,7 +14,7 @@ from daemon.forward.filter import Filter
 from daemon.forward.ledger import Ledger, StreamPosition, Taken
 from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
-from pipeline.record import Record, RecordError, parse_stream_id, read_record
+from pipeline.record import RecordError, parse_stream_id, read_record
 
 logger = logging.getLogger(__name__)
 
@@ -184,10 +184,8 @@ class Intake:
                 *(record.camera, record.seq - known.seq - 1),
             )
         self._positions[key] = StreamPosition(entry, record.seq)
-        return Taken(key, entry, record, self._concerned(record))
-
-    def _concerned(self, record: Record) -> tuple[str, ...]:
-        return tuple(name for name, each in self._filters.items() if each.passing(record) is not None)
+        concerned = (name for name, each in self._filters.items() if each.passing(record) is not None)
+        return Taken(key, entry, record, tuple(concerned))
 
     def _acknowledge(self, client: Redis, entries: Sequence[tuple[str, str, dict[str, str]]]) -> None:
         by_stream: dict[str, list[str]] = {}

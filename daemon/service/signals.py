@@ -31,7 +31,7 @@ class Signals:
         self._kept = [
             (number, signal.signal(number, self._end)) for number in (signal.SIGTERM, signal.SIGINT)
         ]
-        self._kept.append((signal.SIGHUP, signal.signal(signal.SIGHUP, self._read_again)))
+        self._kept.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,6 +50,3 @@ class Signals:
         self.stop.set()
         if not self._watching:
             raise SystemExit(0)
-
-    def _read_again(self, _number: int, _: FrameType | None) -> None:
-        self.reload.set()

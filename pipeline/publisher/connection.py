@@ -127,9 +127,10 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
             f"{redacted(url)} cannot be reached or does not answer: {_words(error, url)}"
         ) from _without_secrets(error, url)
     except refusals.NoPermissionError as error:
+        user = unquote(urlsplit(url).username or "default")
         raise RightsError(
             f"{redacted(url)} refuses its user: {_words(error, url)}. An administrator can grant it: "
-            f"ACL SETUSER {_user(url)} {_lacking(str(error))}; docs/operations.md lists all that is needed"
+            f"ACL SETUSER {user} {_lacking(str(error))}; docs/operations.md lists all that is needed"
         ) from None
     except (
         refusals.OutOfMemoryError,
@@ -143,10 +144,6 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
         raise kind(f"{redacted(url)} refused: {_words(error, url)}") from None
     except refusals.RedisError as error:
         raise PublisherError(f"{redacted(url)}: {_words(error, url)}") from None
-
-
-def _user(url: str) -> str:
-    return unquote(urlsplit(url).username or "default")
 
 
 def _lacking(refusal: str) -> str:

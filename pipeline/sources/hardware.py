@@ -14,11 +14,6 @@ _ASKED_OF = "h264"
 """The codec for which a device is tried: what decodes anything at all decodes it."""
 
 
-def known_devices() -> tuple[str, ...]:
-    """Device types that this build of FFmpeg knows, whether the machine has one or not."""
-    return tuple(hwdevices_available())
-
-
 def device_works(name: str) -> bool:
     """Whether a device of this type is there and answers.
 
@@ -47,7 +42,7 @@ class Hardware:
         self.device: str | None = None
         if choice == "none":
             return
-        candidates = known_devices() if choice == "auto" else (choice,)
+        candidates = hwdevices_available() if choice == "auto" else (choice,)
         self.device = next((name for name in candidates if device_works(name)), None)
         if self.device is None:
             self._fall_back(f"no device of {', '.join(candidates) or 'any kind'} answers")

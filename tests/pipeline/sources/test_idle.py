@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 import av
 import numpy as np
 import pytest
+from av.codec.hwaccel import hwdevices_available
 
 from pipeline.sources import SourceOptions, open_source
 from pipeline.sources.decode import SoundFrames, video_stream
-from pipeline.sources.hardware import Hardware, device_works, known_devices
+from pipeline.sources.hardware import Hardware, device_works
 from pipeline.sources.idle import IdleGate
 from pipeline.sources.picture import View
 from pipeline.sources.references import FrameNumbers
@@ -145,7 +146,7 @@ def test_whole_footage_has_no_gaps(clips):
 
 
 def test_without_a_device_the_processor_decodes_and_says_so_once(rtsp_server, watch, caplog):
-    if any(map(device_works, known_devices())):
+    if any(map(device_works, hwdevices_available())):
         pytest.skip("a device of this machine decodes")
     server = rtsp_server()
     source = open_source(server.url(), SourceOptions(sample_hz=15, hardware="auto"), "yard")
@@ -162,7 +163,7 @@ def test_without_a_device_the_processor_decodes_and_says_so_once(rtsp_server, wa
 
 @pytest.mark.parametrize("choice", ["nonsense", "vulkan"])
 def test_a_device_that_is_not_there_is_told(choice, caplog):
-    if choice in known_devices() and device_works(choice):
+    if choice in hwdevices_available() and device_works(choice):
         pytest.skip(f"{choice} decodes here")
     hardware = Hardware(choice, "yard")
     assert hardware.acceleration() is None
