@@ -33,17 +33,7 @@ _LONGEST_REASON = 300
 
 
 class Courier:
-    """Sends one target what waits for it.
-
-    Args:
-        name: of the target.
-        settings: of the target.
-        opened: opens it; called again after a failure.
-        ledger: its queue.
-        store: of the pictures.
-        pulses: told of every turn.
-        zone: of local times; None is the machine's.
-        first_wait_s: pause after the first failure; doubled up to the settings' longest.
+    """Sends one target what waits for it; after a failure it is opened anew, and pauses double.
 
     Attributes:
         loop: the thread.

@@ -73,13 +73,6 @@ class _AskInHand:
 class Worker:
     """Looks at what edges ask for; holds nothing that anybody would miss.
 
-    Args:
-        broker: the server.
-        card: who it is, and with which checkpoint.
-        look: looks.
-        batch: asks that are looked at together; those of all edges and cameras.
-        claim_s: see `CLAIM_S`.
-
     Attributes:
         card: with its numbers as they are now.
         stuck: True where a batch takes too long.
@@ -110,9 +103,7 @@ class Worker:
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
         """Work until it is asked to stop; what is in hand then is done first.
 
-        Args:
-            stop: asks.
-            progress: called at every turn.
+        `progress` is called at every turn.
 
         Raises:
             PublisherError: the server refuses for good.
