@@ -26,9 +26,10 @@ from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
 from models.families import OBJECTS, first_of
 from models.family_tensors import FAMILY
+from models.grounded.assignment import assigned
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
-from models.grounded.linker import Ends, assigned, looks
+from models.grounded.linker import Ends, looks
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.frames import LabelledFrame
@@ -46,6 +47,7 @@ _AT_ONCE = 24  # ends of a snapshot
 _PLANTED = 4  # ghosts of a snapshot
 _HITS = 4  # looks in which a track must be seen
 _LOST = 3  # looks for which a track may be missed
+_LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
 
@@ -108,7 +110,8 @@ class ClipTracker:
         gain = _gain([t.expected(seconds) for t in self._open], boxes)
         gain *= torch.tensor([t.family for t in self._open]).view(-1, 1) == family[None]
         numbers = [-1] * len(seen)
-        matched = {j: i for i, j in assigned(gain, 0.3) if _clear(gain, i, j)}
+        likely = torch.where(gain >= _LEAST, gain, 0.0).double().numpy()
+        matched = {j: i for i, j in assigned(likely) if _clear(gain, i, j)}
         for track in self._open:
             track.missed += 1
         for j, row in enumerate(rows):

@@ -1,7 +1,4 @@
-"""Training the judge: on pairs of labelled frames, which of the ends that the detector proposes are changes.
-
-python -m train.grounded.judge --data FRAMES --detector detector.pt --out judge.pt
-"""
+"""Training the judge: on pairs of labelled frames, which of the ends that are proposed are changes."""
 
 from __future__ import annotations
 

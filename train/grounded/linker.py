@@ -1,19 +1,9 @@
-"""Training the linker.
-
-    python -m train.grounded.linker --detector D.pt --data FOOTAGE --labels FRAMES --out L.pt [--teacher REID]
-
-What the detector sees of the footage is collected once (`--cache`); the linker then learns in minutes.
-An interrupted run goes on where it was. Prints what it is worth on the validation cameras, as JSON.
-"""
+"""Training the linker: an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -21,29 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 
-from models.families import CLASSES
-from models.grounded.detector import Detector
 from models.grounded.linker import Linker, links
-from train.footage.frames import LabelledFrame, read_frames
-from train.grounded.identities import Collector, collected
 from train.grounded.link_examples import SAME, UNKNOWN, CameraSnapshots, Example, stacked
-from train.grounded.link_scores import link_scores
-from train.grounded.reid import Reid
-
-VALIDATION = (
-    "campus_crosswalk",
-    "office_cctv_wide",
-    "drive_thru",
-    "ru_street_yellow",
-    "sg_lta_4714",
-    "amos_valley_town",
-    "crash_t8",
-    "crash_t20",
-    "indonesia_junction_cctv",
-    "autostrada_foreste",
-    "pedestrian_overpass",
-)
-"""Training cameras that are not learnt from: what is chosen, is chosen on them."""
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
@@ -91,7 +60,7 @@ class _Lesson(nn.Module):
         decided = batch.table != UNKNOWN
         same = (batch.table[decided] == SAME).float()
         ends = max(_FEW, int(same.sum()))
-        judged = binary_cross_entropy(found.one[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
+        judged = binary_cross_entropy(found[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
         alone = binary_cross_entropy_with_logits(logits[decided], same, reduction="sum") / ends
         near = self.linker.embedding(batch.before.feature) @ self.linker.embedding(batch.after.feature).mT
         weight = torch.where(same > 0, 0.5 / ends, 0.5 / max(1, len(same)))
@@ -133,7 +102,6 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
         learner.step()
         falls.step()
         if state and (step + 1) % _SAVE_EVERY == 0:
-            print(f"step {step + 1}: loss {loss.item():.3f}", flush=True)  # noqa: T201
             parts = {
                 "lesson": lesson.state_dict(),
                 "learner": learner.state_dict(),
@@ -161,62 +129,3 @@ def _batch(cameras: Sequence[CameraSnapshots], options: LinkOptions, step: int) 
             "nothing to learn links from: label clips in which objects go on from frame to frame"
         )
     return stacked(examples)
-
-
-def cameras_of(
-    frames: Sequence[LabelledFrame], data: Path, detector: Path, teacher: Path | None, cache: Path
-) -> list[CameraSnapshots]:
-    """What the detector sees of all cameras with labelled frames.
-
-    Args:
-        frames: of all cameras, a camera's in a row.
-        data: where their footage lies: ``CAMERA/``, ``cameras/train/CAMERA/`` or ``clips/``.
-        detector: its weights.
-        teacher: the re-identification network, if there is one.
-        cache: where what was collected stays.
-    """
-    eyes = Detector(len(CLASSES))
-    eyes.load_state_dict(torch.load(detector, weights_only=True))
-    eyes.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    collector = Collector(eyes, Reid(teacher) if teacher else None, seed=0)
-    key = hashlib.sha256(detector.read_bytes()).hexdigest() + str(teacher and teacher.name)
-    cameras = []
-    for name, group in groupby(frames, key=lambda frame: frame.camera):
-        own = list(group)
-        folders = (data / name, data / "cameras" / "train" / name, data / "clips" / name, data / "clips")
-        footage = next((f for f in folders if (f / own[0].file).exists()), None)
-        if footage is None:
-            raise SystemExit(
-                f"{name}: no {own[0].file} below {data}: name the folder of the footage as --data"
-            )
-        snapshots = collected(collector, own, footage, cache, key)
-        cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
-        print(f"{name}: {len(snapshots)} snapshots", flush=True)  # noqa: T201
-    return cameras
-
-
-def main() -> None:
-    """The command; see the head of this file."""
-    parser = argparse.ArgumentParser(description="Train the linker.")
-    for name in ("detector", "data", "labels", "out"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--teacher", type=Path, help="a re-identification network in OpenVINO's format")
-    parser.add_argument("--cache", type=Path, help="a folder; by default beside OUT")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=LinkOptions().steps)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    cache = given.cache or given.out.with_suffix(".cache")
-    cameras = cameras_of(read_frames(given.labels), given.data, given.detector, given.teacher, cache)
-    known = [camera for camera in cameras if camera.name not in VALIDATION]
-    options = LinkOptions(steps=given.steps, seed=given.seed)
-    linker = learnt(known, options, given.out.with_suffix(".state"))
-    part = given.out.with_suffix(".part")
-    torch.save(linker.state_dict(), part)
-    part.replace(given.out)
-    held_out = [camera for camera in cameras if camera.name in VALIDATION]
-    print(json.dumps(link_scores(linker, held_out), indent=1))  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
