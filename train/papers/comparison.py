@@ -348,10 +348,8 @@ def _pretrained(checkpoint: Path) -> Path:
 
 
 def _pretraining_curves(checkpoint: Path) -> tuple[dict[str, Any], ...]:
-    from models.checkpoint import read_checkpoint  # noqa: PLC0415 - of few rows
-
     path = _pretrained(checkpoint)
-    return tuple(read_checkpoint(path).record["curves"]) if path.is_file() else ()
+    return tuple(read_label(path).record["curves"]) if path.is_file() else ()
 
 
 def _trained_numbers(module: nn.Module) -> int:
