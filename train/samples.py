@@ -88,7 +88,7 @@ class Sample:
     """One frame pair with its captions.
 
     Attributes:
-        id: image id, unique in a split unless `further` annotators are kept apart.
+        id: image id, unique in a split.
         before, after: paths of the two images.
         sentences: the first annotator's sentences that have words in them.
         changes: what is known about the pair, most salient first; empty for annotations made by people.
@@ -118,10 +118,8 @@ class Sample:
         return (self.sentences, *self.further)
 
 
-def load_samples(
-    folder: Path, split: str, *, merge: bool = True, require_images: bool = True
-) -> list[Sample]:
-    """Read one split of a folder of samples.
+def load_samples(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
+    """Read one split of a folder of samples; a repeated id is a further annotator of its sample.
 
     Blank sentences and sentences that are only a number (the released annotations have 66 and 63) are
     left out, and so is an annotation in which no word is left.
@@ -129,8 +127,6 @@ def load_samples(
     Args:
         folder: the folder of images and JSON files.
         split: train, val or test.
-        merge: make one sample of a repeated id, the further annotators in `Sample.further`; otherwise
-            every annotation is a sample of its own.
         require_images: check that the images are there.
 
     Returns:
@@ -141,29 +137,21 @@ def load_samples(
     """
     path = folder / f"{split}.json"
     found: dict[str, Sample] = {}
-    apart: list[Sample] = []
     for position, entry in enumerate(_entries(path)):
         sample = _sample(folder, path, position, entry)
         if not sample.sentences:
             continue
-        apart.append(sample)
-        first = found.get(sample.id)
-        if first is None:
-            found[sample.id] = sample
-        else:
-            found[sample.id] = _with_annotator(first, sample.sentences)
-    if not apart:
+        first = found.setdefault(sample.id, sample)
+        if first is not sample:
+            found[sample.id] = replace(first, further=(*first.further, sample.sentences))
+    if not found:
         raise SampleError(f"{path}: no sentence with a word in it; the split needs at least one caption")
     if require_images:
         for sample in found.values():
             for image in (sample.before, sample.after):
                 if not image.is_file():
                     raise SampleError(f"{path}: sample {sample.id} needs {image}, which does not exist")
-    return list(found.values()) if merge else apart
-
-
-def _with_annotator(sample: Sample, sentences: tuple[str, ...]) -> Sample:
-    return replace(sample, further=(*sample.further, sentences))
+    return list(found.values())
 
 
 def _entries(path: Path) -> list[object]:

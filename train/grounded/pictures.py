@@ -65,10 +65,6 @@ class Pictures:
             picture = _mirrored(picture)
         return LabelledPicture(_other_light(picture.image, rng), picture.boxes, picture.votes, picture.sure)
 
-    def whole(self, frame: LabelledFrame, canvas: tuple[int, int]) -> LabelledPicture:
-        """A frame as it is, at this size."""
-        return _window(self._image(frame), frame.votes, (0.0, 0.0, 1.0, 1.0), canvas)
-
     def _view(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
         frame = self._frames[rng.choice(len(self._frames), p=self._weight)]
         image = self._image(frame)

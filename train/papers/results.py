@@ -231,7 +231,7 @@ def _add_meteor(
     except MissingScorersError as error:
         return str(error)
     for own, each in zip(scores, found, strict=True):
-        own["meteor"] = round(each.meteor, 4)
+        own["meteor"] = round(each, 4)
     return ""
 
 
