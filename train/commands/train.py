@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,7 +137,6 @@ def _from_frames(
 ) -> None:
     from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
     from train.learning.config import build_encoder  # noqa: PLC0415
-    from train.learning.runs import plain_changes  # noqa: PLC0415
 
     seed = settings.train_options().seed
     named = [("--start", start), ("--reid", reid)]
@@ -153,7 +152,7 @@ def _from_frames(
         asked.out,
         settings.chain_options(),
         seed,
-        plain_changes(settings.change_options()),
+        asdict(settings.change_options()),
         start=start,
         val_cameras=val_cameras,
         leave_out=asked.leave_out,

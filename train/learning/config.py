@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -19,6 +19,8 @@ from train.learning.batches import Split
 from train.learning.loop import TrainOptions
 from train.learning.objectives import OBJECTIVES, Objective
 from train.learning.options import ChainOptions
+
+_Options = TypeVar("_Options")
 
 
 class ConfigError(Exception):
@@ -104,7 +106,7 @@ class TrainConfig(_Strict):
         Raises:
             ConfigError: a value is out of range.
         """
-        return _options(self.training)
+        return _options(TrainOptions, self.training)
 
     def chain_options(self) -> ChainOptions:
         """The section `learning`.
@@ -112,10 +114,7 @@ class TrainConfig(_Strict):
         Raises:
             ConfigError: a value is out of range.
         """
-        try:
-            return ChainOptions(**dict(self.learning))
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        return _options(ChainOptions, self.learning)
 
     def pretrain_options(self) -> TrainOptions:
         """The section `pretraining.training`, with the run's seed; the defaults without that section.
@@ -124,12 +123,12 @@ class TrainConfig(_Strict):
             ConfigError: a value is out of range.
         """
         own = dict(self.pretraining.training) if self.pretraining else {}
-        return _options({**own, "seed": self.train_options().seed})
+        return _options(TrainOptions, {**own, "seed": self.train_options().seed})
 
 
-def _options(section: Any) -> TrainOptions:
+def _options(kind: Callable[..., _Options], section: Any) -> _Options:
     try:
-        return TrainOptions(**dict(section))
+        return kind(**dict(section))
     except ValueError as error:
         raise ConfigError(str(error)) from error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from models import load_captioner, save
+from models import load_captioner
 from models.captioner import Captioner
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
@@ -26,6 +26,7 @@ from train.learning.distributed import own_device, process_group
 from train.learning.evaluation import Evaluation, evaluate
 from train.learning.loop import Trained, TrainError, TrainOptions, state_path, train
 from train.learning.run_options import QUIET, USUAL, RunOptions, Telling
+from train.learning.run_state import refuse_folder, written
 from train.samples import Sample, load_samples
 
 
@@ -160,8 +161,7 @@ def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
 
 def _checked(data: Path, out: Path, run: RunOptions) -> list[Sample]:
     """The training samples; what is missing must be told now, not after the first epoch."""
-    if out.is_dir():
-        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+    refuse_folder(out)
     if state_path(out).exists() and not run.resume:
         run.telling.note(
             f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
@@ -179,7 +179,7 @@ def _measured(captioner: Captioner, training: Split, validation: Split, out: Pat
     """Score the captioner and write its checkpoint with the scores in the record."""
     scores = evaluate(captioner, validation, training.sentences)
     captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
-    save(captioner, out)
+    written(captioner, out)
     return scores
 
 
@@ -208,18 +208,12 @@ def evaluate_on_folder(
 
 def record_of(config: TrainConfig) -> dict[str, Any]:
     """What of a configuration whoever loads the checkpoint needs to know."""
-    return {"changes": plain_changes(config.change_options()), "min_count": config.min_count}
+    return {"changes": asdict(config.change_options()), "min_count": config.min_count}
 
 
 def trained_changes(captioner: Captioner) -> ChangeOptions:
     """The change options in a captioner's training record; the defaults where it has none."""
     return ChangeOptions.of(captioner.record.get("changes", {}))
-
-
-def plain_changes(changes: ChangeOptions) -> dict[str, Any]:
-    """Change options as plain values, for the training record."""
-    values = {name: getattr(changes, name) for name in ChangeOptions.__slots__}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def _all_sentences(samples: list[Sample]) -> list[str]:
