@@ -246,6 +246,12 @@ def sample_entry(sample: Sample) -> dict[str, object]:
     }
 
 
+def image_in(path: Path) -> Image | None:
+    """The image of a file, RGB uint8 ``(height, width, 3)``; None where it is missing or no image."""
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    return None if image is None else np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
+
+
 def write_image(path: Path, image: Image) -> None:
     """Write an RGB image ``(height, width, 3)`` as a lightly compressed PNG.
 

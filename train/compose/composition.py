@@ -27,10 +27,11 @@ from train.compose.assembly import finished
 from train.compose.drafts import SplitFootage
 from train.compose.grammar import VARIETIES
 from train.compose.objects import Crop, apart, object_bank
+from train.footage.cameras import Clip, FootageError, find_clips
 from train.footage.frames import FRAMES
 from train.footage.labels import LabelOptions, LabelReport, label_frames
 from train.footage.recipe import ComposeOptions, Recipe
-from train.footage.scenes import Clip, FootageError, Scene, avoided_times, find_clips, load_scene
+from train.footage.scenes import Scene, avoided_times, load_scene
 from train.footage.teacher import Teacher
 from train.footage.teachers import TeacherFile
 from train.progress import Progress

@@ -20,9 +20,8 @@ from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
 from models.grounded.sight import canvas, seen
 from pipeline.sources import Image
-from train.footage.frames import LabelledFrame
+from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
-from train.grounded.pairs import picture
 
 MEASURED = ("person", "vehicle", "wheels")
 """What is measured."""

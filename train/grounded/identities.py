@@ -32,8 +32,10 @@ from models.grounded.detector import Detector
 from models.grounded.linker import Ends, looks
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
+from train.footage.cameras import STILL_SUFFIXES
 from train.footage.frames import LabelledFrame
 from train.grounded.reid import Reid
+from train.samples import image_in
 
 UNTRACKED, UNSURE, GHOST = -1, -2, -3
 """In place of a track's number: an object that no track follows, nobody knows, and nothing at all."""
@@ -50,8 +52,6 @@ _LOST = 3  # looks for which a track may be missed
 _LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
-
-_VIDEOS = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,13 +227,12 @@ def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, 
     """An occasion's frames in time: second, picture, and its labels where it has some."""
     path = footage / frames[0].file
     last = max(frame.seconds or 0.0 for frame in frames)
-    if path.suffix.lower() not in _VIDEOS:
+    if path.suffix.lower() in STILL_SUFFIXES:
         for frame in frames:
             counted = _NUMBERED.match(Path(frame.file).stem)
-            bgr = cv2.imread(str(footage / frame.file))
-            if bgr is None:
+            rgb = image_in(footage / frame.file)
+            if rgb is None:
                 raise SystemExit(f"{footage / frame.file} cannot be read")
-            rgb = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
             yield (int(counted[1]) / 25 if counted else 0.0), rgb, frame
         return
     labelled = {int(Path(frame.image).stem.rsplit("_", 1)[1]): frame for frame in frames}
