@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,8 +21,9 @@ from typing import Literal
 
 import cv2
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from models.boxes import Box, area, box_of
+from models.boxes import Box, area
 from pipeline.sources import Image
 
 Time = Literal["before", "after"]
@@ -118,6 +119,9 @@ class Sample:
         return (self.sentences, *self.further)
 
 
+_CHANGES, _OBJECTS = TypeAdapter(tuple[SampleChange, ...]), TypeAdapter(tuple[SampleObject, ...])
+
+
 def load_samples(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
     """Read one split of a folder of samples; a repeated id is a further annotator of its sample.
 
@@ -174,11 +178,14 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
     if not re.fullmatch(r"[\w.-]+", name):
         raise SampleError(f"{path}: entry {position} has the id {name!r}, which cannot be a file name")
     try:
-        changes = tuple(_change(c) for c in entry.get("changes", ()))
-        objects = tuple(_object(o) for o in entry.get("objects", ()))
-        _check_members(changes, objects)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SampleError(f"{path}: sample {name} has a broken change or object ({error!r})") from error
+        changes = _CHANGES.validate_python(entry.get("changes", ()))
+        objects = _OBJECTS.validate_python(entry.get("objects", ()))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SampleError(f"{path}: sample {name} has a broken change or object ({wrong})") from error
+    for change in changes:
+        if any(not 0 <= k < len(objects) for k in change.members):
+            raise SampleError(f"{path}: sample {name}: members {change.members} of {len(objects)} objects")
     sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
     return Sample(
         id=name,
@@ -191,46 +198,6 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         objects=objects,
         sources=tuple(sorted(str(s) for s in entry.get("sources", ()))),
     )
-
-
-def _box(values: object) -> Box | None:
-    if values is None:
-        return None
-    if not isinstance(values, list) or len(values) != len(("x", "y", "width", "height")):
-        raise ValueError(f"box {values!r} is not [x, y, width, height]")
-    return box_of(values)
-
-
-def _change(entry: Mapping[str, object]) -> SampleChange:
-    return SampleChange(
-        type=str(entry["type"]),
-        object=str(entry["object"]),
-        count=int(str(entry["count"])),
-        box_before=_box(entry["box_before"]),
-        box_after=_box(entry["box_after"]),
-        sentence=str(entry.get("sentence", "")),
-        members=tuple(int(str(k)) for k in _list(entry.get("members", []))),
-    )
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _object(entry: Mapping[str, object]) -> SampleObject:
-    box, side, sure = _box(entry["box"]), entry["side"], entry["sure"]
-    if box is None or side not in ("before", "after") or not isinstance(sure, bool):
-        raise ValueError(f"{entry!r} is not an object with a box, a side and whether it is sure")
-    when: Time = "before" if side == "before" else "after"
-    return SampleObject(when, str(entry["label"]), box, sure, int(str(entry["identity"])))
-
-
-def _check_members(changes: Iterable[SampleChange], objects: tuple[SampleObject, ...]) -> None:
-    for change in changes:
-        if any(not 0 <= k < len(objects) for k in change.members):
-            raise ValueError(f"members {change.members} of {len(objects)} objects")
 
 
 def sample_entry(sample: Sample) -> dict[str, object]:

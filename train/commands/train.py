@@ -138,7 +138,7 @@ def _from_frames(
     from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
     from train.learning.config import build_encoder  # noqa: PLC0415
 
-    seed = settings.train_options().seed
+    seed = settings.training.seed
     named = [("--start", start), ("--reid", reid)]
     command = (
         f"narrated-train train --data {asked.data.name} --out {asked.out.name} --config {asked.config.name} "
@@ -150,9 +150,9 @@ def _from_frames(
     run = ChainRun(
         asked.data,
         asked.out,
-        settings.chain_options(),
+        settings.learning,
         seed,
-        asdict(settings.change_options()),
+        asdict(settings.changes),
         start=start,
         val_cameras=val_cameras,
         leave_out=asked.leave_out,
@@ -168,7 +168,7 @@ def _from_frames(
 def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
     from train.learning.runs import train_on_folder  # noqa: PLC0415
 
-    options = settings.train_options()
+    options = settings.training
     command = (
         f"narrated-train train --data {asked.data.name} --out {asked.out.name} --config {asked.config.name} "
         f"--seed {options.seed} --epochs {options.epochs} --batch {options.batch} "

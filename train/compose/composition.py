@@ -78,10 +78,6 @@ class ComposeReport:
 def compose(options: ComposeOptions, progress: Progress | None = None) -> ComposeReport:
     """Compose training and validation pairs from footage.
 
-    Args:
-        options: what to compose.
-        progress: told how far it is.
-
     Raises:
         FootageError: there are no clips, too few cameras, or a named camera is not among them.
         SampleError: the folder exists, cannot be written, or the footage gives no pair.

@@ -68,10 +68,6 @@ class LabelReport:
 def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:
     """Write the labelled frames of all cameras of a folder.
 
-    Args:
-        options: what, by whom.
-        progress: told how far it is.
-
     Raises:
         FootageError: there is no footage, or a label file is damaged.
         SampleError: `out` holds a camera that was made of other footage or by other teachers.

@@ -125,12 +125,6 @@ def adapt(
 ) -> Adapted:
     """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there.
 
-    Args:
-        options: what, to what.
-        command: the command line, for the record.
-        progress: told how far the labelling is.
-        note: told each line of the log.
-
     Raises:
         TrainError: not a grounded captioner, too little to learn from, or it cannot be written.
         CheckpointError, FootageError, SampleError, TeacherError: see their modules.

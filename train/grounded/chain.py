@@ -98,11 +98,6 @@ def train_chain(
 ) -> dict[str, Any]:
     """Train a grounded captioner and write its checkpoint.
 
-    Args:
-        run: what, from what.
-        encoder: which the captioner carries.
-        note: told each line of the log.
-
     Returns:
         The record of the checkpoint.
 

@@ -35,14 +35,7 @@ _SAME, _DOUBT = 0.5, 0.4
 def average_precision(
     detector: Detector, folder: Path, frames: Sequence[LabelledFrame], every: int = 1
 ) -> dict[str, float]:
-    """Average precision 0..1 by ``CAMERA FAMILY``.
-
-    Args:
-        detector: ready to answer.
-        folder: of the labelled frames.
-        frames: those to look at.
-        every: one in so many of them.
-    """
+    """Average precision 0..1 by ``CAMERA FAMILY``."""
     answers: dict[str, list[tuple[float, bool]]] = {}
     true: dict[str, int] = {}
     for frame in frames[::every]:

@@ -151,12 +151,7 @@ class Collector:
 
     @torch.inference_mode()
     def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
-        """The snapshots of one camera.
-
-        Args:
-            frames: its labelled ones.
-            footage: the folder of its clips and stills.
-        """
+        """The snapshots of one camera."""
         name = frames[0].camera
         chance = np.random.default_rng([self._seed, *name.encode()])
         pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]

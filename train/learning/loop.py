@@ -144,17 +144,9 @@ def train(
     record: Mapping[str, Any] | None = None,
     run: RunOptions = USUAL,
 ) -> Trained:
-    """Train a captioner and keep its best epoch.
+    """Train a captioner, new or trained before; it and the checkpoint `out` keep the best epoch.
 
-    Args:
-        captioner: newly built, or trained already; afterwards it holds the best epoch's weights.
-        training: what is learnt.
-        validation: chooses the epoch.
-        options: how.
-        out: where the checkpoint is kept; the state of the run lies beside it under ``<out>.state``.
-        objective: what is lowered; None takes the captioner's own loss.
-        record: plain values that go into the checkpoint's training record.
-        run: see there.
+    The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
 
     Raises:
         TrainError: nothing to train on, a state of another run, or the loss is no longer a number.

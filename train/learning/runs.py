@@ -66,7 +66,7 @@ def train_on_folder(
         run = RunOptions(resume, half, group, telling if group.first else QUIET)
         captioner = _new_captioner(config, _checked(data, out, run)).to(device)
         with group.first_before_others():
-            seen = partial(_split_of, captioner, data, config.change_options(), cache, telling=run.telling)
+            seen = partial(_split_of, captioner, data, config.changes, cache, telling=run.telling)
             training, validation = seen("train", leave_out=leave_out), seen("val")
         _note_skipped(training, run.telling)
         record = {
@@ -82,7 +82,7 @@ def train_on_folder(
 def _new_captioner(config: TrainConfig, samples: list[Sample]) -> Captioner:
     """With random weights, which the seed decides; it can say the words of the samples."""
     encoder = build_encoder(config)
-    torch.manual_seed(config.train_options().seed)
+    torch.manual_seed(config.training.seed)
     return build_captioner(config, Vocabulary.build(_all_sentences(samples), config.min_count), encoder)
 
 
@@ -148,7 +148,7 @@ def train_on_splits(
         first = out.with_name(f"{out.stem}-pretrained{out.suffix}")
         done = learn(config.pretraining.objective, config.pretrain_options(), first)
         run.telling.note(f"{first}: pre-trained, {len(done.curves)} epochs, {done.seconds:.1f} s an epoch")
-    return learn(config.objective, config.train_options(), out)
+    return learn(config.objective, config.training, out)
 
 
 def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def evaluate_on_folder(
 
 def record_of(config: TrainConfig) -> dict[str, Any]:
     """What of a configuration whoever loads the checkpoint needs to know."""
-    return {"changes": asdict(config.change_options()), "min_count": config.min_count}
+    return {"changes": asdict(config.changes), "min_count": config.min_count}
 
 
 def trained_changes(captioner: Captioner) -> ChangeOptions:

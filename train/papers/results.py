@@ -114,12 +114,7 @@ def read_result(folder: Path, mark: str | None) -> Result | None:
 
 
 def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[Result]:
-    """Rows that look at no picture, and one annotator judged by the others, where there are several.
-
-    Args:
-        measured: the split that rows were measured on.
-        training: sentences per training pair.
-    """
+    """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
     joined = [[" ".join(annotation) for annotation in sample.annotations] for sample in samples]
     rows = {"constant": [CONSTANT] * len(gold)}

@@ -291,8 +291,8 @@ def test_the_shipped_configurations_are_valid(name: str) -> None:
     from train.learning.loop import TrainOptions
 
     config = load_config(CONFIGS / name, epochs=7)
-    assert config.train_options() == TrainOptions(epochs=7, learning_rate=4e-4, decay=0.9)
-    assert config.change_options() == ChangeOptions()
+    assert config.training == TrainOptions(epochs=7, learning_rate=4e-4, decay=0.9)
+    assert config.changes == ChangeOptions()
     assert config.captioner == "ddla"
     learned, uniform = (load_config(CONFIGS / f"{each}.yaml").arguments for each in ("ddla", "ddla-uniform"))
     assert learned | {"prior": "uniform"} == uniform, "they differ in the prior alone"
@@ -304,14 +304,14 @@ def test_the_shipped_configuration_of_the_default_is_valid() -> None:
     from train.learning.config import build_captioner, build_encoder, load_config
 
     config = load_config(CONFIGS / "grounded.yaml", seed=3)
-    assert (config.captioner, config.train_options().seed) == ("grounded", 3)
+    assert (config.captioner, config.training.seed) == ("grounded", 3)
     fine = {"size": (288, 384), "max_shift": 8, "delta": 38.0, "noise_factor": 1.0, "min_samples": 10}
     expected = ChangeOptions(**fine, eps=3, min_area=0.001, max_clusters=16, light_correlation=0.9)
-    assert config.change_options() == expected
+    assert config.changes == expected
     shipped = load_captioner()
     captioner = build_captioner(config, shipped.vocabulary, build_encoder(config))
     assert captioner.sees_views
-    assert {**captioner.arguments(), "members": config.chain_options().members} == shipped.arguments()
+    assert {**captioner.arguments(), "members": config.learning.members} == shipped.arguments()
     assert captioner.encoder.name == shipped.encoder.name == "none"
 
 

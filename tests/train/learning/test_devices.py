@@ -153,7 +153,7 @@ def test_every_rows_loss_in_bfloat16_is_near_that_in_float32(
         folder,
         "train",
         toy_encoder,
-        config.change_options(),
+        config.changes,
         cache=tmp_path,
         whole=captioner.whole,
         images=captioner.needs_images,

@@ -110,11 +110,6 @@ class ClassTask(nn.Module):
     def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
         """Build the heads with random weights.
 
-        Args:
-            images: what is learnt from.
-            captioner: gives the sizes.
-            margin: of L_con.
-
         Raises:
             ValueError: the captioner has no difference encoder, so nothing could be learnt.
         """
