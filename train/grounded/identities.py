@@ -30,6 +30,7 @@ from models.grounded.assignment import assigned
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, looks
+from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.cameras import STILL_SUFFIXES
@@ -331,8 +332,7 @@ def collected(
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         made = [asdict(one) for one in collector.camera(frames, footage)]
-        part = path.with_suffix(".part")
-        torch.save(made, part)
-        part.replace(path)  # a camera is whole or missing, whenever the power fails
+        with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
+            torch.save(made, file)
     rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
     return [Snapshot(**{**row, "ends": Ends(**row["ends"])}) for row in rows]

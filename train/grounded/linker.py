@@ -18,6 +18,9 @@ FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
 
 _SAVE_EVERY = 500
+_RATE = 3e-3  # at the start; it falls to 0 along a cosine
+_ALONE = 0.3  # weight of judging each two ends by themselves, without their rivals
+_ALIKE = 0.3  # weight of the embedding's own loss: near for the same, far for others
 _FEW = 16  # links in a batch, of which none weighs more than if there were so many
 _PATIENCE = 200  # draws for each example
 
@@ -29,19 +32,11 @@ class LinkOptions:
     Attributes:
         steps: batches.
         batch: examples of one.
-        rate: learning rate at the start; it falls to 0 along a cosine.
-        alone: weight of judging each two ends by themselves, without their rivals.
-        alike: weight of the embedding's own loss: near for the same, far for others.
-        distilled: weight of the embedding's distance from the teacher's likeness.
         seed: of weights and examples.
     """
 
     steps: int = 3000
     batch: int = 16
-    rate: float = 3e-3
-    alone: float = 0.3
-    alike: float = 0.3
-    distilled: float = 1.0
     seed: int = 0
 
 
@@ -54,7 +49,7 @@ class _Lesson(nn.Module):
         self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # of likeness, as log odds
         self.teacher = nn.Parameter(torch.tensor([1.0, 0.0]))  # likeness to the teacher's
 
-    def loss(self, batch: Example, options: LinkOptions) -> Tensor:
+    def loss(self, batch: Example) -> Tensor:
         logits = self.linker(batch.before, batch.after, batch.gap_s)
         found = links(logits.masked_fill(~batch.real, -30.0))
         decided = batch.table != UNKNOWN
@@ -69,7 +64,7 @@ class _Lesson(nn.Module):
         known = ~batch.likeness.isnan()
         apart = near[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
         distilled = apart.square().mean() if len(apart) else near.sum() * 0
-        total: Tensor = judged + options.alone * alone + options.alike * alike + options.distilled * distilled
+        total: Tensor = judged + _ALONE * alone + _ALIKE * alike + distilled
         return total
 
 
@@ -83,7 +78,7 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
     """
     torch.manual_seed(options.seed)
     lesson = _Lesson(Linker())
-    learner = torch.optim.AdamW(lesson.parameters(), lr=options.rate, weight_decay=1e-3)
+    learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
     falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
     begin = 0
     if state and state.exists():
@@ -96,7 +91,7 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
         batch = _batch(cameras, options, step)
         torch.manual_seed(options.seed * 1_000_003 + step)  # a resumed run drops out what a whole one does
         learner.zero_grad()
-        loss = lesson.loss(batch, options)
+        loss = lesson.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(lesson.parameters(), 5.0)
         learner.step()
