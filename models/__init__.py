@@ -24,7 +24,6 @@ __all__ = [
     "CheckpointLabel",
     "load_captioner",
     "read_label",
-    "save",
 ]
 
 _WEIGHTS = Path(__file__).parent / "weights"
@@ -68,13 +67,6 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
     "idc-pcl": _in("papers.idc_pcl", "IDCPCL"),
 }
 """Every captioner by its name; call the value for its class."""
-
-
-def save(captioner: Captioner, path: Path) -> str:
-    """See `models.checkpoint.save`."""
-    from models.checkpoint import save as written  # noqa: PLC0415 - loads torch
-
-    return written(captioner, path)
 
 
 def load_captioner(

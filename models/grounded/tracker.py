@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,14 +201,7 @@ class Tracker:
         first = track.first
         if _moved(sight, first.box, self.aspect) < _REST:
             track.sights = [
-                Sight(
-                    s.seconds,
-                    s.box,
-                    s.score,
-                    s.likeness,
-                    sight.seconds if s.since <= first.seconds else s.since,
-                )
-                for s in track.sights
+                replace(s, since=sight.seconds) if s.since <= first.seconds else s for s in track.sights
             ]
         track.sights.insert(0, sight)
 

@@ -7,8 +7,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from models import SHIPPED, CheckpointError, load_captioner, save
-from models.checkpoint import KEY, read_checkpoint
+from models import SHIPPED, CheckpointError, load_captioner
+from models.checkpoint import KEY, read_checkpoint, save
 from models.encoders.encoder import Encoder
 from models.label import read_label
 from models.language.vocabulary import Vocabulary

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from train.commands.options import Cache, Device, Json, print_json, say
-from train.commands.tables import score_table, truth_lines
+from train.commands.tables import print_evaluation
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
         curves = [point.plain() for point in trained.curves]
         print_json({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()})
     else:
-        Console().print(score_table(asked.out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
+        print_evaluation(asked.out.stem, scores)
 
 
 def _kept(trained: Trained) -> str:

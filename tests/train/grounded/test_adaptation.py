@@ -10,8 +10,8 @@ from drawn_footage import Painted, clip
 
 import train.footage.labels
 import train.grounded.adaptation
-from models import SHIPPED, save
-from models.checkpoint import read_checkpoint
+from models import SHIPPED
+from models.checkpoint import read_checkpoint, save
 from models.encoders.encoder import ENCODERS
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import Vocabulary
