@@ -29,7 +29,7 @@ from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.linker import looks
-from models.grounded.tracker import Tracker, TrackingOptions
+from models.grounded.tracker import Tracker
 from models.grounded.tracks import Sight, Track
 from models.language.claims import THINGS, VEHICLES
 from models.language.facts import Fact
@@ -82,14 +82,9 @@ class _LastTelling:
 
 
 class Follower:
-    """Follows one camera, pair by pair in their order; deterministic.
+    """Follows one camera, pair by pair in their order; deterministic."""
 
-    Args:
-        options: how objects are followed.
-    """
-
-    def __init__(self, options: TrackingOptions | None = None) -> None:
-        self._options = options or TrackingOptions()
+    def __init__(self) -> None:
         self._answers: dict[tuple[datetime, datetime], list[Fact]] = {}
         self.reset()
 
@@ -150,7 +145,7 @@ class Follower:
         )
         if tracker is None or back or abs(tracker.aspect / (width / height) - 1) > _RESHAPED:
             self.reset()
-            tracker = self._tracker = Tracker(width / height, self._options)
+            tracker = self._tracker = Tracker(width / height)
             self._start = pair.before.time
         return tracker
 

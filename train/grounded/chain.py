@@ -8,20 +8,16 @@ checkpoint (`train.grounded.stages`), so that an interrupted training goes on wh
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from models import save
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
 from models.grounded.committee import committee
@@ -44,7 +40,7 @@ from train.grounded.speaker import SpeakingOptions, taught
 from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 from train.learning.options import ChainOptions
-from train.learning.run_state import TrainError
+from train.learning.run_state import TrainError, refuse_folder, versions, written
 
 _FEWEST = 50  # ends that a judge can learn from
 _EVERY = 5  # cameras: one in so many is held out
@@ -102,11 +98,6 @@ def train_chain(
 ) -> dict[str, Any]:
     """Train a grounded captioner and write its checkpoint.
 
-    Args:
-        run: what, from what.
-        encoder: which the captioner carries.
-        note: told each line of the log.
-
     Returns:
         The record of the checkpoint.
 
@@ -114,16 +105,12 @@ def train_chain(
         TrainError: too few cameras, frames of unknown source, or the checkpoint cannot be written.
         FootageError, StartError: see their modules.
     """
-    if run.out.is_dir():
-        raise TrainError(f"{run.out} is a folder; --out names the checkpoint file to write")
+    refuse_folder(run.out)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
     stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
     captioner = _trained(run, footage, stages, encoder)
-    try:
-        stages.say(f"{run.out.name}: {save(captioner, run.out)}")
-    except OSError as error:
-        raise TrainError(f"{run.out} cannot be written ({error.strerror}); choose another --out") from error
+    stages.say(f"{run.out.name}: {written(captioner, run.out)}")
     return dict(captioner.record)
 
 
@@ -318,12 +305,7 @@ def _record(
             "ends judged right": judge["right"],
         },
         "calibration": calibration["fit"],
-        "versions": {
-            "narrated": version("narrated"),
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -225,13 +225,7 @@ def perplexity(captioner: Captioner, split: Split) -> float:
 
 
 def _given(options: DescribeOptions, number: int) -> DescribeOptions:
-    return DescribeOptions(
-        sentences=number,
-        max_sentences=number,
-        beam_size=options.beam_size,
-        max_words=options.max_words,
-        no_change=True,
-    )
+    return replace(options, sentences=number, max_sentences=number, no_change=True)
 
 
 def described(

@@ -91,9 +91,6 @@ def read_annotations(path: Path) -> list[Annotation]:
 def annotation_statistics(annotations: list[Annotation]) -> AnnotationStatistics:
     """Count what Table 1 counts.
 
-    Args:
-        annotations: at least one.
-
     Raises:
         ValueError: there are none.
     """

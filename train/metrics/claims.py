@@ -85,12 +85,7 @@ def truth(first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[
 
 
 def told_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Truth:
-    """`truth` of bare captions: one that says that nothing changed is silence.
-
-    Args:
-        predicted: one caption per pair.
-        gold: the references of each pair.
-    """
+    """`truth` of bare captions: one that says that nothing changed is silence."""
     return truth(predicted, [claim(text)[0] == "none" for text in predicted], gold)
 
 

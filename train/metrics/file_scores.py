@@ -100,7 +100,7 @@ def score_files(
         said_by = {predictions.stem: predicted, **constants}
         try:
             found = meteors(list(said_by.values()), texts)
-            meteor_of = {name: each.meteor for name, each in zip(said_by, found, strict=True)}
+            meteor_of = dict(zip(said_by, found, strict=True))
         except MissingScorersError as error:
             notes.append(f"METEOR is left out: {error}")
     rows += human_rows([own for own in gold.annotators.values() if len(own) > 1])

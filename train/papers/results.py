@@ -114,12 +114,7 @@ def read_result(folder: Path, mark: str | None) -> Result | None:
 
 
 def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[Result]:
-    """Rows that look at no picture, and one annotator judged by the others, where there are several.
-
-    Args:
-        measured: the split that rows were measured on.
-        training: sentences per training pair.
-    """
+    """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
     joined = [[" ".join(annotation) for annotation in sample.annotations] for sample in samples]
     rows = {"constant": [CONSTANT] * len(gold)}
@@ -231,7 +226,7 @@ def _add_meteor(
     except MissingScorersError as error:
         return str(error)
     for own, each in zip(scores, found, strict=True):
-        own["meteor"] = round(each.meteor, 4)
+        own["meteor"] = round(each, 4)
     return ""
 
 

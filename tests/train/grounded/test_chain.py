@@ -10,8 +10,8 @@ from drawn_footage import Painted, clip
 import train.footage.labels
 import train.grounded.chain
 from models import load_captioner
-from models.checkpoint import read_checkpoint
 from models.grounded.grounded import Grounded
+from models.label import read_label
 from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
@@ -83,7 +83,7 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
     captioner = load_captioner(out)
     assert isinstance(captioner, Grounded)
     assert len(captioner.vocabulary) > 20
-    record = read_checkpoint(out).record
+    record = read_label(out).record
     assert record["validation_cameras"] == ["lot"]
     assert [(c["name"], c["used"], c["licence"]) for c in record["cameras"]] == [
         ("gate", "to learn from", "CC BY 4.0"),

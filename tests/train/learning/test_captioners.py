@@ -17,8 +17,8 @@ import yaml
 import models
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions, PairBatch
-from models.checkpoint import read_checkpoint
 from models.encoders.encoder import Encoder
+from models.label import read_label
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.nearest import Nearest
 from pipeline.changes import ChangeOptions
@@ -354,11 +354,11 @@ def test_a_new_captioner_is_one_file_and_one_line(
     config = checked_config({**content, "arguments": given, "training": {"epochs": 1}}, "a.yaml")
     out = tmp_path / "some.safetensors"
     train_on_folder(folder, out, config)
-    assert read_checkpoint(out).arguments == given | {"coordinates": False}
+    assert read_label(out).arguments == given | {"coordinates": False}
     loaded = load_captioner(out, encoder=toy_encoder)
     assert (loaded.arguments(), loaded.sha256) == (
         given | {"coordinates": False},
-        read_checkpoint(out).sha256,
+        read_label(out).sha256,
     )
 
 

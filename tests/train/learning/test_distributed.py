@@ -67,7 +67,7 @@ def test_two_processes_learn_what_one_learns(sample_folder: Path, tmp_path: Path
     for ours, theirs in zip(first["curves"], alone["curves"], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-3)
     assert first["cider"] == pytest.approx(alone["cider"], rel=1e-2)
-    weights = [read_checkpoint(tmp_path / f"{captioner}-{n}.safetensors").weights for n in (1, 2)]
+    weights = [read_checkpoint(tmp_path / f"{captioner}-{n}.safetensors")[1] for n in (1, 2)]
     for name, value in weights[0].items():
         assert torch.allclose(value, weights[1][name], atol=1e-3), name
 

@@ -84,7 +84,7 @@ def test_every_row_has_a_valid_configuration(name: str, size: str) -> None:
     chosen = CompareOptions(Path("pairs"), Path("out"), size=size, folders=EVERY)
     for row in suite.rows:
         config = row_config(row, chosen, seed=2)
-        assert config.train_options().seed == 2
+        assert config.training.seed == 2
         assert config.pretrain_options().seed == 2
 
 

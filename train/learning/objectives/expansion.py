@@ -37,6 +37,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
+from pipeline.disk import replacing
 from train.learning.features import read_image
 from train.learning.shards import FeatureError
 from train.samples import SampleError
@@ -109,11 +110,6 @@ class ClassTask(nn.Module):
 
     def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
         """Build the heads with random weights.
-
-        Args:
-            images: what is learnt from.
-            captioner: gives the sizes.
-            margin: of L_con.
 
         Raises:
             ValueError: the captioner has no difference encoder, so nothing could be learnt.
@@ -220,16 +216,12 @@ def _computed(images: Sequence[Path], encoder: Encoder) -> NDArray[np.float16]:
 
 def _kept(file: Path, computed: Callable[[], NDArray[np.float16]]) -> None:
     """Written beside its place and renamed: a kill must not leave half of it."""
-    part = file.with_suffix(".part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as out:
+        with replacing(file, durable=False) as out:
             np.save(out, computed())
-        part.replace(file)
     except OSError as error:
         raise FeatureError(f"{file} cannot be written ({error.strerror}); free some space") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _opened(file: Path, shape: tuple[int, ...]) -> NDArray[np.float16] | None:
