@@ -329,10 +329,7 @@ training: {epochs: 1, batch: 8, learning_rate: 0.002}
 def test_train_a_grounded_captioner_then_evaluate(
     run: Run, make_samples: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Of people's annotations: its prior and its speaker learn by the marginal likelihood.
-
-    Few of them: who has learnt nothing sees hundreds of things in each.
-    """
+    """Of people's annotations, and few: who has learnt nothing sees hundreds of things in each pair."""
     sample_folder = make_samples(train=4, val=2)
     config, out, cache = tmp_path / "grounded.yaml", tmp_path / "small.safetensors", tmp_path / "cache"
     config.write_text(GROUNDED)
