@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment import alignment_shift
-from pipeline.changes import ChangeOptions, difference_mask, image_changes
+from pipeline.changes import ChangeOptions, image_changes
+from pipeline.changes.difference import difference
 from pipeline.clusters import dbscan
 from pipeline.distance import l2_rgb
 
@@ -75,7 +76,7 @@ def main() -> None:
             before, after = (
                 cv2.resize(i, size, interpolation=cv2.INTER_AREA) for i in (large_before, large_after)
             )
-            mask = difference_mask(before, after, options)
+            mask = difference(before, after, options).mask
             found = image_changes(before, after, options)[1]
 
             def stage(a: Image = before, b: Image = after, options: ChangeOptions = options) -> object:
@@ -84,7 +85,7 @@ def main() -> None:
             parts = (
                 milliseconds(lambda: l2_rgb(before, after)),  # noqa: B023 - called at once
                 milliseconds(lambda: alignment_shift(before, after, options.max_shift)),  # noqa: B023
-                milliseconds(lambda: difference_mask(before, after, options)),  # noqa: B023
+                milliseconds(lambda: difference(before, after, options).mask),  # noqa: B023
                 milliseconds(lambda: dbscan(mask, options.eps, options.min_samples)),  # noqa: B023
             )
             times = (milliseconds(stage), *parts[:2], parts[2] - parts[1], parts[3])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import DBSCAN
 
-from pipeline.changes import ChangeOptions, difference_mask
+from pipeline.changes import ChangeOptions, difference
 from pipeline.clusters import dbscan
 
 Mask = NDArray[np.bool_]
@@ -39,7 +39,7 @@ def footage(height: int, width: int) -> Mask:
         frames = [
             f.to_ndarray(format="rgb24") for _, f in zip(range(60), container.decode(video=0), strict=False)
         ]
-    return difference_mask(frames[0], frames[-1], ChangeOptions(size=(height, width)))
+    return difference(frames[0], frames[-1], ChangeOptions(size=(height, width))).mask
 
 
 def milliseconds(call: Callable[[], object], rounds: int) -> float:

@@ -182,7 +182,7 @@ def measure(folder: Path) -> None:
     assert found.ok, found.problems  # noqa: S101 - what is measured must be real journals
     for old in folder.glob("index.sqlite3*"):
         old.unlink()
-    with Search.opened(folder, LONDON) as search:
+    with Search(folder, LONDON) as search:
         began, busy = time.perf_counter(), time.process_time()
         records = search.look().records
         spent, busy = time.perf_counter() - began, time.process_time() - busy

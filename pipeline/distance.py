@@ -46,12 +46,7 @@ def l2_rgb(
 def l2_luma(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two luma planes, whole and block by block.
-
-    Args:
-        a: luma uint8 ``(h, w)``.
-        b: luma uint8, the same shape.
-        block: side of a block in pixels, 1..8192; blocks at the right and lower edge may be smaller.
+    """L2 distance of two luma planes uint8 ``(h, w)``, whole and block by block; see `l2_rgb`.
 
     Returns:
         The root mean square difference over pixels, 0..255, and the same per block, float32

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.sources import Frame, Image, Polygon, check_polygons, covered
+from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 MAX_BETWEEN = 16
@@ -90,16 +90,8 @@ class FramePair:
 
 
 def small_image(image: Image) -> Image:
-    """A picture reduced to `SMALL_WIDTH` by area; the picture itself where it is no wider.
-
-    Args:
-        image: RGB uint8 ``(height, width, 3)``.
-    """
-    height, width = image.shape[:2]
-    if width <= SMALL_WIDTH:
-        return image
-    size = (SMALL_WIDTH, max(1, round(height * SMALL_WIDTH / width)))
-    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
+    """A picture RGB uint8 ``(height, width, 3)``, shrunk to `SMALL_WIDTH`."""
+    return shrink(image, SMALL_WIDTH)
 
 
 def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> float:

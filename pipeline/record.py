@@ -20,14 +20,9 @@ from pipeline.record_members import (
     Digest,
     Evidence,
     Record,
-    RecordBox,
-    RecordCount,
     RecordError,
-    RecordFrame,
-    RecordModel,
     RecordSentence,
     Share,
-    Time,
     WrittenSchema,
     check_camera,
 )
@@ -42,14 +37,9 @@ __all__ = [
     "Digest",
     "Evidence",
     "Record",
-    "RecordBox",
-    "RecordCount",
     "RecordError",
-    "RecordFrame",
-    "RecordModel",
     "RecordSentence",
     "Share",
-    "Time",
     "build_record",
     "check_camera",
     "format_time",
@@ -58,6 +48,7 @@ __all__ = [
     "next_stream_id",
     "parse_stream_id",
     "read_record",
+    "sentence_members",
 ]
 
 SCHEMA = "narrated/1"
@@ -232,8 +223,8 @@ def _frame(stamp: FrameStamp) -> dict[str, Any]:
     return {"time": format_time(stamp.time), "pts": stamp.pts, "sha256": stamp.sha256}
 
 
-def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
-    moment_s = sentence.moment_s
+def sentence_members(sentence: Sentence) -> dict[str, Any]:
+    """The members of a sentence in a record but for `time`; those that say nothing are None."""
     return {
         "text": sentence.text,
         "type": sentence.type,
@@ -247,8 +238,13 @@ def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
         "outline_before": tuple(_shares(corner) for corner in sentence.outline_before) or None,
         "outline_after": tuple(_shares(corner) for corner in sentence.outline_after) or None,
         "paths": tuple(tuple(_shares(point) for point in path) for path in sentence.paths) or None,
-        "time": None if moment_s is None else format_time(before + timedelta(seconds=moment_s)),
     }
+
+
+def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
+    moment_s = sentence.moment_s
+    time = None if moment_s is None else format_time(before + timedelta(seconds=moment_s))
+    return sentence_members(sentence) | {"time": time}
 
 
 def _shares(numbers: tuple[float, ...] | None) -> tuple[float, ...] | None:

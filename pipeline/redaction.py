@@ -18,9 +18,6 @@ _SECRET_QUERY = re.compile(
 def redacted(text: object) -> str:
     """The text with user names, passwords and tokens of every URL in it replaced by ``***``.
 
-    Args:
-        text: a URL, a message or an exception.
-
     Returns:
         The text on one line; ``rtsp://user:secret@host/path`` becomes ``rtsp://***@host/path``.
     """

@@ -46,7 +46,7 @@ def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
     with Signals() as signals, ExitStack() as resources:
         running = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
         try:
-            until(lambda: not running.reading.alive or running.intake.joined)
+            until(lambda: not running.reading.alive or not running.intake._first)
             yield running
         finally:
             shutdown(running)

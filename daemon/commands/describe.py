@@ -93,7 +93,7 @@ def _describe_many(
     wanted: Sequence[PairPaths | PairError], captioner: Captioner, plan: CameraPlan, out: Path | None
 ) -> int:
     """One JSON line per pair that can be read; the exit code."""
-    from daemon.tools.description import PairPaths, describe, sentence_members  # noqa: PLC0415
+    from daemon.tools.description import PairPaths, describe, told_members  # noqa: PLC0415
 
     failed = 0
     for error in wanted:
@@ -108,7 +108,7 @@ def _describe_many(
                 failed += 1
                 typer.echo(f"narrated: {one}", err=True)
                 continue
-            sentences = [sentence_members(sentence) for sentence in one.narration.sentences]
+            sentences = [told_members(sentence) for sentence in one.narration.sentences]
             told = [{member: sentence[member] for member in _PAIR_MEMBERS} for sentence in sentences]
             origins[one.gap.origin] += 1
             line = {"id": one.id, "sentences": told, "gap_s": one.gap.seconds, "gap_from": one.gap.origin}
@@ -126,7 +126,7 @@ def _describe_many(
 def _describe_one(
     paths: PairPaths, captioner: Captioner, plan: CameraPlan, out: Path | None, *, as_json: bool
 ) -> None:
-    from daemon.tools.description import PairError, describe, sentence_members  # noqa: PLC0415
+    from daemon.tools.description import PairError, describe, told_members  # noqa: PLC0415
 
     [one] = describe([paths], captioner, plan)
     if isinstance(one, PairError):
@@ -141,7 +141,7 @@ def _describe_one(
             "l2": round(one.narration.l2, 3),
             "gap_s": one.gap.seconds,
             "gap_from": one.gap.origin,
-            "sentences": [sentence_members(sentence) for sentence in sentences],
+            "sentences": [told_members(sentence) for sentence in sentences],
             "abstained": one.narration.abstained or None,
         }
         typer.echo(json.dumps(members, ensure_ascii=False))

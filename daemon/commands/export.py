@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Journals, Json, Pictures, TimeZone
 from daemon.search.errors import SearchError
 from daemon.search.filters import options_of
 
@@ -22,7 +23,7 @@ def export(
     question: selection.Words = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder to write, or a zip where its name ends with .zip.")],
-    journal: selection.Journals = None,
+    journal: Journals = None,
     config: selection.StateOf = None,
     camera: selection.Cameras = None,
     zone: selection.Zones = None,
@@ -52,8 +53,8 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
-    timezone: selection.TimeZone = None,
-    evidence: selection.Pictures = None,
+    timezone: TimeZone = None,
+    evidence: Pictures = None,
     rebuild: selection.Rebuild = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""
@@ -91,12 +92,12 @@ def export(
 def _tell(exported: Exported, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
-    from daemon.export.export import spelled, without_clip  # noqa: PLC0415
+    from daemon.export.export import spelled  # noqa: PLC0415
 
     manifest = exported.manifest
     for problem in manifest.problems:
         selection.complain(f"does not verify: {problem}")
-    for reason, count in without_clip(manifest).items():
+    for reason, count in Counter(manifest.without_clip.values()).items():
         selection.complain(f"{count} without a recording: {reason}")
     if manifest.gone:
         selection.complain(f"{len(manifest.gone)} of their pictures were deleted by retention")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.options import ConfigurationFile, Json
+from daemon.commands.options import ConfigurationFile, Json, Verbose
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 
@@ -31,7 +31,7 @@ def forward(
         bool, typer.Option("--from-start", help="Begin with what the streams still hold.")
     ] = False,
     json: Json = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Send narrations to MQTT, web hooks, commands and notification services, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Journals, Json, Pictures, TimeZone
 from daemon.search.errors import NoJournalsError, SearchError
 from daemon.search.filters import GROUPINGS, Question, options_of
 from pipeline.disk import replacing
@@ -45,7 +45,7 @@ class OutputFormat(StrEnum):
 def query(
     question: selection.Words = None,
     *,
-    journal: selection.Journals = None,
+    journal: Journals = None,
     config: selection.StateOf = None,
     camera: selection.Cameras = None,
     zone: selection.Zones = None,
@@ -76,8 +76,8 @@ def query(
         bool, typer.Option("--pictures", help="Show the names of the pictures in the table.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
-    timezone: selection.TimeZone = None,
-    evidence: selection.Pictures = None,
+    timezone: TimeZone = None,
+    evidence: Pictures = None,
     rebuild: selection.Rebuild = False,
 ) -> None:
     """Ask what was narrated: with filters, or in plain English."""
@@ -137,10 +137,8 @@ def _tell(
 ) -> None:
     from daemon.search import output  # noqa: PLC0415
 
-    if shape is OutputFormat.TABLE and not follow and question.order == "all":
-        answer = search.answer(question, _SHOWN)
-    else:
-        answer = search.answer(question, _SHOWN if follow else None)
+    some = follow or (shape is OutputFormat.TABLE and question.order == "all")
+    answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
         write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles

@@ -215,10 +215,10 @@ def _replayed(
     from daemon.replay.inputs import find_footage  # noqa: PLC0415
     from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
     from daemon.replay.replay import replay  # noqa: PLC0415
-    from daemon.service.lines import json_line, offset_line  # noqa: PLC0415
+    from daemon.service.lines import offset_line  # noqa: PLC0415
 
     def show(record: Record, offset_s: float) -> None:
-        line = json_line(record) if json else offset_line(record, offset_s)
+        line = record.line().decode() if json else offset_line(record, offset_s)
         progress.print(line)
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from daemon.commands.options import ConfigurationFile
+from daemon.commands.options import ConfigurationFile, Verbose
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 
 
 def run(
     config: ConfigurationFile,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)

@@ -25,12 +25,6 @@ _TOLD_EVERY = 20_000
 _FAILED, _USAGE = 1, 2
 
 Words = Annotated[list[str] | None, typer.Argument(help="A question in plain English; see docs/query.md.")]
-Journals = Annotated[
-    Path | None,
-    typer.Option(
-        "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
-    ),
-]
 StateOf = Annotated[
     Path | None, typer.Option("-c", "--config", help="Configuration file that names the state folder.")
 ]
@@ -50,11 +44,6 @@ Between = Annotated[
 ]
 Last = Annotated[bool, typer.Option("--last", help="Only the newest, or the --limit newest.")]
 First = Annotated[bool, typer.Option("--first", help="Only the oldest, or the --limit oldest.")]
-TimeZone = Annotated[str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")]
-Pictures = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
-]
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="Rebuild the index first.")]
 
 
@@ -113,7 +102,7 @@ def opened_search(
     """
     from daemon.search.search import Search  # noqa: PLC0415
 
-    with Search.opened(journal_folder(journal or _state(config)), local, evidence, _progress()) as search:
+    with Search(journal_folder(journal or _state(config)), local, evidence, _progress()) as search:
         if rebuild:
             search.index.rebuild()
         _look(search)

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import OptionalFile
+from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
+from daemon.commands.selection import complaints
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
-from daemon.config.state import usual_state
-from daemon.search.errors import NoJournalsError, SearchError
+from daemon.config.state import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
 _EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
@@ -23,25 +23,16 @@ _EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
 def serve(
     config: OptionalFile = None,
     *,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
-        ),
-    ] = None,
-    evidence: Annotated[
-        Path | None, typer.Option(help="Folder of the pictures; else evidence in or beside the journals'.")
-    ] = None,
+    journal: Journals = None,
+    evidence: Pictures = None,
     listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
     passwords: Annotated[str | None, typer.Option(help="Password file of those who may log in.")] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")
-    ] = None,
+    timezone: TimeZone = None,
     new_password: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Serve a web page: narrations live and past, and feedback on them; until SIGTERM or Ctrl-C."""
     if new_password is not None:
@@ -65,9 +56,10 @@ def served(
 
     Raises:
         ServeError: it cannot be served.
+        typer.Exit: nor understood; it is said why.
     """
     try:
-        from daemon.serve.server import ServeOptions, own_folder  # noqa: PLC0415 - the extra
+        from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
         from daemon.serve.server import serve as run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
@@ -78,22 +70,16 @@ def served(
 
     start_logging(Secrets(), verbose=verbose)
     state = configuration.state if configuration else default_state(usual_state())
-    try:
+    with complaints():
         folder = journal_folder(journal or state)
         options = ServeOptions(
             folder,
             evidence,
-            own_folder(folder.parent if folder.name == "journal" else folder),
+            unit_folder(folder.parent if folder.name == "journal" else folder),
             list(configuration.cameras) if configuration else None,
             configuration.http.listen if configuration else None,
         )
         return run(settings, options, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True))
-    except NoJournalsError as error:
-        typer.echo(f"narrated: {error}", err=True)
-        return 1
-    except SearchError as error:
-        typer.echo(f"narrated: {error}", err=True)
-        return 2
 
 
 def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:

@@ -6,22 +6,19 @@ import signal
 import sys
 import threading
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Json
+from daemon.commands.options import Json, OptionalFile, Server
 
 DEFAULT_SERVER = "redis://localhost:6379"
 
 
 def tail(
     *,
-    redis: Annotated[
-        str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option("-c", "--config", help="Take redis from this file.")] = None,
+    redis: Server = None,
+    config: OptionalFile = None,
     camera: Annotated[
         list[str] | None, typer.Option(help="Only this camera; may be given several times.")
     ] = None,
@@ -34,8 +31,11 @@ def tail(
     """Print narrations as they arrive on the stream, until Ctrl-C."""
     from daemon.config.secrets import Secrets  # noqa: PLC0415
 
-    url = redis or (_configured(config) if config else None) or DEFAULT_SERVER
-    from daemon.service.lines import json_line, time_line  # noqa: PLC0415
+    if config and not redis:
+        from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+        redis = load_configuration(config).redis.url
+    from daemon.service.lines import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
     stop = threading.Event()
@@ -43,16 +43,12 @@ def tail(
         number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        records = subscribe(Secrets().reveal(url), camera or None, "0" if from_start else "$", stop)
+        records = subscribe(
+            Secrets().reveal(redis or DEFAULT_SERVER), camera or None, "0" if from_start else "$", stop
+        )
         for record in islice(records, count):
-            sys.stdout.write((json_line(record) if json else time_line(record)) + "\n")
+            sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
-
-
-def _configured(path: Path) -> str | None:
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
-
-    return load_configuration(path).redis.url

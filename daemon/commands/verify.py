@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.options import Json
+from daemon.commands.options import Json, Pictures
 
 if TYPE_CHECKING:
-    from pipeline.journal import Comparison, Problem, Verification, VerifyOptions
+    from pipeline.journal import Comparison, Verification, VerifyOptions
 
 _SHOWN = 20
 
@@ -30,10 +31,7 @@ def verify(
             help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
         ),
     ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
-    ] = None,
+    evidence: Pictures = None,
     no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
@@ -74,7 +72,8 @@ def _say(
 ) -> None:
     if json:
         values = _members(found) | ({"against": _members(other)} if other else {})
-        typer.echo(json_format.dumps(values | (_compared(comparison) if comparison else {})))
+        compared = asdict(comparison) | {"total": comparison.total} if comparison else {}
+        typer.echo(json_format.dumps(values | compared, default=str))
         return
     _tell(found, known=known)
     if other:
@@ -90,10 +89,9 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
     checked = [verify_export(path, keys) for path in paths]
     problems = [problem for found in checked for problem in found.problems]
     if json:
-        exports = [
-            asdict(found) | {"path": str(found.path), "problems": len(found.problems)} for found in checked
-        ]
-        typer.echo(json_format.dumps({"ok": not problems, "exports": exports, "problems": _plain(problems)}))
+        exports = [asdict(found) | {"problems": len(found.problems)} for found in checked]
+        values = {"ok": not problems, "exports": exports, "problems": list(map(asdict, problems))}
+        typer.echo(json_format.dumps(values, default=str))
     else:
         for problem in problems:
             typer.echo(f"narrated: {problem}", err=True)
@@ -104,13 +102,32 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
 
 
 def _checked(paths: list[Path], options: VerifyOptions) -> Verification:
-    from rich.console import Console  # noqa: PLC0415
-
-    from daemon.tools.check_progress import CheckProgress  # noqa: PLC0415
     from pipeline.journal import verify as verified  # noqa: PLC0415
 
-    with CheckProgress(Console(stderr=True)) as progress:
-        return verified(paths, replace(options, progress=progress.update))
+    with _bar() as progress:
+        return verified(paths, replace(options, progress=progress))
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Shows how many bytes were checked, of how many: on stderr, on a terminal only."""
+    from rich import progress as rich  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with rich.Progress(
+        rich.TextColumn("checking"),
+        rich.BarColumn(bar_width=24),
+        rich.DownloadColumn(),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, size: bar.update(task, completed=done, total=size)
 
 
 def _comparison(journal: Path, other: Path) -> Comparison | None:
@@ -147,21 +164,7 @@ def _members(found: Verification) -> dict[str, Any]:
         "lines": found.lines,
         "pictures": found.pictures,
         "ends": ends,
-        "problems": _plain(found.problems),
-    }
-
-
-def _plain(problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    return [{"path": str(p.path), "line": p.line, "reason": p.reason} for p in problems]
-
-
-def _compared(comparison: Comparison) -> dict[str, Any]:
-    differences = [{"camera": d.camera, "id": d.id, "reason": d.reason} for d in comparison.differences]
-    return {
-        "same": comparison.same,
-        "total": comparison.total,
-        "differences": differences,
-        "skipped": list(comparison.skipped),
+        "problems": list(map(asdict, found.problems)),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import OptionalFile
+from daemon.commands.options import OptionalFile, Verbose
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 
@@ -26,7 +26,7 @@ def worker(
     ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, max=256, help="Pairs looked at together.")] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Analyse pictures for daemons with `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config) if config else None

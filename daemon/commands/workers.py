@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json as json_format
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.commands.options import Json, OptionalFile
+from daemon.commands.options import Json, OptionalFile, Server
 from daemon.commands.tail import DEFAULT_SERVER
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def workers(
     *,
-    redis: Annotated[
-        str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
-    ] = None,
+    redis: Server = None,
     config: OptionalFile = None,
     json: Json = False,
 ) -> None:

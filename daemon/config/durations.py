@@ -21,12 +21,12 @@ def parse_duration(value: object) -> float:
         ValueError: it has no unit, or is no duration.
     """
     text = str(value).strip()
-    if not re.match(DURATION_PATTERN, text):
+    if not (match := re.match(DURATION_PATTERN, text)):
         raise ValueError(
             f"{text!r} is not a duration: write a number and its unit, such as 5s, 500ms, 2m or 1h"
         )
-    number, unit = _split(text)
-    return number * SECONDS[unit]
+    unit = match[2]
+    return float(text.removesuffix(unit)) * SECONDS[unit]
 
 
 def parse_rate(value: object) -> float:
@@ -98,8 +98,3 @@ def format_offset(seconds: float) -> str:
     whole = int(abs(seconds))
     sign = "-" if seconds < 0 else ""
     return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-
-
-def _split(text: str) -> tuple[float, str]:
-    number = text.rstrip("".join({c for unit in SECONDS for c in unit}))
-    return float(number), text[len(number) :]

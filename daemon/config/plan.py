@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.evidence import EvidenceOptions
 from daemon.config.secrets import Secrets
-from daemon.config.settings import Camera, CameraDefaults, Clusters, Configuration
+from daemon.config.settings import Camera, CameraDefaults, Clusters, Configuration, EvidenceSettings
 from models.language.places import Zone
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
@@ -52,7 +51,7 @@ class CameraPlan:
     upper: float | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     describe: DescribeOptions = field(default_factory=DescribeOptions)
-    evidence: EvidenceOptions = field(default_factory=EvidenceOptions)
+    evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
     deadline_s: float | None = None
     clock_skew_s: float = 2.0
@@ -134,11 +133,7 @@ def camera_plan(
             colours=narrate.colours,
             depth=narrate.depth,
         ),
-        evidence=EvidenceOptions(
-            camera.evidence.keep,
-            "webp" if camera.evidence.format == "webp" else "jpg",
-            camera.evidence.quality,
-        ),
+        evidence=camera.evidence,
         limits=LimitOptions(narrate.merge or None, narrate.cooldown or None, narrate.max_per_hour)
         if limited
         else NO_LIMITS,

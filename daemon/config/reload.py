@@ -34,13 +34,7 @@ class ReadAgain:
 def read_again(
     path: Path, old: Configuration, secrets: Secrets, captioner: CheckpointLabel
 ) -> ReadAgain | None:
-    """Read the file and check all of it before anything is touched.
-
-    Args:
-        path: the file.
-        old: the configuration in force.
-        secrets: read again too.
-        captioner: by its checkpoint; the cameras' settings must fit it.
+    """Read the file and its secrets, and check all of it, for this captioner too, before anything is touched.
 
     Returns:
         None where it cannot be used; the log then says why, line by line.

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from daemon.config.section import Section
-from daemon.config.values import LARGEST_PORT, ZoneName, shown_listen
-
-_HERE = "localhost"
+from daemon.config.values import ZoneName, host_and_port, is_loopback, shown_listen
 
 
 def _anywhere(value: Any) -> Any:
-    host, _, port = str(value).rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    try:
-        known = host == _HERE or bool(ip_address(host))
-    except ValueError:
-        known = False
-    if not known or not port.isdecimal() or int(port) > LARGEST_PORT:
+    listen = host_and_port(value)
+    if listen is None:
         raise ValueError(
             "write an address of this machine and a port: 127.0.0.1:8470, [::1]:8470, 0.0.0.0:8470"
         )
-    return host, int(port)
+    return listen
 
 
 def _host(name: str) -> str:
@@ -80,8 +72,7 @@ class ServeSettings(Section):
     @property
     def loopback(self) -> bool:
         """Whether only this machine can connect."""
-        host = self.listen[0]
-        return host == _HERE or ip_address(host).is_loopback
+        return is_loopback(self.listen[0])
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:

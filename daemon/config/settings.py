@@ -149,6 +149,11 @@ class EvidenceSettings(Section):
     )
     quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures, 1 to 100")
 
+    @property
+    def suffix(self) -> Literal["jpg", "webp"]:
+        """Of the pictures' files."""
+        return "webp" if self.format == "webp" else "jpg"
+
 
 class CameraDefaults(Section):
     """What every camera has unless it says otherwise."""

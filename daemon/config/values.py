@@ -50,18 +50,29 @@ def _size(value: Any) -> Any:
 
 
 def _listen(value: Any) -> Any:
-    host, _, port = str(value).rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback or not port.isdecimal() or int(port) > LARGEST_PORT:
+    listen = host_and_port(value)
+    if listen is None or not is_loopback(listen[0]):
         raise ValueError(
             "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
             "served on the loopback interface only; a proxy before them can ask for one"
         )
-    return host, int(port)
+    return listen
+
+
+def host_and_port(value: object) -> tuple[str, int] | None:
+    """Of an address of this machine as it is written in the file; None where it is none."""
+    host, _, port = str(value).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        known = host == "localhost" or bool(ip_address(host))
+    except ValueError:
+        known = False
+    return (host, int(port)) if known and port.isdecimal() and int(port) <= LARGEST_PORT else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect there."""
+    return host == "localhost" or ip_address(host).is_loopback
 
 
 def shown_listen(listen: tuple[str, int]) -> str:

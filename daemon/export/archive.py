@@ -127,14 +127,6 @@ def opened_archive(out: Path | BinaryIO, *, force: bool = False) -> Iterator[Arc
         _remove(fresh)
 
 
-def digest_of(file: BinaryIO) -> str:
-    """SHA-256 (hex) of what is left of a file."""
-    digest = hashlib.sha256()
-    while block := file.read(_BLOCK):
-        digest.update(block)
-    return digest.hexdigest()
-
-
 def _replace(fresh: Path, out: Path) -> None:
     old = out.with_name(f".{out.name}.old")
     _remove(old)

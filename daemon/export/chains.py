@@ -8,14 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import BinaryIO, Self
 
 from daemon.export.archive import Archive, ExportError
 from pipeline.journal.segments import closed_segments, line_end
 from pipeline.journal.witnesses import read_witnesses
-
-if TYPE_CHECKING:
-    from pipeline.journal.signatures import Signature
 
 
 def pieces_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -97,16 +94,13 @@ class ChainLines:
             signatures = [s for s in read_witnesses(journals, camera).signatures if s.seq in own.places]
             if signatures:
                 archive.write(f"chain/{camera}.signatures", (s.line() + b"\n" for s in signatures))
-            written[camera] = pieces_of(sorted(own.places)), _last(signatures)
+            signed = max((s.seq for s in signatures), default=0)
+            written[camera] = pieces_of(sorted(own.places)), signed
         return written
 
     def _scratch(self) -> BinaryIO:
         file: BinaryIO = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         return file
-
-
-def _last(signatures: Sequence[Signature]) -> int:
-    return max((s.seq for s in signatures), default=0)
 
 
 def _lines(journals: Path, camera: str, first: int, last: int) -> Iterator[tuple[int, bytes]]:

@@ -85,7 +85,8 @@ class Footage:
             camera, mark, rest = place.partition("=")
             given = camera if mark and "/" not in camera else None
             for found in find_footage([rest if given else place], given):
-                self._named += [(found.camera, path) for path in found.paths if _is_video(path)]
+                videos = [path for path in found.paths if path.suffix.lower() in VIDEO_SUFFIXES]
+                self._named += [(found.camera, path) for path in videos]
         if not self._named:
             raise SourceError(
                 f"there is no video in {', '.join(places)}: give the files, or the folder of a recorder"
@@ -111,14 +112,15 @@ class Footage:
                 continue
             if clip is None:
                 continue
-            if "after" in clip.frames or (self._unproven and self._is_of(record.camera, path)):
+            if "after" in clip.frames or (self._unproven and path in self._own(record.camera)):
                 self._last[record.camera] = path
                 return clip
             reason = f"{path.name}: {_OTHER}"
         return reason
 
-    def _is_of(self, camera: str, path: Path) -> bool:
-        return any(path == each for name, each in self._named if name == camera or camera in path.parts)
+    def _own(self, camera: str) -> list[Path]:
+        """The files whose names or folders say that they are of a camera."""
+        return [path for name, path in self._named if name == camera or camera in path.parts]
 
     def _places(self, record: Record) -> Iterator[tuple[Path, float | None]]:
         """Files and seconds in them at which the after frame may be; None: where its own stamp says."""
@@ -132,10 +134,9 @@ class Footage:
                     yield each.path, at_s
 
     def _of(self, camera: str) -> list[_Recording]:
-        """The files whose names or folders say that they are of a camera; all where none does."""
+        """A camera's own files; all where there are none."""
         if camera not in self._recordings:
-            own = [path for name, path in self._named if name == camera or camera in path.parts]
-            paths = own or [path for _, path in self._named]
+            paths = self._own(camera) or [path for _, path in self._named]
             self._recordings[camera] = [r for path in paths if (r := self._recording(path))]
         return self._recordings[camera]
 
@@ -152,10 +153,6 @@ class Footage:
         stamps = [stamp, self._local.aware(stamp.replace(tzinfo=None))] if stamp else []
         starts = [parsed_time(told), *stamps, written]
         return _Recording(path, tuple(dict.fromkeys(s for s in starts if s)), length_s)
-
-
-def _is_video(path: Path) -> bool:
-    return path.suffix.lower() in VIDEO_SUFFIXES
 
 
 def _cut(path: Path, record: Record, at_s: float | None, scratch: Path) -> Recorded | None:
@@ -208,24 +205,15 @@ def frames_in(path: Path, wanted: Mapping[str, str]) -> dict[str, int]:
         By side the number of the frame, from 0; those that are not there are absent.
     """
     found: dict[str, int] = {}
-    with closing(opened(path)) as container:
-        for number, frame in enumerate(container.decode(video_stream(container, 1))):
-            digest = hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()
-            found |= {side: number for side, sum_ in wanted.items() if sum_ == digest and side not in found}
-            if len(found) == len(wanted):
-                break
+    for number, digest in enumerate(frame_sums(path)):
+        found |= {side: number for side, sum_ in wanted.items() if sum_ == digest and side not in found}
+        if len(found) == len(wanted):
+            break
     return found
 
 
-def frame_sum(file: Path, number: int) -> str:
-    """SHA-256 (hex) of the RGB pixels of a recording's frame; empty where it has no such frame.
-
-    Args:
-        file: of the recording.
-        number: of the frame, from 0.
-    """
-    with closing(opened(file)) as container:
-        for n, frame in enumerate(container.decode(video_stream(container, 1))):
-            if n == number:
-                return hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()
-    return ""
+def frame_sums(path: Path) -> Iterator[str]:
+    """SHA-256 (hex) of the RGB pixels of each frame of a recording."""
+    with closing(opened(path)) as container:
+        for frame in container.decode(video_stream(container, 1)):
+            yield hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -36,7 +35,6 @@ class ExportOptions:
         selection: what was asked for, as options of `narrated query`.
         linked: the records between those selected, too, up to the next signature.
         footage: where recordings are; None gives none.
-        check: verify the whole journals of these cameras, and say how they are.
         force: replace what is there.
     """
 
@@ -45,7 +43,6 @@ class ExportOptions:
     selection: str = ""
     linked: bool = False
     footage: Footage | None = None
-    check: bool = True
     force: bool = False
 
 
@@ -65,14 +62,9 @@ class Exported:
 
 
 def write_export(found: Iterable[FoundRecord], out: Path | BinaryIO, options: ExportOptions) -> Exported:
-    """Write narrations as one folder or zip that can be checked without us.
+    """Write narrations as one folder or zip, see `opened_archive`, that can be checked without us.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
-
-    Args:
-        found: the narrations, of `daemon.search.search.Search`.
-        out: a zip where its name ends with ``.zip``, else a folder; or a stream that takes a zip.
-        options: see there.
 
     Raises:
         ExportError: it cannot be written, or something is there already.
@@ -115,7 +107,7 @@ class _Writing:
         self._archive.copy("index.html", shown)
         if own.linked:
             self._lines.link(own.journals)
-        journals = _checked(own.journals, self._lines.cameras, self._problems) if own.check else None
+        journals = _checked(own.journals, self._lines.cameras, self._problems)
         written = self._lines.write(self._archive, own.journals)
         manifest = Manifest(
             selection=own.selection,
@@ -181,11 +173,6 @@ class _Writing:
             frames=frames,
         )
         self._clip_of[record.hash] = name
-
-
-def without_clip(manifest: Manifest) -> Mapping[str, int]:
-    """Why narrations have no recording, and how many of them."""
-    return Counter(manifest.without_clip.values())
 
 
 def spelled(pieces: Sequence[tuple[int, int]]) -> str:

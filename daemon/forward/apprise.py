@@ -13,12 +13,7 @@ from daemon.forward.target import AwayError, RefusedError, needed
 
 
 class AppriseTarget:
-    """Notifies one service; see `Target`. Apprise does not say why it failed: every failure may pass.
-
-    Args:
-        settings: which service, and in which words.
-        secrets: put into its address.
-    """
+    """Notifies one service; see `Target`. Apprise does not say why it failed: every failure may pass."""
 
     def __init__(self, settings: AppriseSettings, secrets: Secrets) -> None:
         self._settings = settings

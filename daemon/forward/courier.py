@@ -16,9 +16,9 @@ from daemon.forward.filter import Filter
 from daemon.forward.ledger import Ledger, LedgerError, Letter
 from daemon.forward.message import Message, picture_of
 from daemon.forward.target import AwayError, DeliveryError, RefusedError, Target
-from daemon.threads.loop import Loop
-from daemon.threads.pulse import LIMIT_S, Pulses
+from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
+from pipeline.loop import LIMIT_S, Loop
 from pipeline.redaction import redacted
 
 logger = logging.getLogger(__name__)
@@ -33,17 +33,7 @@ _LONGEST_REASON = 300
 
 
 class Courier:
-    """Sends one target what waits for it.
-
-    Args:
-        name: of the target.
-        settings: of the target.
-        opened: opens it; called again after a failure.
-        ledger: its queue.
-        store: of the pictures.
-        pulses: told of every turn.
-        zone: of local times; None is the machine's.
-        first_wait_s: pause after the first failure; doubled up to the settings' longest.
+    """Sends one target what waits for it; after a failure it is opened anew, and pauses double.
 
     Attributes:
         loop: the thread.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from daemon.config.configuration import ConfigurationError
 from daemon.config.forward import ForwardSettings, MqttSettings, TargetSettings, secret_texts
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
+from daemon.config.state import unit_folder
 from daemon.forward.courier import Courier
 from daemon.forward.filter import Filter
 from daemon.forward.intake import Intake
@@ -24,9 +24,9 @@ from daemon.forward.lock import alone
 from daemon.forward.target import Target
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.loop import Loop
-from daemon.threads.pulse import LIMIT_S, Pulses
+from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
+from pipeline.loop import LIMIT_S, Loop
 from pipeline.publisher import Outage, ServerAwayError
 
 GRACE_S = 10.0
@@ -52,9 +52,7 @@ def hush_libraries() -> None:
 
 def ledger_folder(configuration: Configuration) -> Path:
     """Where the ledger lies: the unit's own folder, else beside the journals."""
-    if folder := os.environ.get("STATE_DIRECTORY"):
-        return Path(folder.split(":")[0])
-    return configuration.state / "forward"
+    return unit_folder(configuration.state / "forward")
 
 
 def checked(configuration: Configuration, secrets: Secrets, name: str = "configuration") -> ForwardSettings:
@@ -138,13 +136,7 @@ class Forwarding:
 def run(
     configuration: Configuration, secrets: Secrets, settings: ForwardSettings, *, from_start: bool = False
 ) -> int:
-    """Forward until SIGTERM or SIGINT.
-
-    Args:
-        configuration: the whole file.
-        secrets: put in where a connection is opened.
-        settings: as `checked` gave them.
-        from_start: what the streams still hold is forwarded, too.
+    """Forward as `checked` allows until SIGTERM or SIGINT.
 
     Returns:
         Exit code 0.

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from redis import Redis
 from redis import exceptions as refusals
 
 from daemon.forward.filter import Filter
 from daemon.forward.ledger import Ledger, StreamPosition, Taken
-from pipeline.publisher import NO_ENTRY, ServerAwayError, stream_key
-from pipeline.publisher.connection import connect, renewed, worded
+from pipeline.publisher import NO_ENTRY, stream_key
+from pipeline.publisher.connection import RedisServer
 from pipeline.record import Record, RecordError, parse_stream_id, read_record
 
 logger = logging.getLogger(__name__)
@@ -59,11 +60,10 @@ class Intake:
         from_start: bool = False,
         queued: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
-        self._url, self._group, self._ledger = url, group, ledger
+        self._group, self._ledger = group, ledger
         self._filters, self._most, self._queued = filters, most, queued
         self._from_start = from_start
-        self._connected_to = url()
-        self._client = connect(self._connected_to, _TIMEOUT_S)
+        self._server = RedisServer(url, _TIMEOUT_S)
         self._positions: dict[str, StreamPosition] = ledger.positions()
         self._first = _BEGUN not in self._positions
         self._streams: dict[str, str] = {}
@@ -78,30 +78,19 @@ class Intake:
             PublisherError: the server refuses for a reason that does not pass.
         """
         try:
-            with worded(self._client, self._connected_to):
-                entries = self._entries()
+            with self._server.asked() as client:
+                entries = self._entries(client)
             if not entries:
                 return 0
             queued = self._ledger.take([self._taken(*entry) for entry in entries], self._most)
             if queued:
                 self._queued(queued)
-            with worded(self._client, self._connected_to):
-                self._acknowledge(entries)
-        except ServerAwayError:
-            self._begin_again()
-            self._client, self._connected_to = renewed(
-                self._client, self._connected_to, self._url, _TIMEOUT_S
-            )
-            raise
+            with self._server.asked() as client:
+                self._acknowledge(client, entries)
         except Exception:
             self._begin_again()
             raise
         return len(entries)
-
-    @property
-    def joined(self) -> bool:
-        """True once the streams have been looked for: what comes from now on is taken."""
-        return not self._first
 
     @property
     def idle(self) -> bool:
@@ -110,7 +99,7 @@ class Intake:
 
     def close(self) -> None:
         """Let the connection go."""
-        self._client.close()
+        self._server.close()
 
     def _begin_again(self) -> None:
         """Look at everything anew: what was read and not taken is pending now, the group may be gone."""
@@ -118,16 +107,16 @@ class Intake:
         self._discovered_at = float("-inf")
         self._positions = self._ledger.positions()
 
-    def _entries(self) -> list[tuple[str, str, dict[str, str]]]:
+    def _entries(self, client: Redis) -> list[tuple[str, str, dict[str, str]]]:
         if monotonic() - self._discovered_at >= _DISCOVERY_S:
-            self._discover()
+            self._discover(client)
             self._discovered_at = monotonic()
         if not self._streams:
             return []
         pending = [key for key, place in self._streams.items() if place == _PENDING]
         asked: Any = dict.fromkeys(pending, _PENDING) if pending else self._streams
         try:
-            answer: Any = self._client.xreadgroup(
+            answer: Any = client.xreadgroup(
                 self._group,
                 CONSUMER,
                 asked,
@@ -145,34 +134,34 @@ class Intake:
                 self._streams[key] = _NEW
         return [(key, entry, fields or {}) for key, found in streams.items() for entry, fields in found]
 
-    def _discover(self) -> None:
+    def _discover(self, client: Redis) -> None:
         """Join the streams that are not followed yet."""
-        for key in self._client.scan_iter(match=stream_key("*"), count=1000, _type="stream"):
+        for key in client.scan_iter(match=stream_key("*"), count=1000, _type="stream"):
             if key not in self._streams:
-                self._join(key)
+                self._join(client, key)
                 self._streams[key] = _PENDING
         if self._first:
             self._ledger.take([Taken(_BEGUN, NO_ENTRY)], {})
             self._first = False
 
-    def _join(self, key: str) -> None:
+    def _join(self, client: Redis, key: str) -> None:
         """Make the group where it is not there: behind what was taken, at the end, or at the start."""
         known = self._positions.get(key)
-        facts: Any = self._client.xinfo_stream(key)
+        facts: Any = client.xinfo_stream(key)
         last = facts["last-generated-id"]
         if known:  # a stream that ends before was lost, and is published again
             place = known.entry if parse_stream_id(last) >= parse_stream_id(known.entry) else NO_ENTRY
         else:
             place = last if self._first and not self._from_start else NO_ENTRY
         try:
-            self._client.xgroup_create(key, self._group, place)
+            client.xgroup_create(key, self._group, place)
         except refusals.ResponseError as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise
             if not known:
                 place = NO_ENTRY
                 if self._from_start:
-                    self._client.xgroup_setid(key, self._group, place)
+                    client.xgroup_setid(key, self._group, place)
         if not known:
             self._positions[key] = StreamPosition(place, 0)
             self._ledger.take([Taken(key, place)], {})
@@ -200,11 +189,11 @@ class Intake:
     def _concerned(self, record: Record) -> tuple[str, ...]:
         return tuple(name for name, each in self._filters.items() if each.passing(record) is not None)
 
-    def _acknowledge(self, entries: Sequence[tuple[str, str, dict[str, str]]]) -> None:
+    def _acknowledge(self, client: Redis, entries: Sequence[tuple[str, str, dict[str, str]]]) -> None:
         by_stream: dict[str, list[str]] = {}
         for key, entry, _ in entries:
             by_stream.setdefault(key, []).append(entry)
-        with self._client.pipeline(transaction=False) as pipeline:
+        with client.pipeline(transaction=False) as pipeline:
             for key, ids in by_stream.items():
                 pipeline.xack(key, self._group, *ids)
             pipeline.execute()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,11 +95,7 @@ class StreamPosition:
 
 
 class Ledger:
-    """The file; for all threads of one process, beside short visits of others.
-
-    Args:
-        folder: made where it is absent.
-        now: seconds since the epoch.
+    """The file; for all threads of one process, beside short visits of others. The folder is made if need be.
 
     Raises:
         LedgerError: it cannot be opened, or another version wrote it.
@@ -173,7 +170,7 @@ class Ledger:
                     *(entry.stream, entry.entry, seq),
                 )
             for target in queued:
-                (waiting,) = run(_COUNT, target, "waiting").fetchone()
+                (waiting,) = run(_COUNT, target).fetchone()
                 if (excess := waiting - most.get(target, waiting)) > 0:
                     run(
                         "UPDATE deliveries SET state = 'dead', reason = 'its queue was full' WHERE number IN "
@@ -251,15 +248,13 @@ class Ledger:
     def orphan(self, targets: Sequence[str]) -> dict[str, int]:
         """What waits for targets other than these becomes dead letters; how many, by target."""
         marks = ",".join("?" * len(targets))
-        others = f"state = 'waiting' AND target NOT IN ({marks})"
         with self._transaction() as run:
-            found = run(f"SELECT target, count(*) FROM deliveries WHERE {others} GROUP BY target", *targets)  # noqa: S608
-            counted = dict(found.fetchall())
-            run(
-                f"UPDATE deliveries SET state = 'dead', reason = 'no target of that name' WHERE {others}",  # noqa: S608
+            rows = run(
+                "UPDATE deliveries SET state = 'dead', reason = 'no target of that name' "  # noqa: S608
+                f"WHERE state = 'waiting' AND target NOT IN ({marks}) RETURNING target",
                 *targets,
-            )
-        return counted
+            ).fetchall()
+        return Counter(target for (target,) in rows)
 
     def dead(self, target: str | None = None) -> list[Letter]:
         """The dead letters, the oldest first."""
@@ -342,7 +337,7 @@ class Ledger:
 
 
 _Run = Callable[..., sqlite3.Cursor]
-_COUNT = "SELECT count(*) FROM deliveries WHERE target = ? AND state = ?"
+_COUNT = "SELECT count(*) FROM deliveries WHERE target = ? AND state = 'waiting'"
 _LETTERS = (
     "SELECT d.number, d.target, r.line, d.attempts, d.taken, d.reason FROM deliveries d "
     "JOIN records r ON r.id = d.record WHERE d.state = ?"

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import ssl
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,12 +28,7 @@ _PREFIX = "whsec_"
 
 
 class WebhookTarget:
-    """Posts messages; see `Target`.
-
-    Args:
-        settings: where, and in which form.
-        secrets: put in here, and only here.
-    """
+    """Posts messages; see `Target`."""
 
     def __init__(self, settings: WebhookSettings, secrets: Secrets) -> None:
         self._httpx = needed("httpx")
@@ -43,7 +39,7 @@ class WebhookTarget:
         self._client = self._httpx.Client(
             timeout=settings.timeout,
             follow_redirects=False,  # the key's owner named one address
-            verify=_authority(settings),
+            verify=ssl.create_default_context(cafile=settings.ca),
             headers={"user-agent": f"narrated/{__version__}", **headers},
         )
 
@@ -107,12 +103,6 @@ def signature(key: bytes, identity: str, timestamp: str, body: bytes) -> str:
     """The header ``webhook-signature`` of version 1."""
     signed = hmac.new(key, f"{identity}.{timestamp}.".encode() + body, hashlib.sha256)
     return "v1," + base64.b64encode(signed.digest()).decode()
-
-
-def _authority(settings: WebhookSettings) -> Any:
-    import ssl  # noqa: PLC0415 - only here
-
-    return ssl.create_default_context(cafile=settings.ca) if settings.ca else ssl.create_default_context()
 
 
 def _after_s(text: str) -> float:

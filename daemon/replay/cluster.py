@@ -24,7 +24,7 @@ from daemon import __version__
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import FinishedCamera, OutputFolder
 from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
+from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay, unseen
 from daemon.replay.resumption import identity
 from daemon.replay.stretches import Sights, lend_eyes, sights_of, stretches_of, thresholds_of
 from models import load_captioner
@@ -67,17 +67,9 @@ def replay_on(
     show: Show,
     progress: ReplayProgress,
 ) -> ReplayReport:
-    """As `replay`, by the tasks of a cluster; every machine must find the footage at the same paths.
+    """As `replay` into a folder, by the tasks of a cluster; all find the footage at the same paths.
 
     Ctrl-C leaves what is finished, for ``--resume``, and writes no report.
-
-    Args:
-        cluster: see there.
-        footage: by camera.
-        captioner: tells which replay this is; the tasks load their own.
-        options: `out` must be given.
-        show: called with each record, camera after camera in the order of `footage`.
-        progress: told how many cameras are finished.
 
     Raises:
         ClusterError: Ray is not installed, or the cluster does not answer.
@@ -185,12 +177,8 @@ def _narrate(
         part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
         captioner = _loaded(checkpoint, device)
         lend_eyes(captioner, {name: each for sights in looks for name, each in sights.items()})
-        report = replay([footage], captioner, part, _unseen, ReplayProgress(Console(quiet=True)))
+        report = replay([footage], captioner, part, unseen, ReplayProgress(Console(quiet=True)))
         return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
-
-
-def _unseen(record: object, offset_s: float) -> None:
-    """Where a task runs nobody reads."""
 
 
 @lru_cache(maxsize=1)

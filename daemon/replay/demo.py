@@ -14,13 +14,12 @@ from daemon.config.settings import CameraDefaults, EvidenceSettings
 from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, replay
+from daemon.replay.replay import ReplayOptions, ReplayReport, replay, unseen
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.lines import time_line
-from daemon.threads.loop import Loop
 from models.captioner import Captioner
+from pipeline.loop import Loop
 from pipeline.publisher import subscribe
-from pipeline.record import Record
 
 _LAST_ARRIVALS_S = 10.0
 _POLL_S = 0.05
@@ -62,11 +61,7 @@ class Listener:
 def run_demo(clip: Path, captioner: Captioner, out: Path, *, pictures: bool = False) -> ReplayReport:
     """Replay a clip into an embedded server, print what arrives from its stream, write the report.
 
-    Args:
-        clip: a video file.
-        captioner: writes the sentences.
-        out: folder of the report; narrations in it are replaced.
-        pictures: keep the frames of what is told, as a page needs them.
+    Narrations in `out` are replaced; with `pictures` the frames that a page needs are kept.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -90,10 +85,6 @@ def run_demo(clip: Path, captioner: Captioner, out: Path, *, pictures: bool = Fa
             out=out,
         )
         with progress:
-            report = replay(footage, captioner, options, _hide, progress)
+            report = replay(footage, captioner, options, unseen, progress)
         listener.wait_for(report.narrations)
     return report
-
-
-def _hide(record: Record, offset_s: float) -> None:
-    """What the demo prints comes from the stream, not from here."""

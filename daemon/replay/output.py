@@ -15,7 +15,7 @@ from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
-from pipeline.report.writer import PICTURES, ReportFiles, ReportWriter
+from pipeline.report.writer import PICTURES, ReportWriter
 
 _OWN = ("narrations.jsonl", "report.html", "journal")
 
@@ -165,7 +165,7 @@ class OutputFolder:
         self._report.flush()
         self.resumption.note(camera, outcome)
 
-    def finish(self, facts: ReportFacts, *, complete: bool) -> ReportFiles:
+    def finish(self, facts: ReportFacts, *, complete: bool) -> None:
         """Write narrations.jsonl, the subtitles and the page.
 
         Args:
@@ -176,7 +176,7 @@ class OutputFolder:
             OutputError: the folder cannot be written.
         """
         try:
-            files = self._report.finish(facts)
+            self._report.finish(facts)
             if complete:
                 self.resumption.clear()
                 self._complete = True
@@ -184,7 +184,6 @@ class OutputFolder:
             raise OutputError(
                 f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"
             ) from None
-        return files
 
 
 def _chains(journal: Path, cameras: Iterable[str]) -> Iterator[Path]:

@@ -16,11 +16,7 @@ from daemon.threads.camera_thread import CameraThread
 
 
 class ReplayProgress:
-    """A context manager around a replay.
-
-    Args:
-        console: writes to stderr; the bar shows where it is a terminal.
-    """
+    """A context manager around a replay."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(

@@ -42,7 +42,11 @@ _PUBLISH_LIMIT_S = 60.0
 _PATHS_SHOWN = 20
 
 Show = Callable[[Record, float], None]
-"""Shows a record; the float is the offset of its after frame from the first frame in seconds."""
+"""Shows records, camera after camera; the float: seconds from the first frame to the after frame."""
+
+
+def unseen(_record: Record, _offset_s: float) -> None:
+    """Shows nothing: nobody reads here, or reads elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +98,6 @@ def replay(
     progress: ReplayProgress,
 ) -> ReplayReport:
     """Narrate footage.
-
-    Args:
-        footage: by camera, see `find_footage`.
-        captioner: writes the sentences.
-        options: see there.
-        show: called with each record, camera after camera in the order of `footage`.
-        progress: told how far it is.
 
     Returns:
         Counts and problems. Ctrl-C ends it early: what was narrated until then is written and published.
@@ -222,11 +219,10 @@ class _Replay:
         parts, unbegun = [], 0
         for thread in self._threads:
             name = thread.plan.name
-            if thread.first_time is None or thread.last_time is None:
+            if thread.first_time is None:
                 unbegun += 1
             elif not self._queue.ended(name):
-                seen_s = (thread.last_time - thread.first_time).total_seconds()
-                parts.append(f"{name} after {format_offset(seen_s)}")
+                parts.append(f"{name} after {format_offset(thread.read_s)}")
         if unbegun:
             parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"

@@ -34,13 +34,7 @@ Sights = dict[str, Detections]
 
 
 def stretches_of(footage: ReplayInput, options: ReplayOptions, longest_s: float) -> list[Stretch]:
-    """Where a camera's footage is cut; nowhere unless it is one long file that is decoded as a whole.
-
-    Args:
-        footage: of one camera.
-        options: of the replay.
-        longest_s: of a stretch, in seconds.
-    """
+    """Where a camera's footage is cut; nowhere unless it is one long file that is decoded as a whole."""
     span, (path, *more) = (options.span.begin, options.span.end), footage.paths
     if more or footage.remote or options.plan.source.fast or any(isinstance(at, datetime) for at in span):
         return []

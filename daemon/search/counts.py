@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,17 +34,8 @@ class Group:
     objects: int
 
 
-def counted(
-    connection: sqlite3.Connection, selection: Selection, loaded: Loaded, rows: Rows, by: Sequence[str]
-) -> list[Group]:
-    """Count sentences' records and objects.
-
-    Args:
-        connection: of the index.
-        selection: knows the time zone.
-        loaded: what was looked through.
-        rows: which sentences are meant.
-        by: of `GROUPINGS`; empty counts all in one group.
+def counted(selection: Selection, loaded: Loaded, rows: Rows, by: Sequence[str]) -> list[Group]:
+    """Count sentences' records and objects by some of `GROUPINGS`; by none, all in one group.
 
     Returns:
         Groups that are not empty, times in their order, others the most frequent first.
@@ -53,7 +43,7 @@ def counted(
     parts = list[tuple[int, int, Callable[[int], str]]]()
     codes: Codes | None = None
     for grouping in by:
-        code, labeller = _coded(connection, selection, loaded, rows, grouping)
+        code, labeller = _coded(selection, loaded, rows, grouping)
         low = int(code.min()) if len(code) else 0
         size = int(code.max()) - low + 1 if len(code) else 1
         code = code if low == 0 else code - low
@@ -102,13 +92,10 @@ def _sums(
 
 
 def _coded(
-    connection: sqlite3.Connection,
-    selection: Selection,
-    loaded: Loaded,
-    rows: Rows,
-    grouping: str,
+    selection: Selection, loaded: Loaded, rows: Rows, grouping: str
 ) -> tuple[Codes, Callable[[int], str]]:
     """A number per sentence, and the label of a number."""
+    connection = selection.connection
     if grouping == "camera":
         names = dict(connection.execute("SELECT id, name FROM cameras").fetchall())
         return loaded.sentences.camera[rows].astype(np.int64), names.__getitem__

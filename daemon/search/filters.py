@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -68,19 +68,9 @@ class Question:
 
 def merged(given: Question, asked: Question) -> Question:
     """A question in words with options beside it, which count more."""
-    added, filters = given.filters, asked.filters
-    both = Filters(
-        cameras=added.cameras or filters.cameras,
-        zones=added.zones or filters.zones,
-        objects=added.objects or filters.objects,
-        kinds=added.kinds or filters.kinds,
-        colours=added.colours or filters.colours,
-        text=added.text or filters.text,
-        confidence=filters.confidence if added.confidence is None else added.confidence,
-        since=added.since or filters.since,
-        until=added.until or filters.until,
-        between=added.between or filters.between,
-    )
+    options = {each.name: getattr(given.filters, each.name) for each in fields(Filters)}
+    said = {name: value for name, value in options.items() if value not in ((), "", None)}
+    both = replace(asked.filters, **said)
     order = given.order if given.order != "all" else asked.order
     limit = asked.limit if given.limit is None else given.limit
     return Question(both, order, limit, given.count or asked.count, given.by or asked.by)

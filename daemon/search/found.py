@@ -65,11 +65,6 @@ class Located:
 class Reader:
     """Reads records of the index from the journals.
 
-    Args:
-        connection: of the index.
-        folder: of the journals.
-        evidence: folder of the pictures, None where there is none.
-
     Attributes:
         gone: records that retention deleted since they were looked for.
         changed: files that do not hold any more what was read of them into the index.
@@ -167,12 +162,8 @@ class Reader:
 def _pictures(record: Record, store: EvidenceStore | None) -> dict[str, Path]:
     if record.evidence is None or store is None:
         return {}
-    sides = {
-        "before": record.evidence.before,
-        "after": record.evidence.after,
-        "overlay": record.evidence.overlay,
-    }
-    paths = {side: store.find(reference) for side, reference in sides.items() if reference}
+    named = {side: getattr(record.evidence, side) for side in ("before", "after", "overlay")}
+    paths = {side: store.find(reference) for side, reference in named.items() if reference}
     return {side: path for side, path in paths.items() if path}
 
 

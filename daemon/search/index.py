@@ -64,10 +64,6 @@ class _Known:
 class Index:
     """Finds what the journals of a folder hold; for one thread.
 
-    Args:
-        folder: of the journals.
-        told: called with the number of records read so far, again and again while there are many.
-
     Attributes:
         store: the file.
     """
@@ -127,7 +123,7 @@ class Index:
     def _take(self, file: JournalFile, names: set[str], seen: dict[int, str], look: Look) -> None:
         """Read on in a file."""
         path = self.folder / file.name
-        known = self._by_name(file.name)
+        known = self._one("name = ?", file.name)
         try:
             state = path.stat()
             if known and (known.inode, known.size, known.mtime) == _stamp(state) and known.id not in seen:
@@ -152,7 +148,7 @@ class Index:
         if known and known.id in seen:
             look.left_out[file.name] = f"it is a copy of {seen[known.id]}"
             return
-        batch = _batch_of_nothing()
+        batch = Batch(0, {}, lambda _: None, lambda _: 0, lambda _: 0)  # of this line alone
         batch.add(first, 0)
         camera = next(iter(batch.ends), file.chain)
         if camera != file.chain and f"{camera}.jsonl" in names:
@@ -286,9 +282,6 @@ class Index:
             raise sqlite3.OperationalError("another process is deleting the index")
         return known
 
-    def _by_name(self, name: str) -> _Known | None:
-        return self._one("name = ?", name)
-
     def _by_identity(self, identity: bytes) -> _Known | None:
         return self._one("identity = ?", identity)
 
@@ -352,8 +345,3 @@ class Index:
 
 def _stamp(state: os.stat_result) -> tuple[int, int, int]:
     return state.st_ino, state.st_size, state.st_mtime_ns
-
-
-def _batch_of_nothing() -> Batch:
-    """To look at one line."""
-    return Batch(0, {}, lambda _: None, lambda _: 0, lambda _: 0)

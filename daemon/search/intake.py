@@ -6,14 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from daemon.search.columns import ALTERED, FIRST, STEPPED, SURE, UNLINKED, Places, Sentences
+from daemon.search.columns import ALTERED, FIRST, MOST, STEPPED, SURE, UNLINKED, Places, Sentences
+from daemon.search.local_time import microseconds
 from pipeline.record import RecordError, hash_holds, read_record
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _DIGEST = 16
 
 Phrase = tuple[str, str, str]
@@ -124,7 +123,7 @@ def _members(raw: bytes, *, holds: bool) -> dict[str, Any] | None:
 
 
 def _moment(text: str) -> int:
-    return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+    return microseconds(datetime.fromisoformat(text))
 
 
 def _said(members: dict[str, Any]) -> list[tuple[Phrase, int, int]]:
@@ -134,7 +133,7 @@ def _said(members: dict[str, Any]) -> list[tuple[Phrase, int, int]]:
         (
             (s["text"], event if s["type"] == "none" and event != "change" else s["type"], s["object"]),
             round(s["confidence"] * SURE),
-            0 if s["object"] == "scene" else max(s.get("count", 1), 1),
+            0 if s["object"] == "scene" else min(max(s.get("count", 1), 1), MOST),
         )
         for s in members["sentences"]
     ]

@@ -15,9 +15,7 @@ from daemon.search.counts import Group
 from daemon.search.errors import SearchError
 from daemon.search.found import FoundRecord
 from daemon.search.local_time import LocalTime
-
-_NO_CLOCK = 1970
-"""Footage whose date nobody knows begins in this year: only the time since its start is told."""
+from pipeline.report.words import has_date
 
 CSV_COLUMNS = (
     *("time", "local_time", "camera", "seq", "event", "kinds", "objects", "confidence", "text", "marks"),
@@ -27,7 +25,7 @@ CSV_COLUMNS = (
 
 def local_words(moment: datetime, local: LocalTime) -> str:
     """A time as people here read it; of footage without a date how far into it."""
-    if moment.year <= _NO_CLOCK:
+    if not has_date(moment):
         return format_offset(moment.timestamp())
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,21 +86,11 @@ class Search:
         self._evidence = evidence
         self._attach()
 
-    @classmethod
-    @contextmanager
-    def opened(
-        cls,
-        folder: Path,
-        local: LocalTime,
-        evidence: Path | None = None,
-        told: Callable[[int], None] | None = None,
-    ) -> Iterator[Search]:
-        """As the class, closed in the end."""
-        search = cls(folder, local, evidence, told)
-        try:
-            yield search
-        finally:
-            search.index.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.index.close()
 
     @property
     def said(self) -> str:
@@ -164,15 +153,12 @@ class Search:
         with self.index.store.snapshot():
             loaded = self.selection.load(question.filters)
             rows = self.selection.matching(loaded, question.filters)
-            return counted(self.index.store.connection, self.selection, loaded, rows, question.by)
+            return counted(self.selection, loaded, rows, question.by)
 
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
 
-        Args:
-            question: its filters count, and no limit.
-            stop: ends the waiting at once.
-            every_s: how often the journals are looked at.
+        The question's filters count, and no limit.
         """
         while not stop.is_set():
             look = self.look()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
@@ -92,9 +91,8 @@ def day_span(words: str, now: datetime, local: LocalTime) -> TimeSpan:
         re.sub(r"^(?:on|in|during) ", "", words).removeprefix("the ") if "day before" not in words else words
     )
     today = local.of(now).date()
-    for pattern, make in _SPANS:
-        if found := re.fullmatch(pattern, words):
-            return make(found, today, local)
+    if period := _period(words, today, local):
+        return period
     day, part = _day_and_part(words, today, now, local)
     if part:
         begin, end = PARTS[part]
@@ -142,44 +140,21 @@ def _between(first: date, last: date, local: LocalTime, begin: int = 0, end: int
     )
 
 
-def _week(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
-        monday = today - timedelta(days=today.weekday() + 7 * back)
-        return _between(monday, monday + timedelta(days=7), local)
-
-    return span
-
-
-def _month(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
-        first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
-        return _between(first, (first + timedelta(days=31)).replace(day=1), local)
-
-    return span
-
-
-def _year(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
-        return _between(date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1), local)
-
-    return span
-
-
-def _night(back: int) -> Callable[[re.Match[str], date, LocalTime], TimeSpan]:
-    def span(_: re.Match[str], today: date, local: LocalTime) -> TimeSpan:
+def _period(words: str, today: date, local: LocalTime) -> TimeSpan | None:
+    """This or last night, week, month or year; None for a day."""
+    which, _, unit = words.replace("tonight", "this night").partition(" ")
+    back = {"this": 0, "last": 1}.get(which)
+    if back is None:
+        return None
+    if unit == "night":
         evening = today - timedelta(days=back)
         return _between(evening, evening + timedelta(days=1), local, *PARTS["night"])
-
-    return span
-
-
-_SPANS = (
-    ("this week", _week(0)),
-    ("last week", _week(1)),
-    ("this month", _month(0)),
-    ("last month", _month(1)),
-    ("this year", _year(0)),
-    ("last year", _year(1)),
-    ("tonight|this night", _night(0)),
-    ("last night", _night(1)),
-)
+    if unit == "week":
+        monday = today - timedelta(days=today.weekday() + 7 * back)
+        return _between(monday, monday + timedelta(days=7), local)
+    if unit == "month":
+        first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
+        return _between(first, (first + timedelta(days=31)).replace(day=1), local)
+    if unit == "year":
+        return _between(date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1), local)
+    return None

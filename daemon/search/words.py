@@ -84,11 +84,7 @@ _WORN = re.compile(
 
 
 def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
-    """What a word for an object means.
-
-    Args:
-        word: of a question or option.
-        known: objects that the records name.
+    """What a word for an object means, where the records name the `known` ones.
 
     Returns:
         Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.

@@ -104,14 +104,12 @@ def _asked(host: str, port: int) -> Mapping[str, str] | None:
     shown = f"[{host}]" if ":" in host else host
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://{shown}:{port}/healthz", timeout=_LIMIT_S) as answer:
+        try:
+            answer = opener.open(f"http://{shown}:{port}/healthz", timeout=_LIMIT_S)
+        except urllib.error.HTTPError as error:
+            answer = error  # something hangs: the states are told all the same
+        with answer:
             told = json.loads(answer.read(_LARGEST))
-    except urllib.error.HTTPError as error:  # something hangs: the states are told all the same
-        with error:
-            try:
-                told = json.loads(error.read(_LARGEST))
-            except (OSError, ValueError):
-                return None
     except (OSError, ValueError):
         return None
     states = told.get("cameras") if isinstance(told, dict) else None

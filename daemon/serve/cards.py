@@ -23,12 +23,8 @@ from pipeline.report.words import (
     sureness,
 )
 
-COLOURS = 6
-"""Of marks, in turn; the style sheet has them."""
-
 Side = Literal["before", "after"]
 _ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
-_NOTHING = Remarks(None, None, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +123,6 @@ class NarrationCard:
         return {side: path.name[:64] for side, path in self.found.pictures.items()}
 
     @property
-    def broken(self) -> bool:
-        """Whether it is known that it does not verify."""
-        return any(mark.startswith("does not verify") for mark in self.found.marks)
-
-    @property
     def caveats(self) -> list[str]:
         """What is missing in it, as sentences."""
         record, found = self.record, list[str]()
@@ -165,13 +156,6 @@ class NarrationCard:
             return ""
         moment = datetime.fromisoformat(sentence.time)
         return f"{self.local.of(moment):%H:%M:%S}" if has_date(moment) else local_words(moment, self.local)
-
-
-def cards(
-    found: Sequence[FoundRecord], remarks: Mapping[str, Remarks], local: LocalTime
-) -> list[NarrationCard]:
-    """Narrations with what people say of them."""
-    return [NarrationCard(each, remarks.get(each.record.id, _NOTHING), local) for each in found]
 
 
 def record_address(record: Record) -> str:

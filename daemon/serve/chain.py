@@ -27,13 +27,7 @@ class ChainState:
 
 
 def chain_state(found: FoundRecord, journals: Path, evidence: Path | None) -> ChainState:
-    """Look at a record, its pictures and the signatures of its camera; `narrated verify` looks at all.
-
-    Args:
-        found: the record, with what the search marked.
-        journals: their folder.
-        evidence: folder of the pictures; None where there is none.
-    """
+    """Look at a record, its pictures and the signatures of its camera; `narrated verify` looks at all."""
     broken = [mark for mark in found.marks if mark.startswith("does not verify")]
     lines: list[tuple[bool | None, str]] = [(False, mark[0].upper() + mark[1:] + ".") for mark in broken]
     if not broken:

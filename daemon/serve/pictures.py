@@ -23,11 +23,7 @@ _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 class PictureShelf:
-    """PictureShelf by the hash of their content, which therefore never change.
-
-    Args:
-        folder: of the evidence; None where there is none.
-    """
+    """Pictures by the hash of their content, which therefore never change."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

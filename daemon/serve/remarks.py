@@ -14,14 +14,7 @@ _BOX = 4
 
 
 def say(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
-    """Keep what somebody says of a record.
-
-    Args:
-        store: keeps it.
-        record: of which it is said.
-        what: one of `REMARKS`.
-        form: the fields of what was sent.
-        who: has said it.
+    """Keep what somebody says of a record: `what` is one of `REMARKS`, `form` the fields of that form.
 
     Raises:
         FeedbackError, ValueError: the fields do not fit.

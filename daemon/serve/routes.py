@@ -38,11 +38,7 @@ _FIELDS = 20
 
 
 class Routes:
-    """The answers.
-
-    Args:
-        site: the parts of the page.
-    """
+    """The answers."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -227,9 +223,8 @@ class Routes:
 
     async def alive(self, _: Request) -> Response:
         """Whether the journals can be asked."""
-        await asyncio.wait_for(
-            self.site.search.ask(Search.faults), 20
-        ) if self.site.search.reading is None else None
+        if self.site.search.reading is None:
+            await asyncio.wait_for(self.site.search.ask(Search.faults), 20)
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:

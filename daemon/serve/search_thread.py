@@ -29,11 +29,6 @@ logger = logging.getLogger(__name__)
 class SearchThread:
     """Questions from the event loop to a `Search`, which lives in a thread of its own.
 
-    Args:
-        folder: of the journals.
-        local: the time zone of days and hours.
-        evidence: folder of the pictures; None is the one in or beside that of the journals.
-
     Attributes:
         reading: records read so far while the index is built, None once it is there.
         latest: by camera its newest record, also of cameras that were removed; written by the thread.

@@ -37,8 +37,6 @@ _CONNECTIONS = 256
 _LARGEST_HEAD = 16 * 1024
 _GRACE_S = 3
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
@@ -50,7 +48,6 @@ class ServeOptions:
         own: folder of what the page writes: feedback, and the key of its cookies.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
-        title: what the page is called.
     """
 
     folder: Path
@@ -58,14 +55,6 @@ class ServeOptions:
     own: Path | None = None
     cameras: Collection[str] | None = None
     health: tuple[str, int] | None = None
-    title: str = "narrated"
-
-
-def own_folder(state: Path) -> Path:
-    """Where the page keeps what it writes: the unit's own folder, else the state folder."""
-    if folder := os.environ.get("STATE_DIRECTORY"):
-        return Path(folder.split(":")[0])
-    return state
 
 
 def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
@@ -91,7 +80,6 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
         passwords,
         GuessLimit(),
         local,
-        options.title,
     )
 
 
@@ -112,15 +100,8 @@ def serve(
     settings: ServeSettings,
     options: ServeOptions,
     told: Callable[[str], None],
-    ready: Callable[[], None] | None = None,
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Args:
-        settings: where, and to whom.
-        options: what.
-        told: is given the address once it is served.
-        ready: called then, too.
+    """Serve until SIGTERM or Ctrl-C; `told` is given the address once it is served.
 
     Returns:
         The exit code.
@@ -130,14 +111,12 @@ def serve(
     """
     site = build_site(settings, options)
     try:
-        return asyncio.run(_serve(site, settings, told, ready))
+        return asyncio.run(_serve(site, settings, told))
     finally:
         site.feedback.close()
 
 
-async def _serve(
-    site: Site, settings: ServeSettings, told: Callable[[str], None], ready: Callable[[], None] | None
-) -> int:
+async def _serve(site: Site, settings: ServeSettings, told: Callable[[str], None]) -> int:
     host, port = settings.listen
     key = str(password_file(settings.key, os.environ)) if settings.key else None
     config = uvicorn.Config(
@@ -174,8 +153,6 @@ async def _serve(
         scheme = "https" if settings.certificate else "http"
         shown, actual = (f"[{host}]" if ":" in host else host), listening.getsockname()[1]
         told(f"{scheme}://{shown}:{actual}/")
-        if ready:
-            ready()
         async with _reading(site, server):
             await server.serve([listening])
     if server.failure:

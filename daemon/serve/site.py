@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from importlib import resources
 from typing import Any
@@ -18,10 +19,10 @@ from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
 from daemon.serve.access import GuessLimit, Passwords, Session, SessionCookies
 from daemon.serve.camera_tiles import CameraTile, CameraTiles
-from daemon.serve.cards import NarrationCard, cards
+from daemon.serve.cards import NarrationCard
 from daemon.serve.pictures import PictureShelf
 from daemon.serve.search_thread import SearchThread
-from pipeline.feedback import FeedbackStore
+from pipeline.feedback import FeedbackStore, Remarks
 
 STATIC = {
     "page.css": "text/css; charset=utf-8",
@@ -43,7 +44,6 @@ class Site:
         passwords: of those who may log in; None where nobody is asked.
         guesses: limits wrong passwords.
         local: in which times are told.
-        title: what the page is called.
     """
 
     search: SearchThread
@@ -54,7 +54,6 @@ class Site:
     passwords: Passwords | None
     guesses: GuessLimit
     local: LocalTime
-    title: str = "narrated"
 
     def page(self, request: Request, name: str, status: int = HTTPStatus.OK, **values: Any) -> Response:
         """A page of the template of that name."""
@@ -76,7 +75,8 @@ class Site:
 
     def cards(self, found: list[FoundRecord]) -> list[NarrationCard]:
         """Narrations with what people say of them."""
-        return cards(found, self.feedback.remarks([each.record.id for each in found]), self.local)
+        remarks, nothing = self.feedback.remarks([each.record.id for each in found]), Remarks(None, None, {})
+        return [NarrationCard(each, remarks.get(each.record.id, nothing), self.local) for each in found]
 
     async def camera_states(self) -> list[CameraTile]:
         """How all cameras are."""
@@ -94,18 +94,14 @@ def static(name: str) -> bytes | None:
     return resources.files(__package__).joinpath("static", name).read_bytes()
 
 
-_ENVIRONMENT: list[Environment] = []
-
-
+@cache
 def _templates() -> Environment:
-    if not _ENVIRONMENT:
-        environment = Environment(
-            loader=PackageLoader("daemon.serve", "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.globals["version"] = __version__
-        _ENVIRONMENT.append(environment)
-    return _ENVIRONMENT[0]
+    environment = Environment(
+        loader=PackageLoader("daemon.serve", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["version"] = __version__
+    return environment

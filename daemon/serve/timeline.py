@@ -12,6 +12,7 @@ import numpy as np
 from daemon.search.local_time import LocalTime, microseconds
 from daemon.search.output import local_words
 from daemon.search.search import Occurrences
+from pipeline.report.words import has_date
 
 BARS = 96
 """About as many at most; a day has one for each quarter of an hour."""
@@ -72,14 +73,7 @@ class Timeline:
 
 
 def timeline(spread: Occurrences, begin: datetime | None, end: datetime | None, local: LocalTime) -> Timeline:
-    """The timeline of some narrations.
-
-    Args:
-        spread: when they were.
-        begin: of the timeline; None is where the narrations begin.
-        end: of the timeline, likewise.
-        local: in which times are told.
-    """
+    """The timeline of some narrations, from the first to the last of them where no begin or end is given."""
     count = len(spread.times)
     if not count:
         return Timeline((), (), 0, "Nothing was narrated.")
@@ -134,7 +128,7 @@ def _bars(counts: Sequence[int], most: int, low: int, step: int, local: LocalTim
 
 def _labels(low: int, high: int, local: LocalTime) -> tuple[tuple[float, str], ...]:
     """Round times below the bars, as clocks here show them: also on days on which these are changed."""
-    span, dated = high - low, _moment(low).year > _UNDATED
+    span, dated = high - low, has_date(_moment(low))
     clock = local if dated else LocalTime(UTC)
     seconds = next((s for s in _STEPS_S if span <= (_LABELS + 1) * s * 1_000_000), 0)
     step = timedelta(seconds=seconds or ceil(span / _LABELS / 1_000_000))
@@ -154,9 +148,6 @@ def _shape(step: timedelta) -> str:
     if step >= timedelta(days=1):
         return "%d %b %Y" if step > timedelta(days=7) else "%d %b"
     return "%H:%M" if step >= timedelta(minutes=1) else "%H:%M:%S"
-
-
-_UNDATED = 1970  # footage whose date nobody knows
 
 
 def _words(at: int, local: LocalTime) -> str:

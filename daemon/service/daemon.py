@@ -37,7 +37,7 @@ from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.pulse import Pulses
-from daemon.threads.retention import Retention, retention_options
+from daemon.threads.retention import Retention
 from daemon.threads.signatures import open_signing
 from daemon.workers.pair_queue import WorkersQueue
 from models import load_captioner, read_label
@@ -79,10 +79,7 @@ logger = logging.getLogger(__name__)
 def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
 
-    Args:
-        path: of the configuration file, to be read again at SIGHUP.
-        configuration: what is in it now.
-        secrets: put into URLs.
+    The file at `path` is read again at SIGHUP.
 
     Returns:
         Exit code: 0, or 3 where some footage could not be read.
@@ -140,7 +137,7 @@ def startup(
         ),
         publishing=publishing,
         evidence=keeper,
-        retention=Retention(retention_options(configuration), journals, keeper.store, health.pulses),
+        retention=Retention(configuration.retention, journals, keeper.store, health.pulses),
         signing=open_signing(configuration, secrets, journals, health.pulses),
         signals=signals,
         watch=watch,

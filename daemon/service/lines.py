@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from daemon.config.durations import format_offset
 from pipeline.record import Record
-
-EPOCH_YEAR = 1970
+from pipeline.report.words import has_date
 
 
 def offset_line(record: Record, offset_s: float) -> str:
@@ -19,11 +18,6 @@ def time_line(record: Record) -> str:
     Footage whose date nobody knows starts in 1970: only the time since its start is told then.
     """
     moment = record.after.moment
-    if moment.year == EPOCH_YEAR:
+    if not has_date(moment):
         return offset_line(record, moment.timestamp())
     return f"{moment:%Y-%m-%d %H:%M:%S}Z  {record.text}  [{record.camera}]"
-
-
-def json_line(record: Record) -> str:
-    """The record as it is journalled and published."""
-    return record.line().decode()

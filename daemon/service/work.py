@@ -26,11 +26,6 @@ logger = logging.getLogger(__name__)
 def work(captioner: Grounded, url: Callable[[], str], batch: int) -> int:
     """Look at pictures for edges until SIGTERM or SIGINT.
 
-    Args:
-        captioner: on its device.
-        url: asks for the server's URL.
-        batch: asks that are looked at together.
-
     Returns:
         Exit code 0.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 ALONE, MERGED = "alone", "merged"
@@ -19,7 +20,7 @@ NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon end
 end, or neither narrated nor told by its facts (its picture cannot be read, its journal not written)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Account:
     """The frame pairs of one camera; ``proposed`` is the sum of all the others at any time.
 
@@ -37,12 +38,6 @@ class Account:
     suppressed: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def balanced(self) -> bool:
-        """Whether nothing is lost and nothing counted twice."""
-        settled = self.published.total() + self.suppressed.total() + self.dropped.total()
-        return self.waiting >= 0 and self.proposed == self.waiting + settled
-
 
 class Accounts:
     """Counts pairs by camera; for any number of threads.
@@ -55,12 +50,12 @@ class Accounts:
 
     def __init__(self, cameras: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._open = {camera: _Open() for camera in cameras}
+        self._accounts = {camera: Account() for camera in cameras}
 
     def propose(self, camera: str) -> None:
         """A camera proposes a pair."""
         with self._lock:
-            account = self._open.setdefault(camera, _Open())
+            account = self._accounts.setdefault(camera, Account())
             account.proposed += 1
             account.waiting += 1
 
@@ -79,37 +74,17 @@ class Accounts:
     def of(self, camera: str) -> Account:
         """One camera's account as it is now."""
         with self._lock:
-            return self._open.get(camera, _Open()).closed()
+            return deepcopy(self._accounts.get(camera, Account()))
 
     def by_camera(self) -> dict[str, Account]:
         """All accounts, as they are at one moment."""
         with self._lock:
-            return {camera: account.closed() for camera, account in self._open.items()}
+            return deepcopy(self._accounts)
 
     def _settle(self, camera: str, fate: str, pairs: dict[str, int]) -> None:
         with self._lock:
-            account = self._open.setdefault(camera, _Open())
+            account = self._accounts.setdefault(camera, Account())
             for reason, count in pairs.items():
                 if count:
                     getattr(account, fate)[reason] += count
                     account.waiting -= count
-
-
-@dataclass(slots=True)
-class _Open:
-    """An account that is being written."""
-
-    proposed: int = 0
-    waiting: int = 0
-    published: Counter[str] = field(default_factory=Counter)
-    suppressed: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
-
-    def closed(self) -> Account:
-        return Account(
-            self.proposed,
-            self.waiting,
-            Counter(self.published),
-            Counter(self.suppressed),
-            Counter(self.dropped),
-        )

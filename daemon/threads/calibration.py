@@ -6,12 +6,11 @@ import hashlib
 import itertools
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from daemon.config.plan import CameraPlan
+from pipeline.disk import replace_file
 from pipeline.sources import Frame, Source
 from pipeline.thresholds import Calibration, PairThresholds, calibrate
 
@@ -96,17 +95,7 @@ class CalibrationStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(plan)
         values = {**_stamp(plan), "camera": plan.name, "calibration": calibration.to_dict()}
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=self.folder, prefix=f".{plan.name}-", delete=False
-        ) as file:
-            try:
-                json.dump(values, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        replace_file(path, json.dumps(values, indent=1).encode(), durable=True)
         return path
 
     def _path(self, plan: CameraPlan) -> Path:

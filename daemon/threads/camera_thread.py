@@ -21,8 +21,8 @@ from daemon.threads.calibration import (
     fixed_thresholds,
     opening,
 )
-from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue
+from pipeline.loop import Loop
 from pipeline.pairs import candidate_pairs
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
 from pipeline.sources.rtsp import BACK_OFF_S
@@ -35,7 +35,7 @@ SCREENING = "screening "
 """Before the names of what is counted of a sub-stream."""
 
 Opener = Callable[[CameraPlan], Source]
-"""Opens a plan's source; raises SourceError."""
+"""Opens a plan's source, in the camera's thread; raises SourceError."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +54,6 @@ class Span:
 
 class CameraThread:
     """Runs ``open_source | candidate_pairs`` for one camera; its error waits for the main thread.
-
-    Args:
-        plan: the camera.
-        queue: takes the pairs.
-        opener: opens the source; it is called in the thread.
-        store: calibrations of live cameras; None keeps none.
-        span: the part of the footage that is looked at.
 
     Attributes:
         pairs: proposed to the narrator so far.
@@ -269,12 +262,10 @@ class CameraThread:
         whole = replace(self.plan, source=replace(self.plan.source, fast=False))
         with self._opener(whole) as source:
             self._source, main = source, self._source
-            calibration = calibrate(opening(self._until_stopped(source), FILE_FOOTAGE_S))
+            frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
+            calibration = calibrate(opening(frames, FILE_FOOTAGE_S))
             self._source = main
         return chosen_thresholds(self.plan, calibration)
-
-    def _until_stopped(self, source: Source) -> Iterator[Frame]:
-        return itertools.takewhile(lambda _: not self._stopped.is_set(), iter(source))
 
     def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
         """Stored thresholds, else the first minute's; as much of it as is held is still searched."""

@@ -54,13 +54,11 @@ class Reload:
     Attributes:
         added, changed: plans of cameras that are new, or go on otherwise.
         removed: names.
-        kept: names of those that are not touched.
     """
 
     added: tuple[CameraPlan, ...]
     changed: tuple[CameraPlan, ...]
     removed: tuple[str, ...]
-    kept: tuple[str, ...]
 
     def __str__(self) -> str:
         parts = [
@@ -160,7 +158,6 @@ class Cameras:
             added=tuple(plan for name, plan in wanted.items() if name not in now),
             changed=tuple(plan for name, plan in wanted.items() if name in now and plan != now[name]),
             removed=tuple(name for name in now if name not in wanted),
-            kept=tuple(name for name, plan in wanted.items() if now.get(name) == plan),
         )
 
     def apply(self, reload: Reload) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from daemon.config.evidence import EvidenceOptions
+from daemon.config.settings import EvidenceSettings
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import Narration
 from pipeline.pairs import FramePair
@@ -32,16 +32,16 @@ class EvidenceKeeper:
         self.failed = 0
         self.error = ""
 
-    def keep(self, narration: Narration, pair: FramePair, options: EvidenceOptions) -> Evidence | None:
+    def keep(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence | None:
         """Store the pictures of a narration.
 
         Returns:
             How its record names them; None where none are kept, or none could be.
         """
-        if options.keep == "none":
+        if settings.keep == "none":
             return None
         try:
-            evidence = self._stored(narration, pair, options)
+            evidence = self._stored(narration, pair, settings)
         except OSError as error:
             self._failed(f"{self.store.folder}: {error.strerror or error}")
             return None
@@ -50,16 +50,16 @@ class EvidenceKeeper:
         self.kept, self.error = self.kept + 1, ""
         return evidence
 
-    def _stored(self, narration: Narration, pair: FramePair, options: EvidenceOptions) -> Evidence:
+    def _stored(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence:
         before, after = pair.before.image, pair.after.image
         pictures = dict[str, Image]()
-        if options.keep in {"all", "frames"}:
+        if settings.keep in {"all", "frames"}:
             pictures |= {"before": before, "after": after}
-        if options.keep in {"all", "overlay"}:
+        if settings.keep in {"all", "overlay"}:
             pictures["overlay"] = side_by_side(before, after, narration.sentences)
         return Evidence(
             **{
-                side: self.store.put(encode(image, options.quality, options.kind), options.kind)
+                side: self.store.put(encode(image, settings.quality, settings.suffix), settings.suffix)
                 for side, image in pictures.items()
             }
         )

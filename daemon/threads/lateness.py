@@ -56,13 +56,7 @@ class Lateness:
         self._warned: set[str] = set()
 
     def look(self, waited_s: float, cameras: int, skews: Mapping[str, Skew]) -> None:
-        """Call it at every turn.
-
-        Args:
-            waited_s: how long a live camera's pair has waited for the narrator, at most.
-            cameras: how many are watched.
-            skews: of each live camera.
-        """
+        """Call it at every turn, with the longest wait of a live pair and the skew of each live camera."""
         self._look_at_load(waited_s, cameras)
         now = self._clock()
         wrong = [name for name, skew in skews.items() if skew.wrong and not self.overloaded]

@@ -27,7 +27,8 @@ from pipeline.policy.deduplication import Stories
 from pipeline.policy.hourly_cap import HOUR
 from pipeline.policy.limits import NO_LIMITS, Fate, Limits, joined
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame, Image
+from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 
 logger = logging.getLogger(__name__)
@@ -389,12 +390,4 @@ def _plain_frame(square: bool) -> Frame:
     if square:
         image[80:160, 120:200] = 220
     time = datetime(1970, 1, 1, 0, 0, 10 * square, tzinfo=UTC)
-    return Frame("warm-up", time, Clock.FILE, int(square), image[..., 0].copy(), _Ready(image))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Ready:
-    image: Image
-
-    def rgb(self) -> Image:
-        return self.image
+    return Frame("warm-up", time, Clock.FILE, int(square), image[..., 0].copy(), LazyPicture(lambda: image))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from daemon.threads.accounts import ENDED, NEWER_CAME, REMOVED, Accounts
-from daemon.threads.loop import Loop
+from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
 _POLL_S = 0.2
@@ -23,13 +23,17 @@ class Proposed:
         pair: of any camera.
         late: it is too late to ask the captioner; the cluster facts must do.
         until: monotonic seconds until which the captioner can be asked; None is for ever.
-        since: monotonic seconds since when a live one waits; None for footage.
+        since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
     pair: FramePair
     late: bool = False
     until: float | None = None
     since: float | None = None
+
+    def overdue(self, now: float) -> bool:
+        """Whether it has waited too long for the captioner."""
+        return self.until is not None and now > self.until
 
 
 class PairQueue:
@@ -43,17 +47,17 @@ class PairQueue:
     Args:
         cameras: their names; pairs are taken from them in turn.
         capacity: pairs held per camera.
-        accounts: where pairs are counted; None makes some.
 
     Attributes:
+        accounts: where pairs are counted.
         loops: threads of its own; it has none.
     """
 
-    def __init__(self, cameras: list[str], capacity: int, accounts: Accounts | None = None) -> None:
+    def __init__(self, cameras: list[str], capacity: int) -> None:
         self.capacity = capacity
         self.loops: list[Loop] = []
-        self.accounts = accounts or Accounts(cameras)
-        self._pairs: dict[str, deque[_Waiting]] = {camera: deque() for camera in cameras}
+        self.accounts = Accounts(cameras)
+        self._pairs: dict[str, deque[Proposed]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = False
         self._changed = threading.Condition()
@@ -87,7 +91,7 @@ class PairQueue:
                 return False
             now = monotonic()
             until = None if deadline_s is None else now + deadline_s
-            mine.append(_Waiting(pair, until, None if wait else now))
+            mine.append(Proposed(pair, until=until, since=None if wait else now))
             if len(mine) > self.capacity:
                 displaced = mine.popleft()
                 mine[0] = replace(mine[0], since=displaced.since)
@@ -164,7 +168,7 @@ class PairQueue:
             if camera is None:
                 return []
             mine = self._pairs[camera]
-            batch = [Proposed(mine.popleft().pair) for _ in range(min(size, len(mine)))]
+            batch = [mine.popleft() for _ in range(min(size, len(mine)))]
             self._changed.notify_all()
             return batch
 
@@ -192,7 +196,7 @@ class PairQueue:
         with self._changed:
             return camera in self._ended and not self._pairs[camera]
 
-    def _takes(self, camera: str, mine: deque[_Waiting]) -> bool:
+    def _takes(self, camera: str, mine: deque[Proposed]) -> bool:
         """Neither closed, nor was the camera removed meanwhile."""
         return not self._closed and self._pairs.get(camera) is mine
 
@@ -214,30 +218,15 @@ class PairQueue:
         late: list[Proposed] = []
         for mine in self._pairs.values():
             crowded = len(mine) > self.capacity // 2 and mine[0].until is not None
-            if crowded or (mine and mine[0].late(now)):
-                late += [Proposed(mine.popleft().pair, late=True) for _ in range(len(mine) - 1)]
+            if crowded or (mine and mine[0].overdue(now)):
+                late += [replace(mine.popleft(), late=True) for _ in range(len(mine) - 1)]
         return late
 
     def _one_of_each(self, most: int, now: float) -> list[Proposed]:
         batch: list[Proposed] = []
         for camera in list(self._pairs):
             if self._pairs[camera] and len(batch) < most:
-                waiting = self._pairs[camera].popleft()
-                batch.append(Proposed(waiting.pair, waiting.late(now), waiting.until, waiting.since))
+                one = self._pairs[camera].popleft()
+                batch.append(replace(one, late=one.overdue(now)))
                 self._pairs[camera] = self._pairs.pop(camera)  # its turn comes last again
         return batch
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
-    """A pair, until when (monotonic seconds) the captioner can be asked, and since when a live one waits.
-
-    A pair that displaces another one waits on in its place.
-    """
-
-    pair: FramePair
-    until: float | None
-    since: float | None
-
-    def late(self, now: float) -> bool:
-        return self.until is not None and now > self.until

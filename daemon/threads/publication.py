@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping
 from time import monotonic
 
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
 from pipeline.journal import Journal, JournalError
+from pipeline.loop import Loop
 from pipeline.publisher import Delivery, Outage, Publisher, PublisherError
 
 LOOP = "publisher"
@@ -73,13 +73,9 @@ class Publishing:
         return {name: errors.get(name) or away for name in [*self._journals] if away or name in errors}
 
     def compare(self, limit_s: float, hurry: threading.Event) -> None:
-        """Wait until the journals have taken back what they lacked of their streams, at most so long.
+        """Wait until the journals have back what they lacked of their streams; not longer, nor after `hurry`.
 
         What is told before that cannot be undone: the chain then goes on without what only the stream has.
-
-        Args:
-            limit_s: longest wait in seconds.
-            hurry: ends the wait.
         """
         until = monotonic() + limit_s
         self.wake()

@@ -8,15 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from daemon.config.settings import Configuration
-from daemon.threads.loop import Loop
+from daemon.config.settings import RetentionSettings
 from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore, Named, named_in
 from pipeline.journal import Journal, JournalError
+from pipeline.loop import Loop
 
 LOOP = "retention"
 """Its name among the loops that the watchdog goes by."""
@@ -34,27 +33,6 @@ _MANY = 200_000
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionOptions:
-    """How much is kept; None is no limit.
-
-    Attributes:
-        age_s: segments that were written last longer ago go.
-        size: bytes of journals and evidence together; beyond them the oldest segments go.
-        free: bytes that must stay free on the disk; below them the oldest segments go.
-    """
-
-    age_s: float | None = None
-    size: int | None = None
-    free: int | None = None
-
-
-def retention_options(configuration: Configuration) -> RetentionOptions:
-    """What the configuration says."""
-    settings = configuration.retention
-    return RetentionOptions(settings.age, settings.size, settings.free)
-
-
 class Retention:
     """Deletes what is older, or more, than may be kept; in a thread of its own.
 
@@ -62,7 +40,7 @@ class Retention:
     than may be kept, it is counted and told.
 
     Args:
-        options: see there.
+        settings: how much is kept; None is no limit.
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures; None where there are none.
         pulses: told of every look.
@@ -77,7 +55,7 @@ class Retention:
 
     def __init__(
         self,
-        options: RetentionOptions,
+        settings: RetentionSettings,
         journals: Mapping[str, Journal],
         evidence: EvidenceStore | None,
         pulses: Pulses | None = None,
@@ -86,7 +64,7 @@ class Retention:
         self.bytes: Counter[tuple[str, str]] = Counter()
         self.pictures = self.runs = 0
         self.unpublished: frozenset[str] = frozenset()
-        self._options, self._journals, self._evidence = options, journals, evidence
+        self._settings, self._journals, self._evidence = settings, journals, evidence
         self._forsaken: set[str] = set()  # digests that deleted segments named
         self._whole_due = float("-inf")
         self._reported = ""
@@ -110,8 +88,8 @@ class Retention:
             OSError: the folders cannot be read or written.
         """
         kept: set[str] = set()
-        if self._options.age_s is not None:
-            self._delete_old(time.time() - self._options.age_s, kept)
+        if self._settings.age is not None:
+            self._delete_old(time.time() - self._settings.age, kept)
         for reason, excess in (("size", self._too_large), ("free", self._too_full)):
             self._make_room(reason, excess, kept)
         self._sweep()
@@ -195,18 +173,18 @@ class Retention:
 
     def _too_large(self) -> int:
         """Bytes beyond the size that may be kept."""
-        if self._options.size is None:
+        if self._settings.size is None:
             return 0
         evidence = self._evidence.known_size().bytes if self._evidence else 0
-        return sum(journal.size for journal in list(self._journals.values())) + evidence - self._options.size
+        return sum(journal.size for journal in list(self._journals.values())) + evidence - self._settings.size
 
     def _too_full(self) -> int:
         """Bytes that lack to those that must stay free."""
         journal = next(iter(list(self._journals.values())), None)
-        if self._options.free is None or journal is None:
+        if self._settings.free is None or journal is None:
             return 0
         try:
-            return self._options.free - shutil.disk_usage(journal.folder).free
+            return self._settings.free - shutil.disk_usage(journal.folder).free
         except FileNotFoundError:
             return 0  # the folder could not be made yet, so there is nothing to delete
 

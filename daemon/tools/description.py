@@ -14,10 +14,11 @@ from daemon.config.plan import CameraPlan
 from daemon.tools.gaps import Gap, gap_between
 from models.captioner import Captioner
 from models.sentences import Sentence
-from pipeline.changes import Change, find_changes
+from pipeline.changes import find_changes
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
+from pipeline.record import sentence_members
 from pipeline.sources import SourceError, read_still
 from pipeline.thresholds import PairThresholds
 
@@ -53,7 +54,6 @@ class Description:
     id: str
     gap: Gap
     pair: FramePair
-    change: Change
     narration: Narration
 
 
@@ -140,36 +140,16 @@ def describe(
         changes = find_changes(good, plan.change_options(captioner), captioner.salience)
         settings = plan.settings_sha256(captioner)
         narrations = narrate(changes, captioner, plan.describe, settings) if good else []
-        described = iter(zip(changes, narrations, strict=True))
+        described = iter(narrations)
         for paths, gap, pair in zip(batch, gaps, read, strict=True):
-            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, *next(described))
+            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, next(described))
 
 
-def sentence_members(sentence: Sentence) -> dict[str, Any]:
-    """A sentence as JSON members, named as in the record, which leaves out what a captioner does not say.
+def told_members(sentence: Sentence) -> dict[str, Any]:
+    """A sentence as JSON members, as in the record, which leaves out what a captioner does not say.
 
-    Returns:
-        text, box, confidence, type, object, salience; where they are known also count (of several objects),
-        box_before, box_after, outline_before, outline_after, and moment_s, seconds after the before picture.
+    In place of `time` there is moment_s, seconds after the before picture.
     """
-    further = {
-        "count": sentence.count if sentence.count != 1 else None,
-        "box_before": _shares(sentence.before),
-        "box_after": _shares(sentence.after),
-        "outline_before": [_shares(corner) for corner in sentence.outline_before] or None,
-        "outline_after": [_shares(corner) for corner in sentence.outline_after] or None,
-        "paths": [[_shares(point) for point in path] for path in sentence.paths] or None,
-        "moment_s": sentence.moment_s if sentence.moment_s is None else round(sentence.moment_s, _DIGITS),
-    }
-    return {
-        "text": sentence.text,
-        "box": _shares(sentence.box),
-        "confidence": round(sentence.confidence, _DIGITS),
-        "type": sentence.type,
-        "object": sentence.object,
-        "salience": round(sentence.salience, _DIGITS),
-    } | {name: value for name, value in further.items() if value is not None}
-
-
-def _shares(numbers: tuple[float, ...] | None) -> list[float] | None:
-    return None if numbers is None else [round(v, _DIGITS) for v in numbers]
+    moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
+    members = sentence_members(sentence) | {"moment_s": moment_s}
+    return {name: value for name, value in members.items() if value is not None or name == "box"}

@@ -44,10 +44,7 @@ def examine(
 ) -> list[Check]:
     """All checks, in order; none raises.
 
-    Args:
-        configuration: adds the checks of its state folder, its Redis server and its checkpoint.
-        name: of a captioner that ships, to be taken instead of the configuration's.
-        checkpoint: a file to be taken instead of it.
+    A captioner by its name, or a checkpoint file, is looked at in place of the configuration's.
     """
     settings = configuration.captioner if configuration else None
     device = settings.device if settings else "auto"

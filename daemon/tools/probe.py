@@ -53,12 +53,7 @@ class Probed:
 
 
 def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
-    """Open a camera and look at what it sends.
-
-    Args:
-        url: ``rtsp://`` or ``rtsps://``, with its credentials.
-        options: transport and time-outs.
-        seconds: how long it is looked at after its first picture.
+    """Open a camera and look at what it sends for so many seconds after its first picture.
 
     Raises:
         SourceError: it cannot be opened, or sends no picture; the message says what to do.

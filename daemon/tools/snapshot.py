@@ -10,7 +10,7 @@ import numpy as np
 
 from daemon.config.plan import CameraPlan
 from daemon.config.settings import Camera
-from daemon.threads.loop import Loop
+from pipeline.loop import Loop
 from pipeline.sources import Image, Polygon, Source, SourceError, open_source
 
 ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
@@ -24,11 +24,7 @@ _POLL_S = 0.1
 
 
 def snapshot(plan: CameraPlan, limit_s: float) -> Image:
-    """The first picture that the camera, or the file, gives.
-
-    Args:
-        plan: of the camera; its privacy areas are black in the picture.
-        limit_s: longest wait for it.
+    """The first picture that the camera, or the file, gives; privacy areas are black in it.
 
     Raises:
         SourceError: none came in time; the message says why.

@@ -15,7 +15,6 @@ from typing import Any
 
 from torch import Tensor
 
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
 from daemon.workers.broker import (
     CARD_S,
@@ -24,7 +23,6 @@ from daemon.workers.broker import (
     asks_key,
     card_key,
     claims_key,
-    own_name,
     pictures_key,
     waiting,
     workers,
@@ -39,6 +37,7 @@ from daemon.workers.messages import (
     unpacked,
 )
 from daemon.workers.sights import Sightings
+from pipeline.loop import Loop
 from pipeline.publisher.publisher import PublisherError
 
 LOOP = "workers"
@@ -290,18 +289,15 @@ class Asking:
             for name in suspects:
                 together.exists(pictures_key(name))
             there = together.execute()
-        lost = [
-            name
-            for (name, ask), is_there in zip(suspects.items(), there, strict=True)
-            if not is_there and ask.missed
-        ]
-        for (_, ask), is_there in zip(suspects.items(), there, strict=True):
+        lost = 0
+        for (name, ask), is_there in zip(suspects.items(), there, strict=True):
+            if not is_there and ask.missed:
+                self._forget(name)
+                lost += 1
             ask.missed = not is_there
-        for name in lost:
-            self._forget(name)
-            self.counts.fates["lost"] += 1
         if lost:
-            logger.warning("workers: the server has lost %d asks; they are asked again", len(lost))
+            self.counts.fates["lost"] += lost
+            logger.warning("workers: the server has lost %d asks; they are asked again", lost)
             self._heard()
 
     def _look_for_workers(self) -> None:
@@ -341,8 +337,3 @@ class Asking:
             logger.info("workers: what was asked last is not taken back: %s", error)
         self._encoders.shutdown(wait=False)
         self._broker.close()
-
-
-def edge_card(captioner: str, checkpoint: str, cameras: int) -> EdgeCard:
-    """This process as an edge."""
-    return EdgeCard(name=own_name(), captioner=captioner, checkpoint=checkpoint, cameras=cameras)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import redis
 
 from daemon.workers.messages import VERSION, EdgeCard, MessageError, WorkerCard, parsed
-from pipeline.publisher.connection import connect, renewed, worded
-from pipeline.publisher.publisher import ServerAwayError
+from pipeline.publisher.connection import RedisServer
 
 GROUP = "workers"
 TIMEOUT_S = 5.0
@@ -57,40 +54,11 @@ def own_name() -> str:
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-class Broker:
-    """A connection for any number of threads; the URL, with its password, is read anew after each outage.
-
-    Args:
-        url: asks for the URL.
-
-    Raises:
-        PublisherError: the URL is malformed.
-    """
+class Broker(RedisServer):
+    """The server where edges and workers meet."""
 
     def __init__(self, url: Callable[[], str]) -> None:
-        self._url = url
-        self._connected_to = url()
-        self._client = connect(self._connected_to, TIMEOUT_S, text=False)
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def asked(self) -> Iterator[redis.Redis]:
-        """The client, for some commands.
-
-        Raises:
-            ServerAwayError: it does not answer, or takes nothing now.
-            PublisherError: it refuses.
-        """
-        client, url = self._client, self._connected_to
-        try:
-            with worded(client, url):
-                yield client
-        except ServerAwayError:
-            with self._lock:
-                if client is self._client:
-                    fresh = renewed(client, url, self._url, TIMEOUT_S, text=False)
-                    self._client, self._connected_to = fresh
-            raise
+        super().__init__(url, TIMEOUT_S, text=False)
 
     def make_group(self, checkpoint: str) -> None:
         """The stream and its group, unless they are there; at the start, and after a server was flushed."""
@@ -100,10 +68,6 @@ class Broker:
             except redis.ResponseError as error:
                 if "BUSYGROUP" not in str(error):
                     raise
-
-    def close(self) -> None:
-        """Let the connections go."""
-        self._client.close()
 
 
 def workers(broker: Broker) -> list[WorkerCard]:

@@ -10,10 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.accounts import ENDED, Accounts
-from daemon.threads.loop import Loop
+from daemon.threads.accounts import ENDED
 from daemon.threads.pair_queue import PairQueue, Proposed
 from daemon.threads.pulse import Pulses
+from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
 
@@ -61,13 +61,6 @@ class WorkersQueue(PairQueue):
     ask is taken back. Everything that is decided or remembered stays on this side, so that it does not matter
     which worker looked, how often, or whether it lives.
 
-    Args:
-        cameras, capacity, accounts: see `PairQueue`.
-        url: asks for the server's URL.
-        pulses: told that the threads get on.
-        in_flight: see `IN_FLIGHT`.
-        on_server: see `ON_SERVER`.
-
     Attributes:
         asking: what was asked and answered; None until `begin`.
         sightings: what was seen; None until `begin`.
@@ -78,13 +71,12 @@ class WorkersQueue(PairQueue):
         cameras: list[str],
         capacity: int,
         url: Callable[[], str],
-        accounts: Accounts | None = None,
         *,
         pulses: Pulses | None = None,
         in_flight: int = IN_FLIGHT,
         on_server: int = ON_SERVER,
     ) -> None:
-        super().__init__(cameras, capacity, accounts)
+        super().__init__(cameras, capacity)
         self.asking: Asking | None = None
         self.sightings: Sightings | None = None
         self._url, self._most, self._on_server, self._pulses = url, in_flight, on_server, pulses
@@ -104,13 +96,16 @@ class WorkersQueue(PairQueue):
         Raises:
             PublisherError: the server's URL is malformed.
         """
-        from daemon.workers.asks import Asking, edge_card  # noqa: PLC0415 - see the head of the file
-        from daemon.workers.broker import Broker  # noqa: PLC0415
+        from daemon.workers.asks import Asking  # noqa: PLC0415 - see the head of the file
+        from daemon.workers.broker import Broker, own_name  # noqa: PLC0415
+        from daemon.workers.messages import EdgeCard  # noqa: PLC0415
         from daemon.workers.sights import Sightings  # noqa: PLC0415
         from models.grounded.sight import seen  # noqa: PLC0415
 
         cameras = sum(plan.workers for plan in plans.values())
-        card = edge_card(captioner.name, captioner.sha256, cameras)
+        card = EdgeCard(
+            name=own_name(), captioner=captioner.name, checkpoint=captioner.sha256, cameras=cameras
+        )
         sightings = Sightings(partial(seen, captioner.detector))
         asking = Asking(
             Broker(self._url), card, sightings, self._heard, bound=self._on_server, pulses=self._pulses
@@ -184,14 +179,10 @@ class WorkersQueue(PairQueue):
         return any(mine and self._settled(mine[0], now) for mine in self._flights.values())
 
     def _settled(self, flight: _Flight, now: float) -> bool:
-        return flight.ready or self._overdue(flight, now) or (flight.sent and self._seen(flight))
+        return flight.ready or flight.one.overdue(now) or (flight.sent and self._seen(flight))
 
     def _seen(self, flight: _Flight) -> bool:
         return all(map(self._sightings.known, flight.digests))
-
-    @staticmethod
-    def _overdue(flight: _Flight, now: float) -> bool:
-        return flight.one.until is not None and now > flight.one.until
 
     def _given_out(self, size: int) -> list[Proposed]:
         now, batch, room = monotonic(), list[Proposed](), size
@@ -226,7 +217,7 @@ class WorkersQueue(PairQueue):
         try:
             asked = self._asking.asked()
             for flight in flights:
-                if not self._loops_stopped():
+                if not self.loops[1].stopped.is_set():
                     asked |= self._send(flight, asked)
             self._asking.give_up()
         except PublisherError:  # the listening thread tells
@@ -238,12 +229,9 @@ class WorkersQueue(PairQueue):
         now = monotonic()
         late = self._late(now)
         for mine in self._pairs.values():
-            while mine and mine[0].late(now):
-                late.append(Proposed(mine.popleft().pair, late=True))
+            while mine and mine[0].overdue(now):
+                late.append(replace(mine.popleft(), late=True))
         return late
-
-    def _loops_stopped(self) -> bool:
-        return self.loops[1].stopped.is_set()
 
     def _has_room(self) -> bool:
         flown = sum(not flight.ready for mine in self._flights.values() for flight in mine)

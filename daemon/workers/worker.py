@@ -13,7 +13,6 @@ from typing import Any
 import redis
 from torch import Tensor
 
-from daemon.threads.loop import Loop
 from daemon.workers.asks import ANSWERS_KEPT, KEPT_S
 from daemon.workers.broker import (
     CARD_S,
@@ -28,6 +27,7 @@ from daemon.workers.broker import (
 )
 from daemon.workers.messages import Ask, MessageError, Reply, WorkerCard, decoded, packed, parsed
 from models.detections import Detections
+from pipeline.loop import Loop
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
 from pipeline.redaction import redacted
 
@@ -73,13 +73,6 @@ class _AskInHand:
 class Worker:
     """Looks at what edges ask for; holds nothing that anybody would miss.
 
-    Args:
-        broker: the server.
-        card: who it is, and with which checkpoint.
-        look: looks.
-        batch: asks that are looked at together; those of all edges and cameras.
-        claim_s: see `CLAIM_S`.
-
     Attributes:
         card: with its numbers as they are now.
         stuck: True where a batch takes too long.
@@ -110,9 +103,7 @@ class Worker:
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
         """Work until it is asked to stop; what is in hand then is done first.
 
-        Args:
-            stop: asks.
-            progress: called at every turn.
+        `progress` is called at every turn.
 
         Raises:
             PublisherError: the server refuses for good.

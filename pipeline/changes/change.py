@@ -88,11 +88,7 @@ def image_changes(
 ) -> tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]:
     """Changes between two plain images: what `find_changes` finds, without frames and scene events.
 
-    Args:
-        before: RGB uint8 ``(h, w, 3)`` of any size.
-        after: RGB uint8 ``(h, w, 3)`` of any size.
-        options: how changes are found; None for the defaults.
-        rank: gives clusters their salience; None ranks by the area of the box.
+    Both are RGB uint8 ``(h, w, 3)`` of any size.
 
     Returns:
         The alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32

@@ -96,32 +96,20 @@ class Difference:
     mask: NDArray[np.bool_]
 
 
-def difference_mask(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions
-) -> NDArray[np.bool_]:
-    """Active pixels of a pair: those whose RGB vectors differ by more than delta once the pair is aligned.
+def difference(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions, masks: Masks = ()
+) -> Difference:
+    """Active pixels of a pair: those whose RGB vectors differ by more than delta once it is aligned.
 
     Args:
         before: RGB uint8 ``(h, w, 3)`` of any size.
         after: RGB uint8 ``(h, w, 3)`` of any size.
         options: how frames are compared.
-
-    Returns:
-        bool of `options.size`, in the coordinates of the after frame. Pixels on which nothing of before
-        comes to lie are inactive.
+        masks: polygons in shares of the frame; no pixel that one of them touches is active, nor one on which
+            nothing of before comes to lie.
 
     Raises:
         ValueError: an image is not RGB uint8 ``(h, w, 3)``, or too small for the shift.
-    """
-    return difference(before, after, options).mask
-
-
-def difference(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions, masks: Masks = ()
-) -> Difference:
-    """Align a pair, match its light, smooth and threshold it; arguments and errors of `difference_mask`.
-
-    No pixel that one of `masks` touches, polygons in shares of the frame, is active.
     """
     small, onto = resized(before, options.size), resized(after, options.size)
     shift = alignment_shift(small, onto, options.max_shift and options.max_shift + 1)

@@ -19,13 +19,7 @@ _CHUNK = 1 << 22  # pairs of border pixel and disc offset looked at together: bo
 def label_tensor(
     masks: NDArray[np.bool_], half: NDArray[np.int64], min_samples: int, device: str
 ) -> NDArray[np.int32]:
-    """Labels of a batch of masks, equal to those of the numba version.
-
-    Args:
-        masks: bool ``(n, h, w)``.
-        half: half widths of the disc, int64, `half_widths`.
-        min_samples: active pixels in the disc that make a pixel core.
-        device: torch device.
+    """Labels int32 ``(n, h, w)`` of masks, bool of that shape, equal to those of the numba version.
 
     Returns:
         int32 ``(n, h, w)``.

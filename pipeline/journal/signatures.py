@@ -79,9 +79,6 @@ class Signature:
 class SigningKey:
     """A private key.
 
-    Args:
-        text: 64 hexadecimal digits, as `new_key` made them.
-
     Raises:
         SigningError: it is no key.
     """

@@ -117,11 +117,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
 def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
     """What a person wears, one of `models.language.claims.CLOTHES`; None where it is not sure.
 
-    Args:
-        image: RGB uint8 ``(h, w, 3)``, the frame in which they are.
-        box: around the whole person, ``(x, y, width, height)`` in 0..1.
-        mask: bool of any size, what changed in the frame.
-        cast: of this frame.
+    Arguments as of `colour_name`; the box is around the whole person.
     """
     height, width = image.shape[:2]
     cut = box[1] <= 0 or box[1] + box[3] >= 1

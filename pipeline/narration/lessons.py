@@ -88,12 +88,7 @@ def weighed(
 ) -> list[Sentence]:
     """Sentences with the confidence that a camera's corrections give them.
 
-    Args:
-        sentences: all that may be told.
-        pictures: before and after, RGB uint8 ``(h, w, 3)``.
-        changed: bool ``(rows, columns)``, where pixels differ.
-        weights: of `SIGNS`.
-        least: the confidence from which sentences are told; those below stay as they are.
+    The weights are of `SIGNS`; what is less sure than `least` is not told, and stays as it is.
     """
     result = []
     for sentence in sentences:

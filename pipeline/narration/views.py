@@ -58,14 +58,7 @@ def tile_views(
     clusters: Sequence[Cluster],
     pixels: int = PIXELS,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Tiles around the small clusters.
-
-    Args:
-        before: RGB uint8 ``(h, w, 3)``.
-        after: RGB uint8 of the same size.
-        shift: ``(dx, dy)`` in shares of the frame that lays before on after.
-        clusters: most salient first.
-        pixels: about how many a view has.
+    """Tiles around the small ones of clusters, of which the most salient come first; see `whole_views`.
 
     Returns:
         uint8 ``(T, 2, TILE, TILE, 3)``, and their windows float32 ``(T, 4)`` in 0..1 of the frame.

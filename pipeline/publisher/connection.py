@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
@@ -32,11 +33,6 @@ def connect(url: str, timeout_s: float, *, text: bool = True) -> redis.Redis:
 
     Trying again is the caller's business: it alone knows when to stop.
 
-    Args:
-        url: of the server.
-        timeout_s: longest wait for an answer.
-        text: answers are text, else bytes.
-
     Raises:
         PublisherError: the URL is malformed.
     """
@@ -57,27 +53,56 @@ def connect(url: str, timeout_s: float, *, text: bool = True) -> redis.Redis:
         ) from _without_secrets(error, url)
 
 
-def renewed(
-    client: redis.Redis, connected_to: str, url: Callable[[], str], timeout_s: float, *, text: bool = True
-) -> tuple[redis.Redis, str]:
-    """The client for what the URL says by now, and that URL: a changed password may stand in its file.
+class RedisServer:
+    """A server whose URL is asked for again after each refusal; for any number of threads.
 
     Args:
-        client: connected to `connected_to`; closed where another takes its place.
-        connected_to: the URL that was last asked for.
-        url: asks for it again.
-        timeout_s: see `connect`.
-        text: see `connect`.
+        url: asks for the URL, with its password.
+        timeout_s: longest wait for an answer.
+        text: answers are text, else bytes.
+
+    Raises:
+        PublisherError: the URL is malformed.
     """
-    try:
-        now = url()
-        fresh = None if now == connected_to else connect(now, timeout_s, text=text)
-    except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
-        return client, connected_to
-    if fresh is None:
-        return client, connected_to
-    client.close()
-    return fresh, now
+
+    def __init__(self, url: Callable[[], str], timeout_s: float, *, text: bool = True) -> None:
+        self._url, self._timeout_s, self._text = url, timeout_s, text
+        self._connected_to = url()
+        self._client = connect(self._connected_to, timeout_s, text=text)
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Its URL without credentials."""
+        return redacted(self._connected_to)
+
+    @contextmanager
+    def asked(self) -> Iterator[redis.Redis]:
+        """The client, for some commands; raises as `worded`."""
+        client = self._client
+        try:
+            with worded(client, self._connected_to):
+                yield client
+        except (ServerAwayError, RightsError):  # another password, or another user, may stand there now
+            self._renew(client)
+            raise
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._client.close()
+
+    def _renew(self, client: redis.Redis) -> None:
+        """Connect as the URL says by now: a changed password may stand in its file."""
+        with self._lock:
+            try:
+                now = self._url()
+                if client is not self._client or now == self._connected_to:
+                    return
+                self._client = connect(now, self._timeout_s, text=self._text)
+            except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
+                return
+            self._connected_to = now
+        client.close()
 
 
 @contextmanager

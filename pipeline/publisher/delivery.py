@@ -47,9 +47,6 @@ _DEFAULTS = DeliveryOptions()
 class Outage:
     """Whether a server is away: counts the pauses, and tells of it without flooding the log.
 
-    Args:
-        options: lengths of the pauses.
-
     Attributes:
         reason: why nothing can be published now, without secrets; empty while the server answers.
     """

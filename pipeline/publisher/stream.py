@@ -11,13 +11,12 @@ from typing import Any
 from hiredis import pack_command
 from redis import exceptions as refusals
 
-from pipeline.publisher.connection import connect, renewed, worded
+from pipeline.publisher.connection import RedisServer
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
     LeaseHeldError,
     PublisherOptions,
-    RightsError,
     ServerAwayError,
     StreamMovedError,
     Writer,
@@ -25,7 +24,6 @@ from pipeline.publisher.publisher import (
     stream_key,
 )
 from pipeline.record import Record, RecordError, read_record
-from pipeline.redaction import redacted
 
 _Command = tuple[Any, ...]
 
@@ -50,9 +48,8 @@ class RedisPublisher:
     """
 
     def __init__(self, url: Callable[[], str], options: PublisherOptions) -> None:
-        self._url, self._options = url, options
-        self._connected_to = url()
-        self._client = connect(self._connected_to, options.timeout_s)
+        self._options = options
+        self._server = RedisServer(url, options.timeout_s)
         self._host = socket.gethostname()
 
     @property
@@ -68,7 +65,7 @@ class RedisPublisher:
             holder, last_id = _looked_at(connection, key, lease)
             if holder is not None and holder.partition("@")[0] != writer.token:
                 raise LeaseHeldError(
-                    f"{key} on {redacted(self._connected_to)} is written by another daemon "
+                    f"{key} on {self._server.name} is written by another daemon "
                     f"({holder.partition('@')[2] or 'unknown'}); stop that one, or use another camera name. "
                     f"Waiting for its lease {lease} to run out"
                 )
@@ -84,8 +81,8 @@ class RedisPublisher:
 
     def entry(self, camera: str, stream_id: str) -> Record | None:
         """The record under an id of the stream; see `Publisher.entry`."""
-        with self._worded():
-            entries: Any = self._client.xrange(stream_key(camera), stream_id, stream_id)
+        with self._server.asked() as client:
+            entries: Any = client.xrange(stream_key(camera), stream_id, stream_id)
         try:
             return read_record(entries[0][1]["json"]) if entries else None
         except (KeyError, RecordError):
@@ -93,8 +90,8 @@ class RedisPublisher:
 
     def following(self, camera: str, stream_id: str, count: int) -> Sequence[tuple[str, bytes]]:
         """The entries behind an id of the stream; see `Publisher.following`."""
-        with self._worded():
-            entries: Any = self._client.xrange(stream_key(camera), f"({stream_id}", "+", count)
+        with self._server.asked() as client:
+            entries: Any = client.xrange(stream_key(camera), f"({stream_id}", "+", count)
         return [(entry_id, fields.get("json", "").encode()) for entry_id, fields in entries]
 
     def release(self, writer: Writer) -> None:
@@ -107,31 +104,20 @@ class RedisPublisher:
 
     def close(self) -> None:
         """Let the connection go."""
-        self._client.close()
+        self._server.close()
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         """A connection that is dropped after any error: what stands in it unread is no answer to us."""
-        with self._worded():
-            connection: Any = self._client.connection_pool.get_connection()
+        with self._server.asked() as client:
+            connection: Any = client.connection_pool.get_connection()
             try:
                 yield connection
             except BaseException:
                 connection.disconnect()
                 raise
             finally:
-                self._client.connection_pool.release(connection)
-
-    @contextmanager
-    def _worded(self) -> Iterator[None]:
-        try:
-            with worded(self._client, self._connected_to):
-                yield
-        except (ServerAwayError, RightsError):  # another password, or another user, may stand there now
-            self._client, self._connected_to = renewed(
-                self._client, self._connected_to, self._url, self._options.timeout_s
-            )
-            raise
+                client.connection_pool.release(connection)
 
 
 def _looked_at(connection: Any, key: str, lease: str) -> tuple[str | None, str]:

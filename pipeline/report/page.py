@@ -87,13 +87,7 @@ class Entry:
 
 
 def page(facts: ReportFacts, records: Sequence[Record], entries: Iterator[Entry]) -> Iterator[str]:
-    """The page in parts, so that its pictures are never all in memory.
-
-    Args:
-        facts: what the records do not hold.
-        records: all of them, in the order of the page.
-        entries: the same, with pictures.
-    """
+    """The page in parts, so that its pictures are never all in memory."""
     environment = page_environment()
     environment.filters |= {"fallback_words": fallback_words, "abstained_words": abstained_words}
     environment.tests["marked"] = lambda sentence: bool(sentence.box or sentence.before or sentence.after)

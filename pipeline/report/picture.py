@@ -10,20 +10,12 @@ import numpy as np
 
 from pipeline.report.marks import FONT, PAPER, SIDES, MarkedSentence, colour, draw_marks, marks
 from pipeline.sources import Image
+from pipeline.sources.picture import shrink
 
 PictureKind = Literal["webp", "jpg"]
 
 _INK = (30, 30, 30)
 _LARGEST_PANEL = 960
-
-
-def shrink(image: Image, width: int) -> Image:
-    """The image at most `width` pixels wide, in its own proportions."""
-    height, full_width = image.shape[:2]
-    if full_width <= width:
-        return image
-    size = (width, max(1, round(height * width / full_width)))
-    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def encode(image: Image, quality: int = 78, kind: PictureKind = "webp") -> bytes:

@@ -5,34 +5,24 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Self
 
 from pipeline.disk import replacing
 from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
 from pipeline.report.marks import SIDES, draw_marks, marks
 from pipeline.report.page import Entry, page
-from pipeline.report.picture import encode, shrink
+from pipeline.report.picture import encode
 from pipeline.report.subtitles import subtitles
 from pipeline.sources import Image
+from pipeline.sources.picture import shrink
 
 _WIDTH = 600
 PICTURES = ".pictures"
 """The hidden file in a folder where pictures wait until all narrations are there."""
 _HEAD = struct.Struct("64sII")
 """Of an entry there: the record's hash, and how many bytes its two pictures have."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportFiles:
-    """What was written."""
-
-    records: Path
-    page: Path
-    subtitles: tuple[Path, ...]
 
 
 class ReportWriter:
@@ -57,12 +47,6 @@ class ReportWriter:
         path = folder / PICTURES
         self._pictures = path.open("r+b" if resume and path.exists() else "w+b")
         self._find_pictures()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self, *, keep: bool = False) -> None:
         """Drop the pictures, or keep them for another writer; what `finish` wrote stays."""
@@ -106,21 +90,17 @@ class ReportWriter:
         self._pictures.write(entries)
         self._find_pictures()
 
-    def finish(self, facts: ReportFacts | None = None) -> ReportFiles:
+    def finish(self, facts: ReportFacts) -> None:
         """Write all files, each as a whole or not at all."""
-        facts = facts or ReportFacts()
         starts = {
             camera: facts.starts.get(camera) or records[0].before.moment
             for camera, records in self._records.items()
         }
-        files = ReportFiles(
-            self.folder / "narrations.jsonl", self.folder / "report.html", self._write_subtitles(starts)
-        )
+        self._write_subtitles(starts)
         merged = in_time_order(self._records.values())
-        _write(files.records, (record.line().decode() + "\n" for record in merged))
+        _write(self.folder / "narrations.jsonl", (record.line().decode() + "\n" for record in merged))
         entries = (self._entry(record, starts) for record in merged)
-        _write(files.page, page(facts, merged, entries))
-        return files
+        _write(self.folder / "report.html", page(facts, merged, entries))
 
     def _find_pictures(self) -> None:
         """Find what is whole in the file of pictures; what a kill has cut off at its end goes."""
@@ -135,16 +115,13 @@ class ReportWriter:
             end = offset + before + after
         self._pictures.truncate(end)
 
-    def _write_subtitles(self, starts: Mapping[str, datetime]) -> tuple[Path, ...]:
+    def _write_subtitles(self, starts: Mapping[str, datetime]) -> None:
         """``narrations.vtt`` for one camera, ``<camera>.vtt`` for each of several."""
-        if len(self._records) <= 1:
-            only = next(iter(self._records), "")
-            content = subtitles(self._records[only], starts[only]) if only else "WEBVTT\n"
-            return (_write(self.folder / "narrations.vtt", [content]),)
-        return tuple(
-            _write(self.folder / f"{camera}.vtt", [subtitles(records, starts[camera])])
-            for camera, records in sorted(self._records.items())
-        )
+        if not self._records:
+            _write(self.folder / "narrations.vtt", ["WEBVTT\n"])
+        for camera, records in self._records.items():
+            name = camera if len(self._records) > 1 else "narrations"
+            _write(self.folder / f"{name}.vtt", [subtitles(records, starts[camera])])
 
     def _entry(self, record: Record, starts: Mapping[str, datetime]) -> Entry:
         offset, before, after = self._places[record.hash]
@@ -168,8 +145,7 @@ def in_time_order(cameras: Iterable[list[Record]]) -> list[Record]:
     return [record for *_, record in heapq.merge(*map(keyed, cameras), key=lambda k: k[:3])]
 
 
-def _write(path: Path, parts: Iterable[str]) -> Path:
+def _write(path: Path, parts: Iterable[str]) -> None:
     """Replace the file as a whole, so that nobody ever opens half of it."""
     with replacing(path, durable=False) as file:
         file.writelines(part.encode() for part in parts)
-    return path

@@ -3,12 +3,9 @@
 from pipeline.redaction import redacted
 from pipeline.sources.areas import Polygon, check_polygons, covered
 from pipeline.sources.frame import (
-    ANALYSIS_WIDTH,
     Clock,
     Frame,
     Image,
-    Luma,
-    Picture,
     Source,
     SourceError,
     SourceOptions,
@@ -19,13 +16,10 @@ from pipeline.sources.stills import read_still
 from pipeline.sources.url import open_source
 
 __all__ = [
-    "ANALYSIS_WIDTH",
     "CameraState",
     "Clock",
     "Frame",
     "Image",
-    "Luma",
-    "Picture",
     "Polygon",
     "Source",
     "SourceError",

@@ -35,10 +35,6 @@ class ReceiveClock:
 
     A clock that is set by more than a second is followed, forwards (a machine that boots in 1970 and finds
     its time server) and back (wrong times for ever are worse than one step); else times only rise.
-
-    Args:
-        wall: aware UTC time of this machine.
-        steady: seconds that nobody can set.
     """
 
     def __init__(self, wall: Callable[[], datetime] = _wall, steady: Callable[[], float] = monotonic) -> None:

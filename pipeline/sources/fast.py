@@ -89,13 +89,7 @@ class _PictureGroup:
 
 
 class FastReader:
-    """Decodes what of a file is worth it.
-
-    Args:
-        stream: of the file.
-        view: gives the plane in which motion is seen; masks do not count.
-        tally: counts.
-    """
+    """Decodes what of a file is worth it."""
 
     def __init__(self, stream: VideoStream, view: View, tally: Tally) -> None:
         self._stream, self._view, self._tally = stream, view, tally

@@ -38,12 +38,7 @@ class Arrived(NamedTuple):
 
 
 def moves(seen: Luma | None, plane: Luma) -> bool:
-    """Whether anything moved between two planes at analysis size; True where there is nothing to compare.
-
-    Args:
-        seen: uint8 ``(height, width)``, the earlier one.
-        plane: the later one.
-    """
+    """Whether anything moved between two luma planes; True where there is nothing to compare."""
     if seen is None or seen.shape != plane.shape:
         return True
     return bool(l2_luma(seen, plane, _BLOCK)[1].max() > WAKING_L2)
@@ -76,12 +71,7 @@ class IdleGate:
         self._moved_s = max(self._moved_s, monotonic())
 
     def due(self, packet: Packet[VideoStream], received: datetime) -> list[Arrived]:
-        """What is to be decoded now that a packet has come, in its order.
-
-        Args:
-            packet: it.
-            received: aware UTC time at which it came.
-        """
+        """What is to be decoded now that a packet has come, in its order."""
         if packet.is_keyframe:
             self._note_keyframe()
         elif self.idle:

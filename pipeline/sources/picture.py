@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import cv2
@@ -89,12 +88,17 @@ def luma_of(frame: VideoFrame) -> Luma:
     return luma
 
 
+def shrink(image: Image, width: int) -> Image:
+    """A picture at most so wide, by area and in its own proportions; itself where it is no wider."""
+    height, full_width = image.shape[:2]
+    if full_width <= width:
+        return image
+    size = (width, max(1, round(height * width / full_width)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
 def resized_luma(luma: Luma, width: int) -> Luma:
     """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
-
-    Args:
-        luma: uint8 ``(height, width)``.
-        width: analysis width in pixels.
 
     Returns:
         uint8 ``(height', width)``, a copy.
@@ -119,20 +123,17 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(partial(self._picture, rgb_of, frame))
+        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)))
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
-        return self._plane(luma_of_bgr(bgr)), LazyPicture(partial(self._picture, rgb_of_bgr, bgr))
+        return self._plane(luma_of_bgr(bgr)), LazyPicture(lambda: self._private(rgb_of_bgr(bgr)))
 
     def _plane(self, luma: Luma) -> Luma:
         plane = resized_luma(self._private(luma), self._width)
         if self._masks:
             plane[covered(self._masks, (plane.shape[0], plane.shape[1]))] = 0
         return plane
-
-    def _picture(self, convert: Callable[[Any], Image], decoded: VideoFrame | Image) -> Image:
-        return self._private(convert(decoded))
 
     def _private(self, pixels: Image) -> Image:
         """A plane or picture at full size with its privacy areas black."""

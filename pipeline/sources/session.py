@@ -159,11 +159,6 @@ class Sessions:
 def open_camera(url: str, options: SourceOptions, hwaccel: HWAccel | None = None) -> InputContainer:
     """A connection to a camera; it must be closed.
 
-    Args:
-        url: with its credentials.
-        options: transport and time-outs.
-        hwaccel: decodes in hardware; None in software.
-
     Raises:
         FFmpegError, OSError, ValueError: it cannot be opened; `why_not_opened` says why.
     """

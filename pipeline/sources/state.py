@@ -35,9 +35,6 @@ class Connection:
     connecting -> streaming at the first sound picture; streaming -> stalled where packets or sound pictures
     stay away, and back when they come; any -> backing off when the connection is given up; then connecting.
     Nobody can look while a read blocks, so that a stall is worked out when somebody asks.
-
-    Args:
-        stall_timeout_s: silence after which the connection is given up.
     """
 
     def __init__(self, stall_timeout_s: float) -> None:

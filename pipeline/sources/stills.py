@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Self
 
 import cv2
 import numpy as np
 
-from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions
 from pipeline.sources.picture import View
-from pipeline.sources.tally import Tally
+from pipeline.sources.tally import RecordedSource, Tally
 from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
 
 STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
@@ -28,50 +26,23 @@ def is_still(path: Path) -> bool:
     return path.suffix.lower() in STILL_SUFFIXES and not path.name.startswith(".")
 
 
-class StillsSource:
+class StillsSource(RecordedSource):
     """Frames of still images.
 
     Their times come from stamps in their names where every name has one (UTC), else they are one second
     apart from `options.start`. Sampling holds for stills as well.
 
-    Args:
-        paths: the images, in any order.
-        options: how they are read.
-        camera: name of the camera.
-
     Raises:
         SourceError: the only image cannot be read.
     """
 
-    live = False
-    silent_s = 0.0
-    screening_silent_s = 0.0
-
     def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
-        self.camera = camera
-        self._options = options
-        self._closed = threading.Event()
+        super().__init__(options, camera)
         self._view = View(options)
-        self._tally = Tally()
         self._stills = timed(paths, options.start)
         self.duration_s: float | None = (self._stills[-1][0] - self._stills[0][0]).total_seconds()
         if len(paths) == 1:
             decoded_still(paths[0])
-
-    @property
-    def report(self) -> SourceReport:
-        """Counts so far."""
-        return self._tally.report()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop: a running iteration ends at the next still."""
-        self._closed.set()
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled stills in the order of their time; one that cannot be read is counted and skipped."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Self
 
 import av
 from av.container.input import InputContainer
@@ -20,9 +19,9 @@ from av.video.stream import VideoStream
 from pipeline.redaction import redacted
 from pipeline.sources.decode import SoundFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
-from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions
 from pipeline.sources.picture import View
-from pipeline.sources.tally import Tally
+from pipeline.sources.tally import RecordedSource, Tally
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
@@ -76,29 +75,18 @@ class Stretch:
 _WHOLE = Stretch()
 
 
-class VideoSource:
+class VideoSource(RecordedSource):
     """Frames of video files, their time from presentation time stamps.
-
-    Args:
-        paths: the files, in any order.
-        options: how they are read.
-        camera: name of the camera.
-        stretch: the part of each file that is read.
 
     Raises:
         SourceError: not one of the files can be opened.
     """
 
-    live = False
-    silent_s = 0.0
-    screening_silent_s = 0.0
-
     def __init__(
         self, paths: Sequence[Path], options: SourceOptions, camera: str, *, stretch: Stretch = _WHOLE
     ) -> None:
-        self.camera = camera
-        self._options, self._stretch = options, stretch
-        self._closed = threading.Event()
+        super().__init__(options, camera)
+        self._stretch = stretch
         self._unreadable: list[str] = []
         segments = [segment for path in paths if (segment := self._probed(path))]
         if not segments:
@@ -106,23 +94,7 @@ class VideoSource:
         self._segments = in_order(segments, options.start)
         lengths = [segment.duration_s for segment in segments]
         self.duration_s = None if None in lengths else sum(length or 0.0 for length in lengths)
-        self._tally = Tally()
         self._begin()
-
-    @property
-    def report(self) -> SourceReport:
-        """Counts so far."""
-        return self._tally.report()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop: a running iteration ends at the next packet."""
-        self._closed.set()
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames in the order of their time; a second iteration reads and counts from the start."""

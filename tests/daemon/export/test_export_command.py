@@ -271,7 +271,7 @@ def test_a_recorder_of_a_live_camera_is_searched_by_its_clock(house, tmp_path) -
     recorder = tmp_path / "yard" / "2024-05-01_12-00-01.mp4"
     recorder.parent.mkdir()
     shutil.copy(house.clip, recorder)
-    with Search.opened(house.journals, LocalTime.named("UTC")) as search:
+    with Search(house.journals, LocalTime.named("UTC")) as search:
         search.look()
         (found,) = search.answer(Question(Filters(cameras=("yard",)), "last")).found
     live = found.record.model_copy(
@@ -332,10 +332,10 @@ def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, t
 def test_a_page_may_take_it_as_a_stream(house, tmp_path) -> None:
     """As narrated serve does: the records that were selected, and where the bytes go."""
     stream = io.BytesIO()
-    with Search.opened(house.journals, LocalTime.named("UTC")) as search:
+    with Search(house.journals, LocalTime.named("UTC")) as search:
         search.look()
         found = search.answer(Question(Filters(objects=("person",)))).found
-        exported = write_export(found, stream, ExportOptions(search.folder, check=False))
+        exported = write_export(found, stream, ExportOptions(search.folder))
     assert exported.manifest.records == 3
     path = tmp_path / "streamed.zip"
     path.write_bytes(stream.getvalue())

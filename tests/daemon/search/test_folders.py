@@ -19,7 +19,7 @@ def test_copies_and_merged_files_are_left_out(house):
     content = {camera: (house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard")}
     (house.folder / "narrations.jsonl").write_bytes(content["yard"] + content["front"])
     (house.folder / "zz_backup.jsonl").write_bytes(content["yard"])
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         look = search.look()
         assert look.records == 4
         assert set(look.left_out) == {"narrations.jsonl", "zz_backup.jsonl"}
@@ -34,7 +34,7 @@ def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
     out.mkdir()
     content = b"".join((house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard"))
     (out / "narrations.jsonl").write_bytes(content)
-    with Search.opened(journal_folder(out), UTC_ZONE) as search:
+    with Search(journal_folder(out), UTC_ZONE) as search:
         assert search.look().records == 6
         assert search.faults() == []
         assert search.selection.cameras() == ["front", "yard"]

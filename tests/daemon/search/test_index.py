@@ -28,7 +28,7 @@ UTC_ZONE = LocalTime.named("UTC")
 
 
 def seqs(folder: Path, camera: str | None = None) -> list[int]:
-    with Search.opened(folder, UTC_ZONE) as search:
+    with Search(folder, UTC_ZONE) as search:
         search.look()
         question = Question(Filters(cameras=(camera,) if camera else ()))
         found = [each.record.seq for each in search.answer(question).found]
@@ -40,7 +40,7 @@ def seqs(folder: Path, camera: str | None = None) -> list[int]:
 def test_it_catches_up_over_segments(house):
     for second in range(7):
         house.tell(second)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert search.look().records == 7
         for second in range(7, 23):
             house.tell(second)
@@ -63,7 +63,7 @@ def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_
     Journal(tmp_path, "yard", fsync=False).close()
     writer = threading.Thread(target=write)
     seen: list[int] = []
-    with Search.opened(tmp_path, UTC_ZONE) as search:
+    with Search(tmp_path, UTC_ZONE) as search:
         writer.start()
         for found in search.follow(Question(), _StopWhen(lambda: done.is_set() and len(seen) >= count), 0):
             seen.append(found.record.seq)  # noqa: PERF401 - while it grows
@@ -95,7 +95,7 @@ def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house
             house.tell(journal.end.seq)
         return found
 
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         monkeypatch.setattr(index_module, "journal_files", overtaken)
         search.look()
         told = [each.record.seq for each in search.answer(Question()).found]
@@ -126,7 +126,7 @@ def test_what_was_cut_off_and_written_anew_is_read_anew(house):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     (house.folder / "yard.published").unlink(missing_ok=True)
     house.tell(7, said("A person has appeared.", thing="person"))
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         texts = [each.record.text for each in search.answer(Question()).found]
         assert texts == ["A car has appeared.", "A car has appeared.", "A person has appeared."]
@@ -143,7 +143,7 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
     journal.acknowledge(place)  # retention deletes what is published
     assert journal.delete_oldest()
     assert "A zebra has appeared." not in texts(house.folder)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert "zebra" not in search.selection.objects()
         assert search.faults() == []  # the anchor of retention says why the first ones are missing
         search.index.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -151,7 +151,7 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
 
 
 def texts(folder: Path) -> list[str]:
-    with Search.opened(folder, UTC_ZONE) as search:
+    with Search(folder, UTC_ZONE) as search:
         search.look()
         return [each.record.text for each in search.answer(Question()).found]
 
@@ -160,10 +160,10 @@ def test_an_index_of_another_version_is_built_anew_with_a_word(house, monkeypatc
     house.tell(0)
     assert seqs(house.folder) == [1]
     monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert "version 1, not 2, and is built anew" in search.said
         assert search.look().records == 1
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert search.said == ""
         assert search.look().records == 0
 
@@ -172,7 +172,7 @@ def test_an_index_of_another_version_is_built_anew_with_a_word(house, monkeypatc
 def test_a_damaged_index_is_built_anew_with_a_word(house, content):
     house.tell(0)
     (house.folder / "index.sqlite3").write_bytes(content)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert "damaged" in search.said
         assert search.look().records == 1
 
@@ -181,7 +181,7 @@ def test_where_it_cannot_be_written_it_lies_in_the_users_cache(house, tmp_path, 
     house.tell(0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (house.folder / "index.sqlite3").mkdir()  # root may write everywhere, but not into a folder's place
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert str(tmp_path / "cache") in search.said
         assert search.look().records == 1
     assert seqs(house.folder) == [1]
@@ -190,7 +190,7 @@ def test_where_it_cannot_be_written_it_lies_in_the_users_cache(house, tmp_path, 
 def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
     house.tell(0)
     monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert "in memory" in search.said
         assert search.look().records == 1
     assert not (house.folder / "index.sqlite3").exists()
@@ -198,7 +198,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
 
 def test_a_disk_that_gets_full_is_left_to_the_journals(house, monkeypatch):
     house.tell(0)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         house.tell(1)
         monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
@@ -246,7 +246,7 @@ def test_a_changed_line_is_found_and_marked(house):
     path = house.folder / "yard.jsonl"
     changed = path.read_bytes().replace(b"A car has", b"A van has", 2)
     path.write_bytes(changed)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         found = list(search.answer(Question()).found)
         assert "A van has appeared." in found[0].record.sentences[0].text + found[0].record.text
@@ -262,7 +262,7 @@ def test_a_line_that_is_no_record_is_named_and_the_rest_found(house):
     path = house.folder / "yard.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b'{"half": \xff\n' + lines[2])
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         found = list(search.answer(Question()).found)
         assert [each.record.seq for each in found] == [1, 3]
@@ -275,7 +275,7 @@ def test_a_missing_segment_is_named(house):
         house.tell(second)
     closed = house.journals["yard"].closed()
     closed[1].path.unlink()
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         (fault,) = search.faults()
         assert f"seq {closed[2].first} of yard does not continue seq {closed[1].first - 1}" in fault
@@ -285,7 +285,7 @@ def test_a_closed_segment_that_is_changed_later_is_read_anew(house):
     for second in range(16):
         house.tell(second)
     path = house.journals["yard"].closed()[1].path
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         assert search.faults() == []
         path.write_bytes(path.read_bytes().replace(b"A car has", b"A van has"))
@@ -298,7 +298,7 @@ def test_a_line_that_is_changed_behind_the_indexs_back_is_not_shown_as_what_it_w
     house.tell(0)
     house.tell(1)
     path = house.folder / "yard.jsonl"
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         content = path.read_bytes()
         path.write_bytes(content.replace(b'"hash":"', b'"hash":"0', 1)[: len(content)])
@@ -330,7 +330,7 @@ def test_names_that_differ_in_case_or_begin_alike_are_kept_apart(house):
 def test_clocks_that_stepped_back_are_marked(house):
     for second in (100, 200, 50, 60):
         house.tell(second)
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         found = list(search.answer(Question()).found)
         assert [each.record.after.moment.second for each in found] == [50, 0, 40, 20]  # by what clocks said
@@ -366,7 +366,7 @@ def test_a_failure_in_the_midst_leaves_nothing_half_written(house, monkeypatch):
     assert index.look().records == 4
     assert faults(index.store, house.folder) == []
     index.close()
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         assert len(list(search.answer(Question(Filters(objects=("car",)))).found)) == 4
 
 
@@ -374,7 +374,7 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
     house.tell(0, said("A car has appeared.", confidence=0.8))
     with Journal(tmp_path, "yard", fsync=False) as other:
         other.append(narration(0, sentences=(said("A van has appeared.", thing="van", confidence=0.8),)))
-    with Search.opened(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC_ZONE) as search:
         search.look()
         (house.folder / "yard.jsonl").write_bytes((tmp_path / "yard.jsonl").read_bytes())
         assert list(search.answer(Question(Filters(objects=("car",)))).found) == []

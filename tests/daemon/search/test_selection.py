@@ -168,7 +168,7 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
         "object": lambda _, s: s.object,
         "kind": lambda _, s: s.type,
     }
-    with Search.opened(house.folder, local) as search:
+    with Search(house.folder, local) as search:
         search.look()
         for by in [(name,) for name in labels] + [
             ("day", "object"),
@@ -202,7 +202,7 @@ def test_very_many_groups_are_counted_too(house, monkeypatch):
     monkeypatch.setattr("daemon.search.local_time._TABLE", 3)
     for n, sentence in enumerate(ALL):
         house.tell(86_400 * n, sentence)
-    with Search.opened(house.folder, LocalTime.named("UTC")) as search:
+    with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
         groups = search.count(Question(count=True, by=("day", "object")))
         assert [g.labels for g in groups] == [(f"2024-05-0{n + 1}", s.object) for n, s in enumerate(ALL)]
@@ -214,7 +214,7 @@ def test_everything_in_one_second(house, ask):
     assert len(ask()) == 300
     newest = ask(limit=3)
     assert newest == [f"A car has appeared {n}." for n in (295, 297, 299)]  # each journal in its order
-    with Search.opened(house.folder, LocalTime.named("UTC")) as search:
+    with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
         (group,) = search.count(Question(count=True, by=("hour",)))
         assert group.narrations == 300
@@ -226,7 +226,7 @@ def test_scene_events_and_footage_without_a_date(house, ask):
     house.tell((datetime(1970, 1, 1, tzinfo=UTC) - MIDNIGHT).total_seconds(), PERSON)
     assert ask(Filters(kinds=("light_changed",))) == ["The light has changed."]
     assert ask() == [PERSON.text, "The light has changed."]
-    with Search.opened(house.folder, LocalTime.named("UTC")) as search:
+    with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
         (group,) = search.count(Question(Filters(kinds=("light_changed",)), count=True))
         assert (group.narrations, group.objects) == (1, 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 from daemon.threads.accounts import ENDED, NEWER_CAME, REMOVED, Account
 from daemon.threads.pair_queue import PairQueue, Proposed
+from tests.balanced import balanced
 
 
 def plain(batch: Sequence[Proposed]) -> list[Any]:
@@ -199,13 +200,13 @@ def test_accounts_balance_at_any_moment() -> None:
     for thread in (*threads, narrator):
         thread.start()
     while not all(map(queue.ended, cameras)):
-        assert all(account.balanced for account in accounts.by_camera().values())
+        assert all(balanced(account) for account in accounts.by_camera().values())
     over.set()
     for thread in (*threads, narrator):
         thread.join(30)
     for camera in cameras:
         account = accounts.of(camera)
-        assert (account.proposed, account.waiting, account.balanced) == (300, 0, True)
+        assert (account.proposed, account.waiting, balanced(account)) == (300, 0, True)
     assert not accounts.of("c").dropped
 
 

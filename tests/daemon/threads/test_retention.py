@@ -8,9 +8,10 @@ import pytest
 from narrations import narration
 from unpublished import unpublished
 
+from daemon.config.settings import RetentionSettings
 from daemon.config.sizes import format_size, parse_size
 from daemon.threads import retention as module
-from daemon.threads.retention import Retention, RetentionOptions
+from daemon.threads.retention import Retention
 from pipeline.evidence import EvidenceStore, Named, named_in
 from pipeline.journal import Journal, SegmentLimits, verify
 from pipeline.record import Evidence
@@ -70,15 +71,19 @@ def days(journal):
     return sorted({record.after.moment.day for record in journal})
 
 
-def retention(cameras, store, **options):
-    return Retention(RetentionOptions(**options), cameras, Impatient(store.folder, fsync=False))
+def limits(age=None, size=None, free=None):
+    return RetentionSettings.model_construct(age=age, size=size, free=free)
+
+
+def retention(cameras, store, **given):
+    return Retention(limits(**given), cameras, Impatient(store.folder, fsync=False))
 
 
 def test_what_is_too_old_goes_with_its_pictures(cameras, store, tmp_path):
     for journal in cameras.values():
         publish(journal)
     before = store.size()
-    looking = retention(cameras, store, age_s=2.5 * DAY)
+    looking = retention(cameras, store, age=2.5 * DAY)
     looking.look()
     looking.look()
     assert [days(journal) for journal in cameras.values()] == [[2, 3, 4], [2, 3, 4]]
@@ -93,7 +98,7 @@ def test_what_is_too_old_goes_with_its_pictures(cameras, store, tmp_path):
 
 def test_what_is_not_published_never_goes(cameras, store, caplog):
     publish(cameras["lot"])
-    looking = retention(cameras, store, age_s=0, size=1, free=10**18)
+    looking = retention(cameras, store, age=0, size=1, free=10**18)
     looking.look()
     assert days(cameras["yard"]) == [1, 2, 3, 4]
     assert days(cameras["lot"]) == [4]
@@ -124,7 +129,7 @@ def test_no_more_goes_than_is_enough(cameras, store):
     looking = retention(cameras, store)
     oldest = cameras[looking._oldest(set())].closed()[0]
     just_enough = oldest.size + sum(map(looking._size_of, set(named_in(oldest.path))))
-    looking._options = RetentionOptions(size=whole - just_enough)
+    looking._settings = limits(size=whole - just_enough)
     looking.look()
     assert looking.segments.total() == 1
 
@@ -151,7 +156,7 @@ def test_a_picture_stays_as_long_as_any_record_names_it(cameras, store, tmp_path
     for age, segment in enumerate(reversed(journal.closed()), 1):
         os.utime(segment.path, (time.time() - 10 * age * DAY,) * 2)
     publish(journal)
-    looking = retention({"gate": journal}, store, age_s=15 * DAY)
+    looking = retention({"gate": journal}, store, age=15 * DAY)
     for _ in range(2):
         looking.look()
         assert days(journal) == [2, 3]
@@ -159,14 +164,14 @@ def test_a_picture_stays_as_long_as_any_record_names_it(cameras, store, tmp_path
         assert store.find(shared)
     assert looking.pictures == 1
     assert looking._evidence.known_size() == looking._evidence.size()
-    looking._options = RetentionOptions(age_s=5 * DAY)
+    looking._settings = limits(age=5 * DAY)
     looking.look()  # this time only the pictures of the deleted segment are looked at
     assert days(journal) == [3]
     assert store.find(shared) is None
     assert store.size() == before == looking._evidence.known_size()
 
 
-@pytest.mark.parametrize("options", [{"free": 10**18}, {"age_s": 0}], ids=str)
+@pytest.mark.parametrize("options", [{"free": 10**18}, {"age": 0}], ids=str)
 @pytest.mark.parametrize(("many", "times"), [(1000, 1), (3, 3)])  # pictures that go at once; two a segment
 def test_many_segments_cost_few_readings_of_the_journals(cameras, store, monkeypatch, options, many, times):
     readings = []
@@ -192,7 +197,7 @@ def test_pictures_wait_while_lines_are_held(cameras, store, tmp_path):
     size = sum(journal.size for journal in cameras.values()) + store.size().bytes
     looking = retention(cameras, store)
     oldest = cameras[looking._oldest(set())].closed()[0]
-    looking._options = RetentionOptions(size=size - oldest.size - 1)  # its pictures would be enough
+    looking._settings = limits(size=size - oldest.size - 1)  # its pictures would be enough
     looking.look()
     assert looking.segments.total() == 1
     assert looking.pictures == 0
@@ -212,7 +217,7 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
     monkeypatch.setattr(module, "_EVERY_S", 3600.0)
     for journal in cameras.values():
         publish(journal)
-    looking = retention(cameras, store, age_s=0.5 * DAY)
+    looking = retention(cameras, store, age=0.5 * DAY)
     looking.start()
     until = time.monotonic() + 120
     while not looking.runs:
@@ -223,7 +228,14 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("500MB", 500_000_000), ("1.5GB", 1_500_000_000), ("7B", 7), ("2TB", 2 * 10**12)]
+    ("text", "size"),
+    [
+        ("500MB", 500_000_000),
+        ("1.5GB", 1_500_000_000),
+        ("7B", 7),
+        ("8.2GB", 8_200_000_000),
+        ("2TB", 2 * 10**12),
+    ],
 )
 def test_sizes_carry_their_unit(text, size):
     assert parse_size(text) == size

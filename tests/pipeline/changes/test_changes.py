@@ -13,7 +13,6 @@ from made_scenes import FINE, noisy, overlap, pair_of, real_frames, scene, with_
 
 from pipeline.changes import (
     ChangeOptions,
-    difference_mask,
     find_changes,
     image_changes,
     salience_features,
@@ -48,8 +47,8 @@ def test_the_shift_is_undone_and_no_edge_is_told():
     shift, clusters, _ = image_changes(before, after, options)
     assert shift == (-5, 4)
     assert clusters == ()
-    unaligned = difference_mask(before, after, replace(options, max_shift=0))
-    assert unaligned.mean() > 10 * difference_mask(before, after, options).mean()
+    unaligned = difference(before, after, replace(options, max_shift=0)).mask
+    assert unaligned.mean() > 10 * difference(before, after, options).mask.mean()
 
 
 def test_a_mask_covers_what_lay_in_it_before_wherever_the_shake_brings_it():
@@ -78,7 +77,7 @@ def test_gain_and_offset_are_no_change_but_an_object_in_it_is():
     before = scene()
     darker = noisy(np.clip(before * np.array([0.7, 0.75, 0.8]) + 12, 0, 255).astype(np.uint8), 1)
     assert image_changes(before, darker, FINE)[1] == ()
-    assert difference_mask(before, darker, replace(FINE, match_light=False, noise_factor=0)).mean() > 0.02
+    assert difference(before, darker, replace(FINE, match_light=False, noise_factor=0)).mask.mean() > 0.02
     _, clusters, _ = image_changes(before, with_object(darker, 240, 135, 60, 60), FINE)
     assert len(clusters) == 1
     assert overlap(clusters[0], 0.5, 0.5, 0.125, 60 / 270) > 0.7
@@ -131,7 +130,7 @@ def test_swapping_before_and_after_gives_the_same_mask(seed, blur, delta, noise_
     options = ChangeOptions(
         size=(40, 52), max_shift=0, match_light=False, blur=blur, delta=delta, noise_factor=noise_factor
     )
-    np.testing.assert_array_equal(difference_mask(a, b, options), difference_mask(b, a, options))
+    np.testing.assert_array_equal(difference(a, b, options).mask, difference(b, a, options).mask)
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,7 +144,7 @@ def test_the_mask_is_its_definition(seed, delta, noise_factor):
     squares = ((a.astype(np.int64) - b) ** 2).sum(-1)
     median = np.sqrt(np.sort(squares.ravel())[(squares.size - 1) // 2])
     expected = np.sqrt(squares) > max(delta, noise_factor * median) + 1e-9
-    assert (difference_mask(a, b, options) != expected).mean() < 0.002  # equal but for rounding at the limit
+    assert (difference(a, b, options).mask != expected).mean() < 0.002  # equal but for rounding at the limit
 
 
 def batch() -> list[FramePair]:

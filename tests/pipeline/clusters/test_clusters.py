@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.cluster import DBSCAN
 
-from pipeline.changes import ChangeOptions, difference_mask
+from pipeline.changes import ChangeOptions
+from pipeline.changes.difference import difference
 from pipeline.clusters import dbscan, find_clusters
 
 DEVICES = [
@@ -95,7 +96,7 @@ def test_equals_sklearn_on_real_footage(clips: Path, device, name, options):
         frames = [
             f.to_ndarray(format="rgb24") for _, f in zip(range(60), container.decode(video=0), strict=False)
         ]
-    mask = difference_mask(frames[5], frames[-1], options)
+    mask = difference(frames[5], frames[-1], options).mask
     assert mask.any()
     labels = dbscan(mask, options.eps, options.min_samples, device)
     assert labels.max() >= 0

@@ -14,7 +14,8 @@ import pytest
 
 from models.captioner import Sentence
 from models.language.wording import COLOURS
-from pipeline.changes import ChangeOptions, difference_mask
+from pipeline.changes import ChangeOptions
+from pipeline.changes.difference import difference
 from pipeline.narration.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
 
 ROAD = 118
@@ -48,7 +49,7 @@ def street(paint: tuple[int, int, int] | None, second: tuple[int, int, int] | No
 
 
 def name(after: Any, before: Any = None, box: tuple[float, float, float, float] = BOX) -> str | None:
-    mask = difference_mask(street(None) if before is None else before, after, ChangeOptions())
+    mask = difference(street(None) if before is None else before, after, ChangeOptions()).mask
     return colour_name(after, box, mask, scene_cast(after, mask))
 
 
@@ -253,7 +254,7 @@ def test_nine_names_of_ten_are_right_on_real_vehicles(bench: Path, clips: Path) 
         before, after = (frames[pair[s]["clip"]][pair[s]["frame"]] for s in ("before", "after"))
         if before.shape != after.shape:
             continue
-        mask = difference_mask(before, after, options)
+        mask = difference(before, after, options).mask
         image = before if side == "before" else after
         told = colour_name(image, tuple(change[f"box_{side}"]), mask, scene_cast(image, mask))
         right.append(None if told is None else same_colour(told, change["colour"]))

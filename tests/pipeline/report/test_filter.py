@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, build_record
+from pipeline.report.facts import ReportFacts
 from pipeline.report.writer import ReportWriter
 from pipeline.sources import Clock
 
@@ -127,7 +129,8 @@ class Browser:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     grey, ends = np.full((90, 160, 3), 120, np.uint8), dict[str, ChainEnd]()
-    with ReportWriter(tmp_path_factory.mktemp("report")) as writer:
+    folder = tmp_path_factory.mktemp("report")
+    with closing(ReportWriter(folder)) as writer:
         for second, (camera, sentences, event) in enumerate(TOLD):
             after = START + timedelta(seconds=second)
             stamps = (FrameStamp(after - timedelta(seconds=1), 0, "a" * 64), FrameStamp(after, 1, "b" * 64))
@@ -138,7 +141,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             record = build_record(told, ends.get(camera, ChainEnd()))
             ends[camera] = ChainEnd.of(record)
             writer.add(record, grey, grey)
-        return writer.finish().page
+        writer.finish(ReportFacts())
+    return folder / "report.html"
 
 
 @pytest.fixture(scope="module")

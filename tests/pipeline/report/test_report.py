@@ -1,5 +1,6 @@
 import re
 import tracemalloc
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -49,17 +50,17 @@ def image(value=120, width=800, height=450):
 
 @pytest.fixture
 def report(tmp_path):
-    """Writes a report of narrations; gives its files and the page's text."""
+    """Writes a report of narrations; gives its folder and the page's text."""
 
     def write(narrations, facts=None):
         ends = {}
-        with ReportWriter(tmp_path / "out") as writer:
+        with closing(ReportWriter(tmp_path / "out")) as writer:
             for told in narrations:
                 record = build_record(told, ends.get(told.camera, ChainEnd()))
                 ends[told.camera] = ChainEnd.of(record)
                 writer.add(record, image(90), image(150))
-            files = writer.finish(facts or ReportFacts())
-        return files, files.page.read_text()
+            writer.finish(facts or ReportFacts())
+        return tmp_path / "out", (tmp_path / "out" / "report.html").read_text()
 
     return write
 
@@ -137,26 +138,26 @@ def test_jargon_is_only_for_auditors_and_they_see_the_whole_record(report):
     odd = narration(2, abstained="unsure", fallback="captioner failed")
     dropped = {"there already": 3, "hourly cap": 1}
     facts = ReportFacts(untold=dropped, audit=(("Sampled", "2/s, thresholds lower auto"),))
-    files, text = report([narration(1), odd, narration(9, event=SceneEvent.OBSTRUCTED)], facts)
+    out, text = report([narration(1), odd, narration(9, event=SceneEvent.OBSTRUCTED)], facts)
     page = _Page(text)
     jargon = (
         r"[0-9a-f]{12}|sha-?256|hash|salience|\bl2\b|ddla|threshold|confidence|captioner|cluster|seq|json"
         r"|\bid\b|pair|frame|None|_|T\d\d:|cooldown|fallback|abstain|obstruct|epoch|yard-"
     )
     assert re.findall(jargon, page.plain, re.IGNORECASE) == []
-    assert [line.encode() for line in page.lines] == files.records.read_bytes().splitlines()
+    assert [line.encode() for line in page.lines] == (out / "narrations.jsonl").read_bytes().splitlines()
     assert page.values("details", "open") == []
     assert "2/s, thresholds lower auto" in page.text
 
 
 def test_text_is_escaped(report):
     evil = Sentence('<script>alert("x")</script> & "more" \'here\'', "moved", "<b>", None, 1, 1)
-    files, text = report([narration(sentences=(evil,))], ReportFacts("<i>title</i>", (("<u>", "</dl>"),)))
+    out, text = report([narration(sentences=(evil,))], ReportFacts("<i>title</i>", (("<u>", "</dl>"),)))
     page = _Page(text)
     assert text.count("<script") == 1  # the filter
     assert "<i>title</i>" in page.text
     assert evil.text in page.text
-    (cue,) = webvtt.read(str(files.subtitles[0])).captions
+    (cue,) = webvtt.read(str(out / "narrations.vtt")).captions
     assert "<script" not in cue.raw_text
     assert "&lt;script&gt;" in cue.raw_text
 
@@ -172,18 +173,18 @@ def test_footage_without_a_date_shows_only_its_offset(report):
 
 
 def test_nothing_narrated_gives_an_empty_report(report):
-    files, text = report([])
+    out, text = report([])
     assert "Nothing was narrated." in _Page(text).text
-    assert files.records.read_bytes() == b""
-    assert webvtt.read(str(files.subtitles[0])).captions == []
+    assert (out / "narrations.jsonl").read_bytes() == b""
+    assert webvtt.read(str(out / "narrations.vtt")).captions == []
 
 
 def test_subtitles_count_from_the_clips_start(report):
     two = (CAR, replace(CAR, text="A dog --> has left."))
     facts = ReportFacts(starts={"yard": START})
-    files, _ = report([narration(s, sentences=two) for s in (1, 3.5, 3.6, 3700)], facts)
-    assert [path.name for path in files.subtitles] == ["narrations.vtt"]
-    captions = webvtt.read(str(files.subtitles[0])).captions
+    out, _ = report([narration(s, sentences=two) for s in (1, 3.5, 3.6, 3700)], facts)
+    assert [path.name for path in out.glob("*.vtt")] == ["narrations.vtt"]
+    captions = webvtt.read(str(out / "narrations.vtt")).captions
     assert [(c.start, c.end) for c in captions] == [
         ("00:00:01.000", "00:00:03.500"),
         ("00:00:03.500", "00:00:05.000"),
@@ -196,7 +197,7 @@ def test_subtitles_count_from_the_clips_start(report):
 def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
     """The yard's clock steps back: its chain must hold in the merged file all the same."""
     with (
-        ReportWriter(tmp_path / "out") as writer,
+        closing(ReportWriter(tmp_path / "out")) as writer,
         Journal(tmp_path, "yard", fsync=False) as yard,
         Journal(tmp_path, "lot", fsync=False) as lot,
     ):
@@ -204,29 +205,30 @@ def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
             writer.add(yard.append(narration(second)), image(), image())
         for second in (0, 1, 8):
             writer.add(lot.append(narration(second, "lot")), image(), image())
-        files = writer.finish()
-    verification = verify([files.records])
+        writer.finish(ReportFacts())
+    out = tmp_path / "out"
+    verification = verify([out / "narrations.jsonl"])
     assert verification.ok, verification.problems
-    ids = re.findall(r'"id":"([a-z]+-\d)"', files.records.read_text())
+    ids = re.findall(r'"id":"([a-z]+-\d)"', (out / "narrations.jsonl").read_text())
     assert ids == ["lot-0", "lot-1", "yard-1", "yard-5", "yard-2", "lot-8", "yard-9"]
-    assert [path.name for path in files.subtitles] == ["lot.vtt", "yard.vtt"]
-    page = _Page(files.page.read_text())
+    assert sorted(path.name for path in out.glob("*.vtt")) == ["lot.vtt", "yard.vtt"]
+    page = _Page((out / "report.html").read_text())
     assert page.text.count("yard") >= 4
-    assert [p for p in files.page.parent.iterdir() if p.name.startswith(".") or p.suffix == ".tmp"] == []
+    assert [p for p in out.iterdir() if p.name.startswith(".") or p.suffix == ".tmp"] == []
 
 
 def test_a_failed_page_leaves_the_old_one(report, tmp_path):
-    files, text = report([narration()])
+    out, text = report([narration()])
     (tmp_path / "out" / "report.html.tmp").mkdir()
-    with ReportWriter(tmp_path / "out") as writer, pytest.raises(OSError, match=r"report\.html"):
-        writer.finish()
-    assert files.page.read_text() == text
+    with closing(ReportWriter(tmp_path / "out")) as writer, pytest.raises(OSError, match=r"report\.html"):
+        writer.finish(ReportFacts())
+    assert (out / "report.html").read_text() == text
 
 
 def test_pictures_do_not_stay_in_memory(tmp_path):
     noise = np.random.default_rng(1).integers(0, 255, (450, 800, 3), dtype=np.uint8)
     end, used = ChainEnd(), []
-    with ReportWriter(tmp_path) as writer:
+    with closing(ReportWriter(tmp_path)) as writer:
         tracemalloc.start()
         for second in range(12):
             record = build_record(narration(second), end)
@@ -234,7 +236,8 @@ def test_pictures_do_not_stay_in_memory(tmp_path):
             writer.add(record, noise, noise)
             used.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.reset_peak()
-        written = writer.finish().page.stat().st_size
+        writer.finish(ReportFacts())
+        written = (tmp_path / "report.html").stat().st_size
         peak = tracemalloc.get_traced_memory()[1] - used[-1]
         tracemalloc.stop()
     assert used[-1] - used[1] < 500_000

@@ -99,7 +99,7 @@ def test_what_is_no_better_is_not_written(
     run: Run, options: AdaptOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Measured as it is: a step of next to nothing teaches a network of random weights nothing."""
-    monkeypatch.setattr(train.grounded.adaptation, "_MEASURED", 5)
+    monkeypatch.setattr(train.grounded.adaptation, "_MEASURED", 3)
     words = ("--clips", options.clips, "--teacher", options.teachers[0].path, "--out", options.out)
     asked = ("adapt", *words, "--checkpoint", options.checkpoint, "--steps", 1, "--rate", 1e-12)
     code, shown, said = run(*asked)

@@ -68,8 +68,8 @@ def toy_suite(*keys: str) -> Suite:
 
 
 @pytest.fixture
-def options(sample_folder: Path, tmp_path: Path) -> CompareOptions:
-    return CompareOptions(sample_folder, tmp_path / "out", seeds=(0, 1), cache=tmp_path / "features")
+def options(sample_folder: Path, tmp_path: Path, features: Path) -> CompareOptions:
+    return CompareOptions(sample_folder, tmp_path / "out", seeds=(0, 1), cache=features)
 
 
 def results_of(suite: Suite, options: CompareOptions, telling: Telling | None = None) -> list[Result]:
