@@ -141,7 +141,7 @@ def load_samples(folder: Path, split: str, *, require_images: bool = True) -> li
     """
     path = folder / f"{split}.json"
     found: dict[str, Sample] = {}
-    for position, entry in enumerate(_entries(path)):
+    for position, entry in enumerate(read_entries(path)):
         sample = _sample(folder, path, position, entry)
         if not sample.sentences:
             continue
@@ -158,7 +158,12 @@ def load_samples(folder: Path, split: str, *, require_images: bool = True) -> li
     return list(found.values())
 
 
-def _entries(path: Path) -> list[object]:
+def read_entries(path: Path) -> list[object]:
+    """A JSON list.
+
+    Raises:
+        SampleError: it is missing or something else.
+    """
     try:
         entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -167,7 +172,7 @@ def _entries(path: Path) -> list[object]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise SampleError(f"{path} cannot be read as JSON ({error}); write or fetch it again") from error
     if not isinstance(entries, list):
-        raise SampleError(f"{path}: expected a list of annotations, found {type(entries).__name__}")
+        raise SampleError(f"{path}: expected a list, found {type(entries).__name__}")
     return entries
 
 
@@ -191,7 +196,7 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         id=name,
         before=folder / str(entry.get("before", f"{name}.png")),
         after=folder / str(entry.get("after", f"{name}_2.png")),
-        sentences=tuple(s for s in sentences if re.search(r"[^\W\d_]", s)),
+        sentences=tuple(filter(worded, sentences)),
         changes=changes,
         camera=str(entry.get("camera", "")),
         kind=str(entry.get("kind", "")),
@@ -213,6 +218,11 @@ def sample_entry(sample: Sample) -> dict[str, object]:
     }
 
 
+def worded(text: str) -> bool:
+    """Whether there is a word in it: a letter."""
+    return re.search(r"[^\W\d_]", text) is not None
+
+
 def image_in(path: Path) -> Image | None:
     """The image of a file, RGB uint8 ``(height, width, 3)``; None where it is missing or no image."""
     image = cv2.imread(str(path), cv2.IMREAD_COLOR)
@@ -232,9 +242,12 @@ def write_image(path: Path, image: Image) -> None:
 
 def write_split(folder: Path, split: str, samples: Iterable[Sample]) -> None:
     """Write ``<split>.json``; the images are expected to be there already."""
-    entries = [sample_entry(s) for s in samples]
-    text = "[\n" + ",\n".join(json.dumps(e) for e in entries) + "\n]\n"
-    (folder / f"{split}.json").write_text(text, encoding="utf-8")
+    write_entries(folder / f"{split}.json", map(sample_entry, samples))
+
+
+def write_entries(path: Path, entries: Iterable[object]) -> None:
+    """Write a JSON list, an entry a line."""
+    path.write_text("[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n", encoding="utf-8")
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def adapt(
         "rate": options.rate,
         "batch": options.batch,
         "seed": options.seed,
-        "made_of": _made_of(folder, sorted({frame.camera for frame in learn})),
+        "made_of": [source["made_of"] for source in _sources(folder, learn)],
     }
     trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
     before = measured(captioner, folder, held, options.seed)
@@ -216,9 +216,10 @@ def _grounded(options: AdaptOptions) -> Grounded:
     return captioner
 
 
-def _made_of(folder: Path, cameras: Sequence[str]) -> list[Any]:
-    """What the labelled frames of cameras were made of."""
-    return [source["made_of"] for camera in cameras if (source := read_source(folder, camera)) is not None]
+def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:
+    """What the frames of each camera were made of, where that is known."""
+    names = sorted({frame.camera for frame in frames})
+    return [source for name in names if (source := read_source(folder, name)) is not None]
 
 
 def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:
@@ -244,14 +245,14 @@ def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence
 
 def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: str) -> dict[str, Any]:
     """The training record: that of before, and what was adapted."""
-    names = sorted({frame.camera for frame in read_frames(folder)})
-    sources = [source for name in names if (source := read_source(folder, name)) is not None]
     return {
         **captioner.record,
         "command": command,
         "adapted": {
             "from": {"sha256": captioner.sha256, "command": captioner.record.get("command", "")},
-            "cameras": [camera_record(source, held=False) for source in sources],
+            "cameras": [
+                camera_record(source, held=False) for source in _sources(folder, read_frames(folder))
+            ],
             "held out": f"the last {LAST_PART:.0%} of each",
             "teachers": [file.plain() for file in options.teachers],
             "steps": options.steps,

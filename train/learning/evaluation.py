@@ -216,14 +216,6 @@ def likelihood(captioner: Captioner, split: Split) -> Likelihood:
     return Likelihood(nats, tokens)
 
 
-def perplexity(captioner: Captioner, split: Split) -> float:
-    """Exponential of the mean of -log P(S_i | X) per token over a split, see `likelihood`.
-
-    NaN where there is no token, and of a captioner that is certain of every word.
-    """
-    return likelihood(captioner, split).perplexity
-
-
 def _given(options: DescribeOptions, number: int) -> DescribeOptions:
     return replace(options, sentences=number, max_sentences=number, no_change=True)
 

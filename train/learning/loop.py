@@ -32,7 +32,7 @@ from train.learning.batches import (
     tells_stories,
 )
 from train.learning.distributed import ProcessGroup
-from train.learning.evaluation import perplexity, single_sentences
+from train.learning.evaluation import likelihood, single_sentences
 from train.learning.objectives import Objective, Own, Step
 from train.learning.run_options import USUAL, OnBatch, RunOptions
 from train.learning.run_state import (
@@ -322,7 +322,7 @@ def _measured(learner: Learner, validation: Split, epoch: int, loss: float) -> P
     if score is not None:
         return Point(epoch, loss, math.nan, math.nan, score)
     cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
-    return Point(epoch, loss, cider, perplexity(captioner, validation))
+    return Point(epoch, loss, cider, likelihood(captioner, validation).perplexity)
 
 
 def _stale(state: RunState, options: TrainOptions) -> bool:

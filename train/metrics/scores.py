@@ -61,22 +61,12 @@ def text_scores(predicted: Sequence[str], references: Sequence[Sequence[str]]) -
     Raises:
         ValueError: the numbers of pairs differ, or a pair has no reference.
     """
-    if len(predicted) != len(references):
-        raise ValueError(
-            f"{len(predicted)} texts cannot be scored against the references of {len(references)} pairs"
-        )
-    if any(not r for r in references):
-        raise ValueError("every scored pair needs at least one reference sentence")
-    if not references:
+    if not references and not predicted:
         return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0)
-    gold = [[ptb_tokens(text) for text in texts] for texts in references]
-    return _scored(References(gold), predicted)
-
-
-def _scored(references: References, predicted: Sequence[str]) -> TextScores:
-    if not references.words:
+    gold = References([[ptb_tokens(text) for text in texts] for texts in references])
+    scores = gold.score([ptb_tokens(text) for text in predicted])
+    if not gold.words:
         return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, len(predicted))
-    scores = references.score([ptb_tokens(text) for text in predicted])
     return TextScores(scores.bleu, scores.rouge_l, scores.cider, len(predicted))
 
 

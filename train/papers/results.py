@@ -161,12 +161,11 @@ def untrained(
         measured: the split.
     """
     groups = group_scores([sample_groups(s) for s in measured.samples], said, gold)
-    truth = {k: None if v is None else round(v, 4) for k, v in asdict(told_truth(said, gold)).items()}
     evaluation = {
         "single": text_scores(said, gold).plain(),
         "multi": text_scores(whole, joined).plain(),
         "length_ratio": round(length_ratio(whole, joined), 4),
-        "truth": truth,
+        "truth": told_truth(said, gold).plain(),
         "groups": {name: scores.plain() for name, scores in groups},
         "sentence": said[0] if len(set(said)) == 1 else "",
     }

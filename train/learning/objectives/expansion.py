@@ -20,8 +20,6 @@ Where the paper is silent, and departures:
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,13 +38,11 @@ from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
 from pipeline.disk import replacing
 from train.learning.features import read_image
 from train.learning.shards import FeatureError
-from train.samples import SampleError
+from train.samples import SampleError, read_entries, worded
 
 _AT_ONCE = 16
 LISTS = {"single_images": "captions.json", "classes": "classes.json"}
 """What lists a folder's images, by the argument of the pre-training that takes the folder."""
-
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +146,7 @@ def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
     """
     path = folder / LISTS["single_images"]
     rows = [(name, [str(s) for s in said]) for name, said in _listed(path, "captions", (list,))]
-    captioned = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
+    captioned = [(name, tuple(filter(worded, said))) for name, said in rows]
     captioned = [(name, said) for name, said in captioned if said]
     if not captioned:
         raise SampleError(f"{path}: no caption with a word in it")
@@ -234,14 +230,7 @@ def _opened(file: Path, shape: tuple[int, ...]) -> NDArray[np.float16] | None:
 
 def _listed(path: Path, key: str, kinds: tuple[type, ...]) -> list[tuple[str, Any]]:
     """Image name and value of every entry of a JSON list."""
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SampleError(f"{path} cannot be read ({error.strerror}); see the loaders' --help") from error
-    except ValueError as error:
-        raise SampleError(f"{path} is not JSON ({error}); write it again") from error
-    if not isinstance(entries, list):
-        raise SampleError(f"{path}: expected a list of entries")
+    entries: list[Any] = read_entries(path)
     for position, entry in enumerate(entries):
         if not (
             isinstance(entry, dict)

@@ -37,6 +37,7 @@ from train.samples import (
     SampleObject,
     new_folder,
     sample_entry,
+    write_entries,
 )
 
 FORMAT = 2
@@ -135,9 +136,7 @@ def generate(
                 made.append(entries)
                 if progress:
                     progress(split, len(made), pairs)
-            lines = [json.dumps(entry) for entries in made for entry in entries]
-            text = "[\n" + ",\n".join(lines) + "\n]\n"
-            (folder / f"{split}.json").write_text(text, encoding="utf-8")
+            write_entries(folder / f"{split}.json", (entry for entries in made for entry in entries))
             written[split] = made
         report = _report(out, written)
         record = {"format": FORMAT, "options": asdict(options), "report": {**asdict(report), "out": out.name}}

@@ -149,8 +149,8 @@ def test_an_absent_image_is_not_looked_at(captioner: IDCPCL) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("captions.json", None, "cannot be read"),
-        ("captions.json", "[", "not JSON"),
+        ("captions.json", None, "does not exist"),
+        ("captions.json", "[", "cannot be read as JSON"),
         ("captions.json", '[{"image": 3}]', "entry 0 is not"),
         ("captions.json", '[{"image": "0.png", "captions": ["5"]}]', "no caption"),
         ("classes.json", '[{"image": "0.png", "class": "a"}]', "at least two"),
