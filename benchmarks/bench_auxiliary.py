@@ -96,7 +96,7 @@ def main() -> None:
         arguments.data, arguments.results, epochs=arguments.epochs, pairs=arguments.pairs
     )
     config = row_config(SUITES["clevr-change"]().rows[0], options, 0)
-    encoder, changes, cache = build_encoder(config), config.change_options(), arguments.data / ".features"
+    encoder, changes, cache = build_encoder(config), config.changes, arguments.data / ".features"
     splits = {
         name: load_split(arguments.data, name, encoder, changes, cache=cache, whole=True, masks=False)
         for name in ("train", "test")

@@ -31,7 +31,7 @@ from train.papers.suites import SIZES, SUITES
 
 def epoch(captioner: Captioner, split: Split, config: TrainConfig) -> None:
     """One pass, as the training loop makes it, but for validation."""
-    options = config.train_options()
+    options = config.training
     optimizer = torch.optim.Adam([p for p in captioner.parameters() if p.requires_grad], lr=1e-3)
     captioner.train()
     words, most = captioner.vocabulary, options.max_words
@@ -43,7 +43,7 @@ def epoch(captioner: Captioner, split: Split, config: TrainConfig) -> None:
 
 def measured(data: Path, config: TrainConfig, pairs: int | None) -> tuple[float, float, int]:
     """Seconds of a pass with and without the cache, and its annotations."""
-    encoder, changes = build_encoder(config), config.change_options()
+    encoder, changes = build_encoder(config), config.changes
     whole = CAPTIONERS[config.captioner]().whole
     with tempfile.TemporaryDirectory() as folder:
 

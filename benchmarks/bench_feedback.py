@@ -22,13 +22,13 @@ from models import load_captioner
 from models.grounded.grounded import Grounded
 from pipeline.changes import image_changes
 from pipeline.narration.lessons import SIGNS, log_odds, signs
-from train.footage.frames import LabelledFrame, read_frames
+from train.footage.frames import LabelledFrame, picture, read_frames
 from train.footage.recipe import GROUNDED
 from train.grounded.adaptation import LAST_PART, parted
 from train.grounded.confidence import verdict
 from train.grounded.judge import looked
 from train.grounded.lessons import fitted, learnt, weighing
-from train.grounded.pairs import FramePairing, pairings, picture
+from train.grounded.pairs import FramePairing, pairings
 from train.grounded.remarks import Remarked
 
 EARLY, LATE = 250, 150

@@ -117,7 +117,8 @@ def replayed(clip: Path, options: Sequence[str]) -> list[dict[str, Any]]:
     done = subprocess.run(
         [*command, "--start", START.isoformat(), *options], check=True, stdout=subprocess.PIPE
     )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return [line for line in lines if "sentences" in line]  # not the last line, where nothing is told
 
 
 def timelines() -> dict[str, tuple[list[dict[str, Any]], float]]:

@@ -24,7 +24,6 @@ __all__ = [
     "CheckpointLabel",
     "load_captioner",
     "read_label",
-    "save",
 ]
 
 _WEIGHTS = Path(__file__).parent / "weights"
@@ -70,13 +69,6 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
 """Every captioner by its name; call the value for its class."""
 
 
-def save(captioner: Captioner, path: Path) -> str:
-    """See `models.checkpoint.save`."""
-    from models.checkpoint import save as written  # noqa: PLC0415 - loads torch
-
-    return written(captioner, path)
-
-
 def load_captioner(
     path: Path | None = None, device: str | torch.device = "cpu", encoder: Encoder | None = None
 ) -> Captioner:
@@ -97,33 +89,31 @@ def load_captioner(
     from models.language.vocabulary import Vocabulary  # noqa: PLC0415
 
     path = path or DEFAULT_CHECKPOINT
-    checkpoint = read_checkpoint(path)
-    if checkpoint.captioner not in CAPTIONERS:
+    label, weights = read_checkpoint(path)
+    if label.name not in CAPTIONERS:
         raise CheckpointError(
-            f"{path} holds a captioner {checkpoint.captioner!r}, this version knows {', '.join(CAPTIONERS)}: "
+            f"{path} holds a captioner {label.name!r}, this version knows {', '.join(CAPTIONERS)}: "
             "update narrated or take another checkpoint"
         )
     if encoder is None:
-        if checkpoint.encoder not in ENCODERS:
+        if label.encoder not in ENCODERS:
             raise CheckpointError(
-                f"{path} needs the encoder {checkpoint.encoder!r}, this version knows {', '.join(ENCODERS)}: "
+                f"{path} needs the encoder {label.encoder!r}, this version knows {', '.join(ENCODERS)}: "
                 "update narrated or take another checkpoint"
             )
-        encoder = ENCODERS[checkpoint.encoder]()
-    if (encoder.name, encoder.sha256) != (checkpoint.encoder, checkpoint.encoder_sha256):
+        encoder = ENCODERS[label.encoder]()
+    if (encoder.name, encoder.sha256) != (label.encoder, label.encoder_sha256):
         raise CheckpointError(
-            f"{path} was trained on encoder {checkpoint.encoder}, weights {checkpoint.encoder_sha256[:12]}, "
+            f"{path} was trained on encoder {label.encoder}, weights {label.encoder_sha256[:12]}, "
             f"but here is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in "
             "the version of constraints.txt, or train again"
         )
     try:
-        captioner = CAPTIONERS[checkpoint.captioner]()(
-            Vocabulary(checkpoint.words), encoder, **checkpoint.arguments
-        )
+        captioner = CAPTIONERS[label.name]()(Vocabulary(label.words), encoder, **label.arguments)
     except (TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: captioner {checkpoint.captioner} does not take its arguments ({error}); train it "
+            f"{path}: captioner {label.name} does not take its arguments ({error}); train it "
             "again, or install the version it is from"
         ) from error
-    fill(captioner, checkpoint, path)
+    fill(captioner, label, weights, path)
     return captioner.to(device).eval()

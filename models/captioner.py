@@ -124,9 +124,12 @@ class Captioner(nn.Module, ABC):
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
 
-    @abstractmethod
     def prior_scores(self, features: Tensor) -> Tensor:
-        """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior."""
+        """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.
+
+        All are the same to one that sees pairs as a whole.
+        """
+        return features.new_zeros(features.shape[:-1])
 
     def fit_scaling(self, features: Tensor) -> None:
         """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``.

@@ -12,43 +12,16 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 from safetensors.torch import save as serialized
 from torch import Tensor
 
 from models.captioner import Captioner
-from models.label import FORMAT, KEY, CheckpointError, read_label
+from models.label import FORMAT, KEY, CheckpointError, CheckpointLabel, read_label
 
 ENCODER = "encoder."
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """What a checkpoint file holds.
-
-    Attributes:
-        captioner: name of the captioner, a key of `CAPTIONERS`.
-        arguments: of its constructor, besides vocabulary and encoder.
-        encoder: name of its encoder, a key of `ENCODERS`.
-        encoder_sha256: hex, of the encoder's weights it was trained on.
-        words: the vocabulary without the special words.
-        record: how it was trained.
-        weights: by their names in the captioner, the encoder's left out.
-        sha256: hex, of the file.
-    """
-
-    captioner: str
-    arguments: Mapping[str, Any]
-    encoder: str
-    encoder_sha256: str
-    words: tuple[str, ...]
-    record: Mapping[str, Any]
-    weights: Mapping[str, Tensor]
-    sha256: str
 
 
 def save(captioner: Captioner, path: Path) -> str:
@@ -97,35 +70,25 @@ def write_whole(path: Path, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint file, without building its captioner.
+def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, Tensor]]:
+    """What a checkpoint file says of itself, and its weights by name; the captioner is not built.
 
     Raises:
         CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
     """
     label = read_label(path)
     with safe_open(path, framework="pt") as file:
-        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    return Checkpoint(
-        captioner=label.name,
-        arguments=label.arguments,
-        encoder=label.encoder,
-        encoder_sha256=label.encoder_sha256,
-        words=label.words,
-        record=label.record,
-        weights=weights,
-        sha256=label.sha256,
-    )
+        return label, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
 
 
-def fill(captioner: Captioner, checkpoint: Checkpoint, path: Path) -> None:
-    """Give a newly built captioner the checkpoint's weights, record and hash.
+def fill(captioner: Captioner, label: CheckpointLabel, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Give a newly built captioner a checkpoint's weights, record and hash.
 
     Raises:
         CheckpointError: weights are missing, too many, or of other shapes.
     """
     try:
-        missing, unexpected = captioner.load_state_dict(dict(checkpoint.weights), strict=False)
+        missing, unexpected = captioner.load_state_dict(dict(weights), strict=False)
     except RuntimeError as error:
         raise CheckpointError(
             f"{path}: the weights do not fit captioner {captioner.name}: {error}"
@@ -137,5 +100,5 @@ def fill(captioner: Captioner, checkpoint: Checkpoint, path: Path) -> None:
             f"(missing {lacking[:3]}, unknown {list(unexpected)[:3]}); train it again, or install the "
             "version it is from"
         )
-    captioner.record = checkpoint.record
-    captioner.sha256 = checkpoint.sha256
+    captioner.record = label.record
+    captioner.sha256 = label.sha256

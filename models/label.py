@@ -25,7 +25,12 @@ class CheckpointLabel:
 
     Attributes:
         name: of its captioner, a key of `CAPTIONERS`.
-        arguments, encoder, encoder_sha256, words, record, sha256: see `models.checkpoint.Checkpoint`.
+        arguments: of its constructor, besides vocabulary and encoder.
+        encoder: name of its encoder, a key of `ENCODERS`.
+        encoder_sha256: hex, of the encoder's weights it was trained on.
+        words: the vocabulary without the special words.
+        record: how it was trained.
+        sha256: hex, of the file.
     """
 
     name: str

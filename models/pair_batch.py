@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,24 +50,12 @@ class PairBatch:
     def to(self, device: torch.device) -> PairBatch:
         """The same pairs on a device."""
 
-        def moved(part: Tensor | None) -> Tensor | None:
+        def moved(part: Any) -> Any:
+            if isinstance(part, tuple):
+                return tuple(each.to(device) for each in part)
             return None if part is None else part.to(device)
 
-        return PairBatch(
-            before=moved(self.before),
-            after=moved(self.after),
-            masks=self.masks.to(device),
-            boxes=self.boxes.to(device),
-            active=self.active.to(device),
-            valid=self.valid.to(device),
-            maps=None if self.maps is None else (self.maps[0].to(device), self.maps[1].to(device)),
-            views=None if self.views is None else tuple(view.to(device) for view in self.views),
-            tiles=moved(self.tiles),
-            tile_windows=moved(self.tile_windows),
-            tile_pair=moved(self.tile_pair),
-            gap_s=moved(self.gap_s),
-            changed=moved(self.changed),
-        )
+        return PairBatch(*(moved(getattr(self, each.name)) for each in fields(self)))
 
     def features(self) -> Tensor:
         """The alignment prior's features g(z): height, width and area of the tight box, and active pixels.

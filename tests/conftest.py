@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 # Before torch is imported, here and in every process that a test starts: tests run side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Hardly anything that is made while tests are collected is garbage: to look for it takes half of that time.
+gc.disable()
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -25,6 +29,13 @@ def pytest_sessionstart() -> None:
     from kernels import compile_kernels  # after pytest has put this folder on the path
 
     compile_kernels()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """From here on the collector works, and looks only at what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import av
@@ -18,8 +20,15 @@ RED, BLUE = (220, 30, 30), (30, 40, 220)
 def clip(path: Path, *, seconds: float = 12.0, seed: int = 5, still: bool = False) -> Path:
     """A rough wall, before which red cars drive below and blue persons walk above; 4 frames a second."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    wall = rough(seed)
-    with av.open(str(path), "w") as container:
+    path.write_bytes(_drawn(seconds, seed, still=still))
+    return path
+
+
+@cache
+def _drawn(seconds: float, seed: int, *, still: bool) -> bytes:
+    """Such a clip, which many tests ask for."""
+    wall, file = rough(seed), BytesIO()
+    with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=4)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         for k in range(round(4 * seconds)):
@@ -29,7 +38,7 @@ def clip(path: Path, *, seconds: float = 12.0, seed: int = 5, still: bool = Fals
                 cv2.rectangle(image, (200 - 5 * (k % 30), 30), (224 - 5 * (k % 30), 90), BLUE, -1)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode(None))
-    return path
+    return file.getvalue()
 
 
 def begun(source: Path, target: Path, seconds: float = 5) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -148,6 +149,7 @@ def _asked(asks: socket.socket) -> list[str]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # until all is loaded, which stays
     import cv2
     from kernels import compile_kernels
 
@@ -166,6 +168,8 @@ if __name__ == "__main__":
     cv2.setNumThreads(1)  # no process that has threads may be forked
     compile_kernels()
     cv2.setNumThreads(-1)
+    gc.freeze()
+    gc.enable()
     code = main(_asked(socket.socket(fileno=int(sys.argv[1]))))
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,8 +21,9 @@ from typing import Literal
 
 import cv2
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from models.boxes import Box, area, box_of
+from models.boxes import Box, area
 from pipeline.sources import Image
 
 Time = Literal["before", "after"]
@@ -88,7 +89,7 @@ class Sample:
     """One frame pair with its captions.
 
     Attributes:
-        id: image id, unique in a split unless `further` annotators are kept apart.
+        id: image id, unique in a split.
         before, after: paths of the two images.
         sentences: the first annotator's sentences that have words in them.
         changes: what is known about the pair, most salient first; empty for annotations made by people.
@@ -118,10 +119,11 @@ class Sample:
         return (self.sentences, *self.further)
 
 
-def load_samples(
-    folder: Path, split: str, *, merge: bool = True, require_images: bool = True
-) -> list[Sample]:
-    """Read one split of a folder of samples.
+_CHANGES, _OBJECTS = TypeAdapter(tuple[SampleChange, ...]), TypeAdapter(tuple[SampleObject, ...])
+
+
+def load_samples(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
+    """Read one split of a folder of samples; a repeated id is a further annotator of its sample.
 
     Blank sentences and sentences that are only a number (the released annotations have 66 and 63) are
     left out, and so is an annotation in which no word is left.
@@ -129,8 +131,6 @@ def load_samples(
     Args:
         folder: the folder of images and JSON files.
         split: train, val or test.
-        merge: make one sample of a repeated id, the further annotators in `Sample.further`; otherwise
-            every annotation is a sample of its own.
         require_images: check that the images are there.
 
     Returns:
@@ -141,32 +141,29 @@ def load_samples(
     """
     path = folder / f"{split}.json"
     found: dict[str, Sample] = {}
-    apart: list[Sample] = []
-    for position, entry in enumerate(_entries(path)):
+    for position, entry in enumerate(read_entries(path)):
         sample = _sample(folder, path, position, entry)
         if not sample.sentences:
             continue
-        apart.append(sample)
-        first = found.get(sample.id)
-        if first is None:
-            found[sample.id] = sample
-        else:
-            found[sample.id] = _with_annotator(first, sample.sentences)
-    if not apart:
+        first = found.setdefault(sample.id, sample)
+        if first is not sample:
+            found[sample.id] = replace(first, further=(*first.further, sample.sentences))
+    if not found:
         raise SampleError(f"{path}: no sentence with a word in it; the split needs at least one caption")
     if require_images:
         for sample in found.values():
             for image in (sample.before, sample.after):
                 if not image.is_file():
                     raise SampleError(f"{path}: sample {sample.id} needs {image}, which does not exist")
-    return list(found.values()) if merge else apart
+    return list(found.values())
 
 
-def _with_annotator(sample: Sample, sentences: tuple[str, ...]) -> Sample:
-    return replace(sample, further=(*sample.further, sentences))
+def read_entries(path: Path) -> list[object]:
+    """A JSON list.
 
-
-def _entries(path: Path) -> list[object]:
+    Raises:
+        SampleError: it is missing or something else.
+    """
     try:
         entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -175,7 +172,7 @@ def _entries(path: Path) -> list[object]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise SampleError(f"{path} cannot be read as JSON ({error}); write or fetch it again") from error
     if not isinstance(entries, list):
-        raise SampleError(f"{path}: expected a list of annotations, found {type(entries).__name__}")
+        raise SampleError(f"{path}: expected a list, found {type(entries).__name__}")
     return entries
 
 
@@ -186,63 +183,26 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
     if not re.fullmatch(r"[\w.-]+", name):
         raise SampleError(f"{path}: entry {position} has the id {name!r}, which cannot be a file name")
     try:
-        changes = tuple(_change(c) for c in entry.get("changes", ()))
-        objects = tuple(_object(o) for o in entry.get("objects", ()))
-        _check_members(changes, objects)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SampleError(f"{path}: sample {name} has a broken change or object ({error!r})") from error
+        changes = _CHANGES.validate_python(entry.get("changes", ()))
+        objects = _OBJECTS.validate_python(entry.get("objects", ()))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SampleError(f"{path}: sample {name} has a broken change or object ({wrong})") from error
+    for change in changes:
+        if any(not 0 <= k < len(objects) for k in change.members):
+            raise SampleError(f"{path}: sample {name}: members {change.members} of {len(objects)} objects")
     sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
     return Sample(
         id=name,
         before=folder / str(entry.get("before", f"{name}.png")),
         after=folder / str(entry.get("after", f"{name}_2.png")),
-        sentences=tuple(s for s in sentences if re.search(r"[^\W\d_]", s)),
+        sentences=tuple(filter(worded, sentences)),
         changes=changes,
         camera=str(entry.get("camera", "")),
         kind=str(entry.get("kind", "")),
         objects=objects,
         sources=tuple(sorted(str(s) for s in entry.get("sources", ()))),
     )
-
-
-def _box(values: object) -> Box | None:
-    if values is None:
-        return None
-    if not isinstance(values, list) or len(values) != len(("x", "y", "width", "height")):
-        raise ValueError(f"box {values!r} is not [x, y, width, height]")
-    return box_of(values)
-
-
-def _change(entry: Mapping[str, object]) -> SampleChange:
-    return SampleChange(
-        type=str(entry["type"]),
-        object=str(entry["object"]),
-        count=int(str(entry["count"])),
-        box_before=_box(entry["box_before"]),
-        box_after=_box(entry["box_after"]),
-        sentence=str(entry.get("sentence", "")),
-        members=tuple(int(str(k)) for k in _list(entry.get("members", []))),
-    )
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _object(entry: Mapping[str, object]) -> SampleObject:
-    box, side, sure = _box(entry["box"]), entry["side"], entry["sure"]
-    if box is None or side not in ("before", "after") or not isinstance(sure, bool):
-        raise ValueError(f"{entry!r} is not an object with a box, a side and whether it is sure")
-    when: Time = "before" if side == "before" else "after"
-    return SampleObject(when, str(entry["label"]), box, sure, int(str(entry["identity"])))
-
-
-def _check_members(changes: Iterable[SampleChange], objects: tuple[SampleObject, ...]) -> None:
-    for change in changes:
-        if any(not 0 <= k < len(objects) for k in change.members):
-            raise ValueError(f"members {change.members} of {len(objects)} objects")
 
 
 def sample_entry(sample: Sample) -> dict[str, object]:
@@ -258,6 +218,17 @@ def sample_entry(sample: Sample) -> dict[str, object]:
     }
 
 
+def worded(text: str) -> bool:
+    """Whether there is a word in it: a letter."""
+    return re.search(r"[^\W\d_]", text) is not None
+
+
+def image_in(path: Path) -> Image | None:
+    """The image of a file, RGB uint8 ``(height, width, 3)``; None where it is missing or no image."""
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    return None if image is None else np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
+
+
 def write_image(path: Path, image: Image) -> None:
     """Write an RGB image ``(height, width, 3)`` as a lightly compressed PNG.
 
@@ -271,9 +242,12 @@ def write_image(path: Path, image: Image) -> None:
 
 def write_split(folder: Path, split: str, samples: Iterable[Sample]) -> None:
     """Write ``<split>.json``; the images are expected to be there already."""
-    entries = [sample_entry(s) for s in samples]
-    text = "[\n" + ",\n".join(json.dumps(e) for e in entries) + "\n]\n"
-    (folder / f"{split}.json").write_text(text, encoding="utf-8")
+    write_entries(folder / f"{split}.json", map(sample_entry, samples))
+
+
+def write_entries(path: Path, entries: Iterable[object]) -> None:
+    """Write a JSON list, an entry a line."""
+    path.write_text("[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n", encoding="utf-8")
 
 
 @contextmanager

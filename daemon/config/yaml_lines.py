@@ -58,11 +58,11 @@ def read_yaml(text: str) -> YamlTree:
             f"broken YAML: {error.problem or error.context}", mark.line + 1 if mark else None
         ) from None
     except RecursionError:
-        raise YamlError("broken YAML: an alias that contains itself", None) from None
-    except (yaml.YAMLError, ValueError) as error:
+        raise YamlError("broken YAML: nested too deeply, or an alias that contains itself", None) from None
+    except (ValueError, OverflowError) as error:
         if isinstance(error, YamlError):
             raise
-        raise YamlError(f"broken YAML: {str(error).splitlines()[0]}", None) from None
+        raise YamlError(f"broken YAML: {error}", None) from None
     finally:
         loader.dispose()
     return YamlTree(values, lines)
@@ -73,7 +73,7 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, lines: dict[
         values: dict[str, object] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
-            key = loader.construct_object(key_node, deep=True)
+            key = _constructed(loader, key_node)
             if not isinstance(key, str):
                 raise YamlError(f"the key {key!r} is not text: put it in quotes", line)
             if key in values:
@@ -85,4 +85,13 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, lines: dict[
         for index, item in enumerate(node.value):
             lines[(*path, index)] = item.start_mark.line + 1
         return [_value(loader, item, (*path, index), lines) for index, item in enumerate(node.value)]
-    return loader.construct_object(node, deep=True)
+    return _constructed(loader, node)
+
+
+def _constructed(loader: yaml.SafeLoader, node: yaml.Node) -> object:
+    try:
+        return loader.construct_object(node, deep=True)
+    except (ValueError, LookupError, AttributeError):  # whatever PyYAML meets in 2026-13-45 or !!bool 7
+        kind = node.tag.rpartition(":")[2]
+        message = f"broken YAML: not a valid {kind}: put it in quotes if it is text"
+        raise YamlError(message, node.start_mark.line + 1) from None

@@ -16,9 +16,9 @@ from daemon.forward.filter import Filter
 from daemon.forward.ledger import Ledger, LedgerError, Letter
 from daemon.forward.message import Message, picture_of
 from daemon.forward.target import AwayError, DeliveryError, RefusedError, Target
-from daemon.threads.loop import Loop
-from daemon.threads.pulse import LIMIT_S, Pulses
+from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
+from pipeline.loop import LIMIT_S, Loop
 from pipeline.redaction import redacted
 
 logger = logging.getLogger(__name__)

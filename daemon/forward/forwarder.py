@@ -24,9 +24,9 @@ from daemon.forward.lock import alone
 from daemon.forward.target import Target
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.loop import Loop
-from daemon.threads.pulse import LIMIT_S, Pulses
+from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
+from pipeline.loop import LIMIT_S, Loop
 from pipeline.publisher import Outage, ServerAwayError
 
 GRACE_S = 10.0

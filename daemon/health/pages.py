@@ -14,7 +14,7 @@ from typing import Any, Self
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from daemon.health.health import Health
-from daemon.threads.loop import Loop
+from pipeline.loop import Loop
 
 LOOP = "http"
 """Its name among the loops that the watchdog goes by."""

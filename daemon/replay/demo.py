@@ -17,8 +17,8 @@ from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, replay, unseen
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.lines import time_line
-from daemon.threads.loop import Loop
 from models.captioner import Captioner
+from pipeline.loop import Loop
 from pipeline.publisher import subscribe
 
 _LAST_ARRIVALS_S = 10.0

@@ -17,7 +17,6 @@ from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.lateness import Lateness
-from daemon.threads.loop import Loop
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
@@ -26,6 +25,7 @@ from daemon.threads.signatures import JournalSigning
 from daemon.workers.pair_queue import WorkersQueue
 from models import CheckpointLabel
 from pipeline.journal import Journal
+from pipeline.loop import Loop
 from pipeline.record import Record
 
 

@@ -21,8 +21,8 @@ from daemon.threads.calibration import (
     fixed_thresholds,
     opening,
 )
-from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue
+from pipeline.loop import Loop
 from pipeline.pairs import candidate_pairs
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
 from pipeline.sources.rtsp import BACK_OFF_S

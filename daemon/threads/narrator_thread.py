@@ -8,9 +8,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.settings import CaptionerSettings
-from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
+from pipeline.loop import Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
     from daemon.threads.captions import Captioning

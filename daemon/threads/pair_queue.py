@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from daemon.threads.accounts import ENDED, NEWER_CAME, REMOVED, Accounts
-from daemon.threads.loop import Loop
+from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
 _POLL_S = 0.2

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping
 from time import monotonic
 
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
 from pipeline.journal import Journal, JournalError
+from pipeline.loop import Loop
 from pipeline.publisher import Delivery, Outage, Publisher, PublisherError
 
 LOOP = "publisher"

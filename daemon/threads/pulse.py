@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-LIMIT_S = 20.0
-"""A loop that has not got on for so long hangs, unless its last beat allowed it more."""
+from pipeline.loop import LIMIT_S
 
 
 class Pulses:

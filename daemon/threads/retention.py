@@ -12,10 +12,10 @@ from pathlib import Path
 from time import monotonic
 
 from daemon.config.settings import RetentionSettings
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore, Named, named_in
 from pipeline.journal import Journal, JournalError
+from pipeline.loop import Loop
 
 LOOP = "retention"
 """Its name among the loops that the watchdog goes by."""

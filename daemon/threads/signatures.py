@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
 from pipeline.journal import Journal
 from pipeline.journal.signatures import Signatures, SigningError, SigningKey
+from pipeline.loop import Loop
 
 LOOP = "signing"
 """Its name among the loops that the watchdog goes by."""

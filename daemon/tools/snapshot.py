@@ -10,7 +10,7 @@ import numpy as np
 
 from daemon.config.plan import CameraPlan
 from daemon.config.settings import Camera
-from daemon.threads.loop import Loop
+from pipeline.loop import Loop
 from pipeline.sources import Image, Polygon, Source, SourceError, open_source
 
 ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)

@@ -15,7 +15,6 @@ from typing import Any
 
 from torch import Tensor
 
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
 from daemon.workers.broker import (
     CARD_S,
@@ -38,6 +37,7 @@ from daemon.workers.messages import (
     unpacked,
 )
 from daemon.workers.sights import Sightings
+from pipeline.loop import Loop
 from pipeline.publisher.publisher import PublisherError
 
 LOOP = "workers"

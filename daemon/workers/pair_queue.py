@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.accounts import ENDED
-from daemon.threads.loop import Loop
 from daemon.threads.pair_queue import PairQueue, Proposed
 from daemon.threads.pulse import Pulses
+from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
 

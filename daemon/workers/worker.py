@@ -13,7 +13,6 @@ from typing import Any
 import redis
 from torch import Tensor
 
-from daemon.threads.loop import Loop
 from daemon.workers.asks import ANSWERS_KEPT, KEPT_S
 from daemon.workers.broker import (
     CARD_S,
@@ -28,6 +27,7 @@ from daemon.workers.broker import (
 )
 from daemon.workers.messages import Ask, MessageError, Reply, WorkerCard, decoded, packed, parsed
 from models.detections import Detections
+from pipeline.loop import Loop
 from pipeline.publisher.publisher import PublisherError, ServerAwayError
 from pipeline.redaction import redacted
 

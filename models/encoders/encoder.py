@@ -173,9 +173,6 @@ class Blind(Encoder):
     def __init__(self, weights: Path | None = None) -> None:
         """Build it.
 
-        Args:
-            weights: None.
-
         Raises:
             RuntimeError: a file of weights, which nothing would read.
         """

@@ -27,12 +27,7 @@ class DetectorGraph:
     """A detector's weights at one moment, computed on the CPU."""
 
     def __init__(self, detector: Detector, threads: int) -> None:
-        """Take the weights.
-
-        Args:
-            detector: on the CPU.
-            threads: to compute in.
-        """
+        """Take the weights."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core

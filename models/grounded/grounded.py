@@ -97,7 +97,7 @@ class Grounded(Captioner):
         self.prior_nothing = nn.Parameter(torch.zeros(()))
         # In this order of memory convolutions on a CPU take two thirds of the time.
         self.detector = Detector(len(CLASSES)).to(memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload]
-        self.linker = committee(Linker(hidden=hidden) for _ in members).requires_grad_(False)
+        self.linker = committee(Linker(hidden) for _ in members).requires_grad_(False)
         self.judge = committee(Judge(hidden) for _ in members).requires_grad_(False)
         self.speaker = Speaker(len(vocabulary))
         self.eyes: Eyes | None = None
@@ -215,7 +215,7 @@ class Grounded(Captioner):
         for side, judgement in enumerate(judged):
             least = other.any(1 - side) * REAL
             judged[side] = replace(judgement, real=torch.maximum(judgement.real, least))
-        one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s))).one
+        one = links(odds + LONE * alone(judged[0], judged[1], float(sides.gap_s)))
         slope, offset, _ = self.calibration.tolist()
         facts = decided(judged[0], judged[1], one, number, float(sides.gap_s))
         logits = [math.log(p / (1 - p)) for p in (min(max(f.confidence, 1e-4), 1 - 1e-4) for f in facts)]

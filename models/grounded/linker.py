@@ -4,7 +4,7 @@ For stills, and for pairs whose frames in between are not known. Every two ends 
 they look, where they are, what they are and how long lies between. Every end has one partner or none: with
 odds w the probability of a set of links is in proportion to the product of theirs, and belief propagation on
 that (Williams and Lau 2014, "Approximate evaluation of marginal association probabilities with belief
-propagation") gives each link's probability and each end's of being alone.
+propagation") gives each link's probability.
 
 Departure: both sides send their messages at once, so that a pair read backwards has the same links.
 """
@@ -14,9 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -36,10 +34,7 @@ LOOKS = 2 * _PART
 MEASURES = 30
 """What `Linker.measures` gives for each two ends."""
 
-LEAST = 0.6
-"""Least probability of a link, unless told otherwise: chosen on the validation cameras, where most wrong
-links are between people alike in a crowd, seconds apart."""
-
+_EMBEDDED = 48  # numbers of the embedding that is compared
 _GRID = (16, 8)  # rows and columns of the points at which a box is looked at
 _VIVID = 0.25  # chroma 0..1 from which a hue counts in full
 _MOST = 8.0  # log odds: float32 sums of them stay exact enough
@@ -111,23 +106,17 @@ class Linker(nn.Module):
     Every measure is the same when the two ends are exchanged, so a pair read backwards has the same links.
     """
 
-    def __init__(self, features: int = FEATURES, width: int = 48, hidden: int = 32) -> None:
-        """Build with random weights.
-
-        Args:
-            features: numbers of the ends' features.
-            width: numbers of the embedding that is compared.
-            hidden: width of the hidden layers.
-        """
+    def __init__(self, hidden: int = 32) -> None:
+        """Build with random weights; `hidden` is the width of the hidden layers."""
         super().__init__()
         self.drop = nn.Dropout(0.2)  # lest it learns the training cameras' objects by heart
-        self.embed = nn.Linear(features, width)
+        self.embed = nn.Linear(FEATURES, _EMBEDDED)
         self.net = nn.Sequential(
             nn.Linear(MEASURES, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1)
         )
 
     def embedding(self, feature: Tensor) -> Tensor:
-        """Unit vectors ``(..., width)`` of features ``(..., FEATURES)``: alike for one object."""
+        """Unit vectors ``(..., 48)`` of features ``(..., FEATURES)``: alike for one object."""
         return normalize(self.embed(self.drop(feature)), dim=-1)
 
     def forward(self, before: Ends, after: Ends, gap_s: Tensor) -> Tensor:
@@ -233,23 +222,11 @@ def _family(side: Ends) -> Tensor:
     return FAMILY.to(side.label.device)[side.label.argmax(-1)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Links:
-    """How S ends before and T after belong together; all that concerns one end sums to 1.
+def links(logits: Tensor) -> Tensor:
+    """Probability ``(..., S, T)`` that two ends with these log odds are one, considering all their rivals.
 
-    Attributes:
-        one: float32 ``(..., S, T)``, probability that the two are one object.
-        gone: float32 ``(..., S)``, probability that the end before has no partner.
-        come: float32 ``(..., T)``, probability that the end after has none.
+    What is left to 1 of an end's row or column is the probability that it has no partner.
     """
-
-    one: Tensor
-    gone: Tensor
-    come: Tensor
-
-
-def links(logits: Tensor) -> Links:
-    """Links of ends with these log odds ``(..., S, T)``, each considered with all its rivals."""
     weight = logits.exp()
     forth, back = torch.ones_like(weight), torch.ones_like(weight)
     for _ in range(_ROUNDS):
@@ -259,51 +236,4 @@ def links(logits: Tensor) -> Links:
             (back + 1 / (1 + (got.sum(-2, keepdim=True) - got).clamp(min=0))) / 2,
         )
     odds = weight * forth * back
-    one = odds / (1 + odds)
-    return Links(one, (1 - one.sum(-1)).clamp(min=0), (1 - one.sum(-2)).clamp(min=0))
-
-
-def assigned(one: Tensor, least: float = LEAST) -> list[tuple[int, int]]:
-    """The links to believe: those whose probabilities, each at least `least`, have the greatest sum.
-
-    Exact, by the Hungarian method (Kuhn 1955) with a column "no partner" for every end before.
-
-    Args:
-        one: float32 ``(S, T)``, of `links`.
-        least: least probability of a link.
-
-    Returns:
-        Positions before and after, in the order of the former; each end occurs once at most.
-    """
-    table = one.double().numpy(force=True)
-    gain = np.where(table >= least, table, 0.0)
-    columns = _columns(np.concatenate([-gain, np.zeros((len(gain), len(gain)))], axis=1))
-    return [(i, j) for i, j in enumerate(columns) if j < one.shape[1] and gain[i, j] > 0]
-
-
-def _columns(cost: NDArray[np.float64]) -> list[int]:
-    """The column of each row such that the sum of costs is least; at least as many columns as rows."""
-    rows, columns = cost.shape
-    of_row, of_column = np.zeros(rows), np.zeros(columns)
-    owner = np.full(columns + 1, -1)  # the last column is where a new row starts
-    for row in range(rows):
-        owner[columns], at = row, columns
-        nearest, before = np.full(columns, np.inf), np.full(columns, columns)
-        seen = np.zeros(columns, bool)
-        while owner[at] >= 0:
-            if at < columns:
-                seen[at] = True
-            slack = cost[owner[at]] - of_row[owner[at]] - of_column
-            nearer = ~seen & (slack < nearest)
-            nearest[nearer], before[nearer] = slack[nearer], at
-            target = int(np.where(seen, np.inf, nearest).argmin())
-            step = nearest[target]
-            of_row[np.append(owner[:-1][seen], row)] += step
-            of_column[seen] -= step
-            nearest[~seen] -= step
-            at = target
-        while at != columns:
-            owner[at], at = owner[before[at]], int(before[at])
-    chosen = np.full(rows, -1)
-    chosen[owner[:-1][owner[:-1] >= 0]] = np.flatnonzero(owner[:-1] >= 0)
-    return [int(column) for column in chosen]
+    return odds / (1 + odds)

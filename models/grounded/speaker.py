@@ -52,14 +52,13 @@ FACTS = tuple(len(values) for _, values in _VALUES)
 class Speaker(nn.Module):
     """Log P(next word | claims, words so far)."""
 
-    def __init__(self, vocabulary: int, *, words: int = 64, hidden: int = 128, dropout: float = 0.0) -> None:
+    def __init__(self, vocabulary: int, *, words: int = 64, hidden: int = 128) -> None:
         """Build with random weights.
 
         Args:
             vocabulary: number of its words.
             words: size of the word vectors and of the claims' vectors.
             hidden: size of the LSTM.
-            dropout: of word vectors.
         """
         super().__init__()
         self.facts = nn.ModuleList(nn.Embedding(values, words) for values in FACTS)
@@ -67,7 +66,6 @@ class Speaker(nn.Module):
         self.embed_word = nn.Embedding(vocabulary, words, padding_idx=PAD)
         self.lstm = nn.LSTMCell(2 * words, hidden)
         self.next_word = nn.Linear(hidden + words, vocabulary)
-        self.dropout = nn.Dropout(dropout)
 
     def begin(self, facts: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """What is told, ``(N, words)``, and the first memory, from `facts_of` int64 ``(N, len(FACTS))``."""
@@ -79,7 +77,7 @@ class Speaker(nn.Module):
         self, tokens: Tensor, told: Tensor, memory: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Log probabilities ``(N, V)`` of the word after `tokens` ``(N,)``, and the memory after it."""
-        words = self.dropout(self.embed_word(tokens))
+        words = self.embed_word(tokens)
         hidden, cell = self.lstm(torch.cat([words, told], dim=1), memory)
         log_probs = self.next_word(torch.cat([hidden, told], dim=1)).log_softmax(dim=1)
         return log_probs, (hidden, cell)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,12 @@ UNSURE = 1.0
 OUTSIDE = 4.0
 """So much less likeness what has a track that must have left the frame by now."""
 
+HIGH, LOW = 0.3, 0.15
+"""Scores from which a detection finds its track first and may begin one; from which it may continue one."""
+
+_LOST_S, _REST_LOST_S = 4.0, 10.0  # for so long what moves and is lost is looked for, and what rested
+_REST = 0.4  # own sizes within which an object rests
+_MEMORY_S = 90.0  # sights older than this are forgotten, but for those since it rests
 _STEP_S = 0.5
 _RESTS_S = 2.0
 _FAMILIES = FAMILY.numpy()
@@ -55,27 +61,6 @@ _SAME_S = 1e-3  # seconds within which two moments are one
 _SAME = 0.7  # intersection over union of two names for one object
 _THERE = 0.3  # intersection over union of what is at one place
 _PART = 0.8  # share of a box within another of its family from which it is a part of that
-
-
-@dataclass(frozen=True, slots=True)
-class TrackingOptions:
-    """How objects are followed.
-
-    Attributes:
-        high: score from which a detection finds its track first, and may begin one.
-        low: score from which it may continue one.
-        lost_s: for so long a moving object that is lost from sight is looked for.
-        rest_lost_s: ... and one that rested.
-        rest: own sizes within which an object rests.
-        memory_s: sights older than this are forgotten, but for those since it rests.
-    """
-
-    high: float = 0.3
-    low: float = 0.15
-    lost_s: float = 4.0
-    rest_lost_s: float = 10.0
-    rest: float = 0.4
-    memory_s: float = 90.0
 
 
 @dataclass(slots=True, eq=False)
@@ -99,11 +84,10 @@ class Tracker:
 
     Args:
         aspect: width of the frame over its height.
-        options: see there.
     """
 
-    def __init__(self, aspect: float, options: TrackingOptions | None = None) -> None:
-        self.aspect, self.options = aspect, options or TrackingOptions()
+    def __init__(self, aspect: float) -> None:
+        self.aspect = aspect
         self.tracks: list[Track] = []
         self.seconds: float | None = None
         self._count = 0
@@ -114,7 +98,7 @@ class Tracker:
 
         Args:
             seconds: when; later than all before.
-            detections: what is seen in it, `TrackingOptions.low` or surer.
+            detections: what is seen in it, `LOW` or surer.
             looks: of each detection, see `models.grounded.linker.looks`; None where they are not known.
 
         Raises:
@@ -122,10 +106,10 @@ class Tracker:
         """
         if self.seconds is not None and seconds <= self.seconds:
             raise ValueError(f"frames must come in order: {seconds} s after {self.seconds} s")
-        seen = _arrays(seconds, detections, looks, self.options.low)
+        seen = _arrays(seconds, detections, looks)
         live = [track for track in self.tracks if not track.ended]
         score = _likeness(live, seen, self.aspect)
-        high = seen.score >= self.options.high
+        high = seen.score >= HIGH
         left = self._join(live, score, seen, high)
         rows = [live.index(track) for track in left]
         left = self._join(left, score[rows] - UNSURE, seen, ~high)
@@ -161,7 +145,7 @@ class Tracker:
     def _add(self, track: Track, seen: _FrameDetections, k: int, score: float) -> None:
         box, last = box_of(seen.box[k]), track.last
         gap = seen.seconds - last.seconds
-        rests = _moved(track.at(last.since), box, self.aspect) < self.options.rest
+        rests = _moved(track.at(last.since), box, self.aspect) < _REST
         since = last.since if rests else seen.seconds
         track.sights.append(Sight(seen.seconds, box, float(seen.score[k]), _sigmoid(score), since))
         step = [
@@ -215,16 +199,9 @@ class Tracker:
     def _put_first(self, track: Track, sight: Sight) -> None:
         """A sight before all others: it rests since then, if it rested."""
         first = track.first
-        if _moved(sight, first.box, self.aspect) < self.options.rest:
+        if _moved(sight, first.box, self.aspect) < _REST:
             track.sights = [
-                Sight(
-                    s.seconds,
-                    s.box,
-                    s.score,
-                    s.likeness,
-                    sight.seconds if s.since <= first.seconds else s.since,
-                )
-                for s in track.sights
+                replace(s, since=sight.seconds) if s.since <= first.seconds else s for s in track.sights
             ]
         track.sights.insert(0, sight)
 
@@ -237,16 +214,16 @@ class Tracker:
             track.missed += 1
         rested = track.last.seconds - track.last.since >= _RESTS_S
         away = seen.seconds - track.last.seconds
-        patience = self.options.rest_lost_s if rested or track.hidden else self.options.lost_s
+        patience = _REST_LOST_S if rested or track.hidden else _LOST_S
         track.ended = away > patience and track.missed + track.hidden > patience / _STEP_S / 2
 
     def _forget(self) -> None:
         """Leave out what is too old to be asked for."""
         assert self.seconds is not None  # noqa: S101 - set before
-        oldest = self.seconds - self.options.memory_s
+        oldest = self.seconds - _MEMORY_S
         self.tracks = [t for t in self.tracks if not t.ended or t.last.seconds >= oldest]
         for track in self.tracks:
-            if track.sights[0].seconds < oldest - self.options.memory_s:
+            if track.sights[0].seconds < oldest - _MEMORY_S:
                 kept = [s for s in track.sights[1:] if s.seconds >= oldest]
                 track.sights = [track.sights[0], *kept] if kept else track.sights[-2:]
 
@@ -299,15 +276,15 @@ def _pace(track: Track) -> int:
     return 0 if len(track.sights) == 1 else 1 + (track.last.seconds - track.last.since >= _RESTS_S)
 
 
-def _arrays(seconds: float, found: Detections, looks: Tensor | None, least: float) -> _FrameDetections:
-    """What is surer than `least`; of two names for one place the surer one, but a rider has his bicycle."""
+def _arrays(seconds: float, found: Detections, looks: Tensor | None) -> _FrameDetections:
+    """What is surer than `LOW`; of two names for one place the surer one, but a rider has his bicycle."""
     box, score, label = (x.cpu().numpy().astype(np.float64) for x in (found.box, found.score, found.label))
     family = _FAMILIES[label.argmax(1)] if len(box) else np.zeros(0, np.int64)
     keep: list[int] = []
     share = overlaps(box, box)
     for k in np.argsort(-score, kind="stable"):
         rivals = [j for j in keep if share[k, j] > _SAME and {family[k], family[j]} != {_PERSON, _WHEELS}]
-        if score[k] >= least and not rivals:
+        if score[k] >= LOW and not rivals:
             keep.append(int(k))
     colours = None if looks is None else looks.cpu().numpy().astype(np.float64)[keep]
     return _FrameDetections(seconds, box[keep], score[keep], label[keep], family[keep], colours)

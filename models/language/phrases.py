@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from models.language.claims import ANIMALS, COUNTED, PEOPLE, VEHICLES, Claims, claims_of
-from models.language.facts import Fact
-from models.language.places import Zone
+from models.language.claims import ANIMALS, COUNTED, PEOPLE, VEHICLES, Claims
 from models.language.verbs import FROM, TO, verbs_of
 from models.language.vocabulary import surface, tokenize
 from models.language.wording import places_in, read
@@ -52,21 +50,6 @@ _BEFORE_A_PLACE = {
 
 _READ_AS = {"object": "something", **dict.fromkeys(ANIMALS, "animal")}
 """The class that `models.language.wording` reads from a noun, where it is not called the same."""
-
-
-def sentence(fact: Fact, *, look: str = "", zones: Sequence[Zone] = (), depth: bool = False) -> str:
-    """A fact in plain words, such as "The red car in the middle has driven off to the right.".
-
-    Args:
-        fact: what happened.
-        look: see `models.language.claims.claims_of`.
-        zones: see there.
-        depth: see `models.language.places.place`.
-
-    Raises:
-        ValueError: there are no words for the type or the object, or the count is below 1.
-    """
-    return plain_sentence(claims_of(fact, look=look, zones=zones, depth=depth))
 
 
 def plain_sentence(claims: Claims) -> str:

@@ -140,22 +140,15 @@ class AttendingOptions(ChangeCaptioner.Options):
 class SpatialAttention(nn.Module):
     """How much each cell matters, 0..1 each: 1x1 convolution, group norm, dropout, ReLU, 1x1, sigmoid."""
 
-    def __init__(self, channels: int, hidden: int, groups: int, dropout: float) -> None:
-        """Build with random weights.
-
-        Args:
-            channels: of what is looked at.
-            hidden: between the convolutions, a multiple of `groups`.
-            groups: of the norm.
-            dropout: after the norm.
-        """
+    def __init__(self, channels: int, options: AttendingOptions) -> None:
+        """Build with random weights; `channels` are those of what is looked at."""
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(channels, hidden, 1),
-            nn.GroupNorm(groups, hidden),
-            nn.Dropout(dropout),
+            nn.Conv2d(channels, options.attention, 1),
+            nn.GroupNorm(options.groups, options.attention),
+            nn.Dropout(options.attention_dropout),
             nn.ReLU(),
-            nn.Conv2d(hidden, 1, 1),
+            nn.Conv2d(options.attention, 1, 1),
             nn.Sigmoid(),
         )
 

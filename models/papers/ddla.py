@@ -184,17 +184,6 @@ class DDLA(Attending):
             return torch.full_like(worded, -1, dtype=torch.int64)
         return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~worded, -1)
 
-    @torch.no_grad()
-    def perplexity(self, pairs: PairBatch, sentences: Tensor) -> float:
-        """The exponential of the mean of -log P(S_i | X) per token, EOS counted; NaN without sentences.
-
-        For a whole split sum `log_likelihood` over its batches, a mean of perplexities is not one.
-        """
-        log_p = self.log_likelihood(pairs, sentences)
-        counted = pairs.valid.any(dim=1).to(sentences.device)
-        tokens = int((sentences[counted] != PAD).sum())
-        return math.exp(-float(log_p.sum()) / tokens) if tokens else math.nan
-
 
 def _in_two_widths(state: State) -> State:
     """Rows by rising number of cells, with the narrow ones attending by themselves, see `Attending.advance`.

@@ -176,9 +176,7 @@ class _Attended(OneVector):
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
         options = self.options
-        self.attention = SpatialAttention(
-            2 * self.channels, options.attention, options.groups, options.attention_dropout
-        )
+        self.attention = SpatialAttention(2 * self.channels, options)
         self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
 
     @abstractmethod

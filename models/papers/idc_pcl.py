@@ -142,10 +142,6 @@ class IDCPCL(Captioner):
         )
         self.dropout = nn.Dropout(options.dropout)
 
-    def prior_scores(self, features: Tensor) -> Tensor:
-        """All clusters are the same to it, see `Captioner`."""
-        return features.new_zeros(features.shape[:-1])
-
     def cells(self, pairs: PairBatch) -> Tensor:
         """The grid features of both images, float32 ``(B, 2, 49, channels)``."""
         return grid_features(torch.stack(self.maps(pairs), dim=1))

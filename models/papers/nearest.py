@@ -78,10 +78,6 @@ class Nearest(Captioner):
         """See `Captioner`."""
         return self.joined
 
-    def prior_scores(self, features: Tensor) -> Tensor:
-        """All clusters are the same to it, see `Captioner`."""
-        return features.new_zeros(features.shape[:-1])
-
     def pair_features(self, pairs: PairBatch) -> Tensor:
         """What nearness is measured by, float32 ``(B, D)``."""
         both = torch.cat(self.maps(pairs), dim=1).float()

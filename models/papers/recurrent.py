@@ -85,10 +85,6 @@ class WholePair(Recurrent):
         """See `Captioner`."""
         return self.joined
 
-    def prior_scores(self, features: Tensor) -> Tensor:
-        """All clusters are the same to it, see `Captioner`."""
-        return features.new_zeros(features.shape[:-1])
-
     def targets(self, sentences: Tensor) -> Tensor:
         """What it learns to say, of sentences ``(B, T, L)``: each by itself, or all as one story."""
         return stories(sentences) if self.joined else sentences

@@ -12,7 +12,7 @@ from torch import Tensor
 from models.captioner import Captioner, PairBatch
 from models.detections import Detections
 from models.grounded.sight import canvas, pixels_at
-from models.grounded.tracker import TrackingOptions
+from models.grounded.tracker import LOW
 from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change, ChangeOptions, find_changes
@@ -47,7 +47,7 @@ def seeing(captioner: Sighted) -> See:
     """How a captioner sees the small pictures of a camera's frames."""
 
     def see(pictures: Sequence[Image]) -> list[Detections]:
-        return captioner.see([_looked_at(picture) for picture in pictures], TrackingOptions().low)
+        return captioner.see([_looked_at(picture) for picture in pictures], LOW)
 
     return see
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import queue
 import random
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from time import monotonic
 from typing import Self
 
+from pipeline.loop import Loop
 from pipeline.redaction import redacted
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
@@ -72,14 +73,13 @@ class RtspSource:
         self.duration_s: float | None = None
         self._url = url
         self._options = options
-        self._closed = threading.Event()
         self._tally = Tally()
         self._connection = Connection(options.stall_timeout_s)
         self._clock = clock or ReceiveClock()
         self._gate = gate or (IdleGate() if options.idle_keyframes else None)
         self._frames: queue.Queue[Frame] = queue.Queue(FRAMES_KEPT)
-        self._failure: Exception | None = None
-        self._thread: threading.Thread | None = None
+        self._reading = Loop(f"rtsp {camera}", self._read)
+        self._failures = 0
         self._meanwhile = f"; {meanwhile}" if meanwhile else ""
         self._warned = ("", float("-inf"))
 
@@ -114,51 +114,45 @@ class RtspSource:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        if self._thread is not None:
-            self._thread.join(timeout=1.0)
+        self._reading.join(1.0)
 
     def close(self) -> None:
         """Stop: a running iteration ends within a fraction of a second."""
-        self._closed.set()
+        self._reading.stop()
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames as they come, for ever; the camera is opened again after every interruption."""
-        if self._thread is None and not self._closed.is_set():
-            self._thread = threading.Thread(target=self._read, name=f"rtsp {self.camera}", daemon=True)
-            self._thread.start()
-        while not self._closed.is_set():
+        if not self._reading.started:
+            self._reading.start()
+        while not self._reading.stopped.is_set():
             try:
                 frame = self._frames.get(timeout=_POLL_S)
             except queue.Empty:
-                if self._failure is not None:
-                    raise self._failure from None
+                raise_error(self._reading, self.camera)
                 continue
             self._tally.sampled += 1
             yield frame
 
+    @cached_property
+    def _sessions(self) -> Sessions:
+        """Made by the thread that reads: trying a graphics card takes a while."""
+        feed = Feed(self._tally, self._connection, self._put, self._reading.stopped)
+        return Sessions(self._url, self._options, self.camera, feed, clock=self._clock, gate=self._gate)
+
     def _read(self) -> None:
-        """Thread: session after session, with growing pauses between those that fail."""
-        try:
-            feed = Feed(self._tally, self._connection, self._put, self._closed)
-            sessions = Sessions(
-                self._url, self._options, self.camera, feed, clock=self._clock, gate=self._gate
-            )
-            failures = 0
-            while not self._closed.is_set():
-                began = monotonic()
-                reason = sessions.run()
-                if self._closed.is_set():
-                    return
-                if self._connection.streamed_s >= STEADY_S:
-                    failures, self._warned = 0, ("", float("-inf"))
-                else:
-                    failures += 1
-                pause_s = back_off_s(max(0, failures - 1))
-                self._connection.backing_off()
-                self._tell(reason, pause_s, monotonic() - began)
-                self._closed.wait(pause_s)
-        except Exception as error:  # noqa: BLE001 - the reading thread's error reaches whoever iterates
-            self._failure = SourceError(redacted(f"{self.camera}: {type(error).__name__}: {error}"))
+        """A turn of the thread: one session, then a pause that grows with those that failed in a row."""
+        began = monotonic()
+        reason = self._sessions.run()
+        if self._reading.stopped.is_set():
+            return
+        if self._connection.streamed_s >= STEADY_S:
+            self._failures, self._warned = 0, ("", float("-inf"))
+        else:
+            self._failures += 1
+        pause_s = back_off_s(max(0, self._failures - 1))
+        self._connection.backing_off()
+        self._tell(reason, pause_s, monotonic() - began)
+        self._reading.stopped.wait(pause_s)
 
     def _tell(self, reason: str, pause_s: float, took_s: float) -> None:
         sentence = self._tally.error(f"{self.camera}: {reason}{self._meanwhile}")
@@ -182,6 +176,16 @@ class RtspSource:
                 self._tally.dropped += 1
             else:
                 return
+
+
+def raise_error(thread: Loop, camera: str) -> None:
+    """Raise what has ended a thread that reads for a camera, if anything has.
+
+    Raises:
+        SourceError: it, without secrets.
+    """
+    if (error := thread.error) is not None:
+        raise SourceError(redacted(f"{camera}: {type(error).__name__}: {error}")) from None
 
 
 def back_off_s(failures: int) -> float:

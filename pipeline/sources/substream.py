@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,12 +13,13 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipeline.loop import Loop
 from pipeline.redaction import redacted
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.decode import SoundFrames
 from pipeline.sources.frame import Frame, Luma, Source, SourceOptions, SourceReport
 from pipeline.sources.idle import FIRST_S, KEYFRAME_GAP_S, STILL_S, Arrived, IdleGate, moves
-from pipeline.sources.rtsp import RtspSource
+from pipeline.sources.rtsp import RtspSource, raise_error
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +56,8 @@ class Screen:
 
     def __init__(self, opened: Callable[[], Source]) -> None:
         self.moved_s = self._looked_s = float("-inf")
-        self._opened, self._closed = opened, threading.Event()
-        self._source = opened()
-        self._thread = threading.Thread(target=self._watch, name=f"screen {self._source.camera}", daemon=True)
+        self._opened, self._source = opened, opened()
+        self._loop = Loop(f"screen {self._source.camera}", self._watch)
 
     @classmethod
     def of(cls, url: str, options: SourceOptions, camera: str) -> Screen:
@@ -91,36 +90,42 @@ class Screen:
     @property
     def silent_s(self) -> float:
         """Seconds since the thread that reads the sub-stream last got on; 0 before it has begun."""
-        return self._source.silent_s if self._thread.is_alive() else 0.0
+        return self._source.silent_s if self._loop.alive else 0.0
 
     def start(self) -> None:
         """Begin to look; a second call does nothing."""
-        if self._thread.ident is None:
-            self._thread.start()
+        if not self._loop.started:
+            self._loop.start()
+
+    def raise_error(self) -> None:
+        """Raise what has ended the thread, if anything has.
+
+        Raises:
+            SourceError: it, without secrets.
+        """
+        raise_error(self._loop, self._source.camera)
 
     def close(self) -> None:
         """Stop looking."""
-        self._closed.set()
+        self._loop.stop()
         self._source.close()
 
     def _watch(self) -> None:
-        while True:
-            try:
-                self._look()
-            except Exception as error:  # noqa: BLE001 - nobody else learns of it, and the next try may succeed
-                log.warning(
-                    "%s; the main stream is screened meanwhile; next try in %.0f s", redacted(error), AGAIN_S
-                )
-            else:
-                return  # closed, or the footage has ended
-            if self._closed.wait(AGAIN_S):
-                return
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001 - the next try may succeed
+            log.warning(
+                "%s; the main stream is screened meanwhile; next try in %.0f s", redacted(error), AGAIN_S
+            )
+        else:
+            self._loop.stop()  # closed, or the footage has ended
+        if not self._loop.stopped.wait(AGAIN_S):
             self._source = self._opened()
 
     def _look(self) -> None:
         seen: Luma | None = None
         with self._source as frames:
-            if self._closed.is_set():  # while it was opened again
+            if self._loop.stopped.is_set():  # while it was opened again
                 return
             for frame in frames:
                 self._looked_s = monotonic()
@@ -257,4 +262,6 @@ class ScreenedSource(RtspSource):
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames of the main stream, for ever."""
         self._screen.start()
-        return super().__iter__()
+        for frame in super().__iter__():
+            self._screen.raise_error()
+            yield frame

@@ -27,6 +27,7 @@ from daemon import cli
 from daemon.config import secrets
 from daemon.service.embedded_redis import EmbeddedServer
 from models.captioner import Captioner, PairBatch
+from models.checkpoint import save
 from models.encoders.encoder import ENCODERS
 from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
@@ -63,7 +64,7 @@ def _teach(path: Path) -> None:
         loss.backward()
         learner.step()
     assert loss.item() < 0.1
-    models.save(captioner, path)
+    save(captioner, path)
 
 
 def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor]:

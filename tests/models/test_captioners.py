@@ -9,9 +9,10 @@ import pytest
 import torch
 from rectangles import RectangleDetector, see_rectangles
 
-from models import CAPTIONERS, load_captioner, save
+from models import CAPTIONERS, load_captioner
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.checkpoint import save
 from models.encoders.encoder import Encoder
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import BOS, PAD, Vocabulary

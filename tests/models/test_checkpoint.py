@@ -7,9 +7,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from models import SHIPPED, CheckpointError, load_captioner, save
-from models.checkpoint import KEY, read_checkpoint
+from models import SHIPPED, CheckpointError, load_captioner
+from models.checkpoint import KEY, read_checkpoint, save
 from models.encoders.encoder import Encoder
+from models.label import read_label
 from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
 
@@ -35,8 +36,8 @@ def altered(path: Path, **changes: object) -> Path:
 
 
 def test_a_checkpoint_describes_itself(path: Path, ddla: DDLA) -> None:
-    checkpoint = read_checkpoint(path)
-    assert checkpoint.captioner == "ddla"
+    checkpoint = read_label(path)
+    assert checkpoint.name == "ddla"
     assert checkpoint.arguments["hidden"] == 8
     assert (checkpoint.encoder, checkpoint.encoder_sha256) == ("colour", ddla.encoder.sha256)
     assert Vocabulary(checkpoint.words).words == ddla.vocabulary.words
@@ -49,7 +50,7 @@ def test_what_ships_is_saved_again_as_it_was(shipped: Path, tmp_path: Path) -> N
     """To the byte: weights, the recorded arguments, all of them, and the record."""
     again = tmp_path / "again.safetensors"
     save(load_captioner(shipped), again)
-    assert read_checkpoint(again).arguments == read_checkpoint(shipped).arguments
+    assert read_label(again).arguments == read_label(shipped).arguments
     assert again.read_bytes() == shipped.read_bytes()
 
 
@@ -58,7 +59,7 @@ def test_the_encoder_stays_out(vocabulary: Vocabulary, tmp_path: Path) -> None:
 
     captioner = DDLA(vocabulary, EfficientNetLite0(), features=6, words=4, hidden=8, attention=4)
     save(captioner, tmp_path / "ddla.safetensors")
-    assert not [name for name in read_checkpoint(tmp_path / "ddla.safetensors").weights if "encoder" in name]
+    assert not [name for name in read_checkpoint(tmp_path / "ddla.safetensors")[1] if "encoder" in name]
     assert (tmp_path / "ddla.safetensors").stat().st_size < 100_000
     loaded = load_captioner(tmp_path / "ddla.safetensors")  # loads the encoder by its name
     assert loaded.encoder.sha256 == captioner.encoder.sha256

@@ -114,13 +114,18 @@ def make_samples(tmp_path: Path) -> Callable[..., Path]:
     return lambda **counts: write_samples(tmp_path / "own", **counts)
 
 
+@pytest.fixture(scope="session")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cache of what encoders see, for all tests that do not look into it: it knows what it was made from."""
+    return tmp_path_factory.mktemp("features")
+
+
 @pytest.fixture
-def splits(sample_folder: Path, toy_encoder: ToyEncoder, tmp_path: Path) -> tuple[Split, Split]:
+def splits(sample_folder: Path, toy_encoder: ToyEncoder, features: Path) -> tuple[Split, Split]:
     """Training and validation split with the toy encoder's maps."""
     options = ChangeOptions(eps=3.0)
     first, second = (
-        load_split(sample_folder, name, toy_encoder, options, cache=tmp_path / "features")
-        for name in ("train", "val")
+        load_split(sample_folder, name, toy_encoder, options, cache=features) for name in ("train", "val")
     )
     return first, second
 

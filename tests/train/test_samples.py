@@ -46,11 +46,6 @@ def test_reads_the_released_layout_and_merges_annotators(tmp_path: Path) -> None
     assert (second.changes, second.objects, second.sources) == ((), (), ())
 
 
-def test_annotators_can_be_kept_apart(tmp_path: Path) -> None:
-    folder = released_folder(tmp_path / "set", ENTRIES)
-    assert [s.id for s in load_samples(folder, "val", merge=False)] == ["5406", "5614", "5406"]
-
-
 WHOLE = [0, 0, 1, 1]
 SIDELESS = {"side": "left", "label": "car", "box": WHOLE, "sure": True, "identity": 1}
 MEMBERLESS = {

@@ -227,7 +227,8 @@ def _written(report: Report, stem: Path, *, plots: bool) -> None:
     try:
         if plots:
             try:
-                pictures = write_plots(report, _folder(stem))
+                stem.mkdir(parents=True, exist_ok=True)
+                pictures = write_plots(report, stem)
                 text += "\n" + "\n".join(f"![{p.stem}]({stem.name}/{p.name})" for p in pictures) + "\n"
             except MissingPlotsError as error:
                 text += f"\n- Plots are left out: {error}\n"
@@ -242,8 +243,3 @@ def _claim(found: Found) -> dict[str, object]:
     ends = found.difference.interval()
     interval = list(ends) if math.isfinite(ends[0]) else None
     return {**asdict(found), "interval": interval, "power": found.power, "verdict": found.verdict}
-
-
-def _folder(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path

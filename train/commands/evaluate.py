@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from train.commands.options import Cache, Device, Json, SplitName, print_json, say
-from train.commands.tables import score_table, truth_lines
+from train.commands.tables import print_evaluation
 from train.commands.terminal import training_progress
 
 
@@ -37,4 +36,4 @@ def evaluate(
     if as_json:
         print_json({"checkpoint": captioner.sha256, "split": split.value, **scores.plain()})
     else:
-        Console().print(score_table(checkpoint.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
+        print_evaluation(checkpoint.stem, scores)

@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
+from train.commands.options import SplitName
+
 
 def negatives(
     *,
     data: Annotated[
         Path, typer.Option(help="Folder with train.json, val.json or test.json; no images needed.")
     ],
-    split: Annotated[str, typer.Option(help="Split whose captions are rewritten.")] = "train",
+    split: Annotated[SplitName, typer.Option(help="Split whose captions are rewritten.")] = SplitName.TRAIN,
     each: Annotated[
         int, typer.Option(min=1, help="False captions of every way: confuse, replace, retrieve.")
     ] = 2,
@@ -26,16 +28,14 @@ def negatives(
     import numpy as np  # noqa: PLC0415
 
     from train.learning.objectives.rewriter import Rewriter  # noqa: PLC0415
-    from train.samples import SPLITS, SampleError, load_samples  # noqa: PLC0415
+    from train.samples import SampleError, load_samples  # noqa: PLC0415
 
-    if split not in SPLITS:
-        raise typer.BadParameter(f"one of {', '.join(SPLITS)}", param_hint="--split")
-    samples = load_samples(data, split, require_images=False)
+    samples = load_samples(data, split.value, require_images=False)
     told = [tuple(s for said in sample.annotations for s in said) for sample in samples]
     try:
         rewriter, rng = Rewriter(told), np.random.default_rng(seed)
     except ValueError as error:
-        raise SampleError(f"{data / split}.json: {error}") from error
+        raise SampleError(f"{data / split.value}.json: {error}") from error
     every = [
         (sample.id, caption, said) for sample, said in zip(samples, told, strict=True) for caption in said
     ]

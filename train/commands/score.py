@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from train.commands.options import Json, print_json, say
+from train.commands.tables import truth_lines
 
 if TYPE_CHECKING:
     from train.metrics.file_scores import FileScores
@@ -81,20 +82,7 @@ def _table(found: FileScores) -> Table:
 
 
 def _lines(found: FileScores) -> list[str]:
-    right = ", ".join(
-        f"{name} {'-' if value is None else f'{value:.3f}'}"
-        for name in ("type", "polarity", "object", "place", "all")
-        for value in (getattr(found.truth, name),)
-    )
-    precision, recall = (
-        "-" if value is None else f"{value:.3f}"
-        for value in (found.truth.no_change_precision, found.truth.no_change_recall)
-    )
-    lines = [
-        f"right, of {found.truth.pairs} pairs told a change: {right}",
-        f"no change: precision {precision}, recall {recall}",
-        f"LenRatio {found.length_ratio:.3f}",
-    ]
+    lines = truth_lines(found.truth, found.length_ratio)
     if found.spice is not None:
         lines.append(f"SPICE {found.spice:.3f}")
     return lines + [f'{row.name}: "{row.sentence}"' for row in found.rows if row.sentence]

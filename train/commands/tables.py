@@ -6,11 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
     from train.learning.evaluation import Evaluation
     from train.metrics.annotations import AnnotationStatistics
+    from train.metrics.claims import Truth
     from train.metrics.scores import TextScores
 
 TABLE_1 = {
@@ -73,18 +75,28 @@ def score_table(name: str, evaluation: Evaluation) -> Table:
     return table
 
 
-def truth_lines(evaluation: Evaluation) -> list[str]:
-    """What is right, and what the trivial rows say, in one line each."""
-    truth, alignment = evaluation.truth, evaluation.alignment
-    lines = [
+def truth_lines(truth: Truth, length_ratio: float) -> list[str]:
+    """What is right, in one line each."""
+    return [
         (
             f"first sentence right, of {truth.pairs} pairs with a change: type {_share(truth.type)}, "
             f"polarity {_share(truth.polarity)}, object {_share(truth.object)}, place {_share(truth.place)}, "
             f"all three {_share(truth.all)}"
         ),
         f"no change: precision {_share(truth.no_change_precision)}, recall {_share(truth.no_change_recall)}",
-        f"LenRatio {evaluation.length_ratio:.3f}",
+        f"LenRatio {length_ratio:.3f}",
     ]
+
+
+def print_evaluation(name: str, evaluation: Evaluation) -> None:
+    """Text scores, what is right, and what the trivial rows say."""
+    lines = evaluation_lines(evaluation)
+    Console().print(score_table(name, evaluation), *lines, sep="\n", soft_wrap=True)
+
+
+def evaluation_lines(evaluation: Evaluation) -> list[str]:
+    """What is right, and what the trivial rows say, in one line each."""
+    alignment, lines = evaluation.alignment, truth_lines(evaluation.truth, evaluation.length_ratio)
     if evaluation.perplexity is not None:
         lines.append(f"perplexity {evaluation.perplexity:.2f}")
     if alignment:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from train.commands.options import Cache, Device, Json, print_json, say
-from train.commands.tables import score_table, truth_lines
+from train.commands.tables import print_evaluation
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
@@ -137,9 +136,8 @@ def _from_frames(
 ) -> None:
     from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
     from train.learning.config import build_encoder  # noqa: PLC0415
-    from train.learning.runs import plain_changes  # noqa: PLC0415
 
-    seed = settings.train_options().seed
+    seed = settings.training.seed
     named = [("--start", start), ("--reid", reid)]
     command = (
         f"narrated-train train --data {asked.data.name} --out {asked.out.name} --config {asked.config.name} "
@@ -151,9 +149,9 @@ def _from_frames(
     run = ChainRun(
         asked.data,
         asked.out,
-        settings.chain_options(),
+        settings.learning,
         seed,
-        plain_changes(settings.change_options()),
+        asdict(settings.changes),
         start=start,
         val_cameras=val_cameras,
         leave_out=asked.leave_out,
@@ -169,7 +167,7 @@ def _from_frames(
 def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
     from train.learning.runs import train_on_folder  # noqa: PLC0415
 
-    options = settings.train_options()
+    options = settings.training
     command = (
         f"narrated-train train --data {asked.data.name} --out {asked.out.name} --config {asked.config.name} "
         f"--seed {options.seed} --epochs {options.epochs} --batch {options.batch} "
@@ -194,7 +192,7 @@ def _from_samples(asked: _Samples, settings: TrainConfig) -> None:
         curves = [point.plain() for point in trained.curves]
         print_json({"best_epoch": trained.best_epoch, "curves": curves, "val": scores.plain()})
     else:
-        Console().print(score_table(asked.out.stem, scores), *truth_lines(scores), sep="\n", soft_wrap=True)
+        print_evaluation(asked.out.stem, scores)
 
 
 def _kept(trained: Trained) -> str:

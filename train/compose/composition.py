@@ -27,10 +27,11 @@ from train.compose.assembly import finished
 from train.compose.drafts import SplitFootage
 from train.compose.grammar import VARIETIES
 from train.compose.objects import Crop, apart, object_bank
+from train.footage.cameras import Clip, FootageError, find_clips
 from train.footage.frames import FRAMES
 from train.footage.labels import LabelOptions, LabelReport, label_frames
 from train.footage.recipe import ComposeOptions, Recipe
-from train.footage.scenes import Clip, FootageError, Scene, avoided_times, find_clips, load_scene
+from train.footage.scenes import Scene, avoided_times, load_scene
 from train.footage.teacher import Teacher
 from train.footage.teachers import TeacherFile
 from train.progress import Progress
@@ -76,10 +77,6 @@ class ComposeReport:
 
 def compose(options: ComposeOptions, progress: Progress | None = None) -> ComposeReport:
     """Compose training and validation pairs from footage.
-
-    Args:
-        options: what to compose.
-        progress: told how far it is.
 
     Raises:
         FootageError: there are no clips, too few cameras, or a named camera is not among them.

@@ -305,9 +305,6 @@ def as_objects(
 ) -> tuple[tuple[SampleChange, ...], tuple[SampleObject, ...]]:
     """The objects of changes that are known to the pixel, each with its identity.
 
-    Args:
-        changes: changes of single objects.
-
     Returns:
         The changes with their members, and the objects, all of them sure.
     """

@@ -28,6 +28,7 @@ MIN_SOLIDITY = {"": 0.7, "person": 0.6, "cyclist": 0.6, "bicycle": 0.5}
 
 A torn matte shows holes of the background; people have arms and legs.
 """
+_LEAST = (7, 14)  # pixels of the shorter and of the longer side
 MARGIN = 0.06
 """How far beyond the teacher's box a matte may reach, in the box's sizes."""
 
@@ -131,14 +132,13 @@ def moving(scene: Scene, at: int, *, min_score: float = 0.4, min_cover: float = 
     return free
 
 
-def cut(scene: Scene, at: int, k: int, *, min_pixels: tuple[int, int] = (7, 14)) -> Crop | None:
+def cut(scene: Scene, at: int, k: int) -> Crop | None:
     """Cut one object out of a sampled frame.
 
     Args:
         scene: the scene.
         at: number of the sampled frame.
         k: number of the detection on it.
-        min_pixels: least length of the shorter and of the longer side.
 
     Returns:
         The object, or None where it is small, cut off by the frame or its matte is doubtful.
@@ -148,7 +148,7 @@ def cut(scene: Scene, at: int, k: int, *, min_pixels: tuple[int, int] = (7, 14))
     x, y, w, h = seen.box
     cut_off = x < 0.01 or y < 0.01 or x + w > 0.99 or y + h > 0.985  # noqa: PLR2004
     sides = sorted((w * width, h * height))
-    if cut_off or sides[0] < min_pixels[0] or sides[1] < min_pixels[1] or h > 0.9:  # noqa: PLR2004
+    if cut_off or sides[0] < _LEAST[0] or sides[1] < _LEAST[1] or h > 0.9:  # noqa: PLR2004
         return None
     matte, cover = matte_of(image, scene.median, seen.box, closing=CLOSING.get(seen.label, CLOSING[""]))
     least = MIN_SOLIDITY.get(seen.label, MIN_SOLIDITY[""])

@@ -18,8 +18,8 @@ import cv2
 import numpy as np
 
 from pipeline.sources import Image
-from train.footage.scenes import CLIP_SUFFIXES, FootageError
 
+CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 MANIFEST = "MANIFEST.json"
@@ -27,6 +27,10 @@ MANIFEST = "MANIFEST.json"
 
 _STATED = ("repo", "commit", "url", "path", "credit", "licence", "licence_class")
 _EVERY_S = 0.5
+
+
+class FootageError(Exception):
+    """Footage cannot be used; the message names the file and says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,22 @@ class CameraFiles:
 
     def hashes(self) -> dict[str, str]:
         """sha256 (hex) of every file."""
-        digests = {}
-        for file in self.files:
-            with (self.folder / file).open("rb") as stream:
-                digests[file] = hashlib.file_digest(stream, "sha256").hexdigest()
-        return digests
+        return {file: _sha256(self.folder / file) for file in self.files}
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A video file, and the camera that took it.
+
+    Attributes:
+        path: of the file.
+        camera: name of the camera.
+        sha256: hex, of the whole file.
+    """
+
+    path: Path
+    camera: str
+    sha256: str
 
 
 def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
@@ -84,6 +99,24 @@ def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
     return cameras
 
 
+def find_clips(folder: Path, exclude: Sequence[str] = ()) -> list[Clip]:
+    """The clips of all cameras of a folder, sorted by their paths; see `cameras_in`.
+
+    Raises:
+        FootageError: there is no clip, or see there.
+    """
+    found = sorted((c.folder / file, c.name) for c in cameras_in(folder, exclude) for file in c.files)
+    clips = [Clip(path, name, _sha256(path)) for path, name in found if path.suffix.lower() in CLIP_SUFFIXES]
+    if not clips:
+        raise FootageError(f"no clips ({', '.join(CLIP_SUFFIXES)}) under {folder} that are not excluded")
+    return clips
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _files(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder, followlinks=True):
         folders.sort()
@@ -110,8 +143,8 @@ def stated_sources(folder: Path) -> dict[str, dict[str, Any]]:
     return {}
 
 
-def sampled(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float | None, Image]]:
-    """A clip's frames, at most one in so many seconds, or a still; of a damaged clip what it still gives.
+def sampled(path: Path) -> Iterator[tuple[int, float | None, Image]]:
+    """A clip's frames, at most two a second, or a still; of a damaged clip what it still gives.
 
     Yields:
         Number, seconds since its begin (None of a still), image RGB uint8 ``(height, width, 3)``.
@@ -122,7 +155,7 @@ def sampled(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float 
     due, seen = 0.0, False
     for number, seconds, frame in _decoded(path):
         if seconds is None or seconds >= due:
-            due, seen = (seconds or 0.0) + every_s, True
+            due, seen = (seconds or 0.0) + _EVERY_S, True
             yield number, seconds, _rgb(frame)
     if not seen:
         raise FootageError(f"{path} cannot be read; remove it or exclude it")

@@ -12,7 +12,7 @@ import logging
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -42,15 +42,11 @@ class ExtractOptions:
         mode: random (as the paper) or candidate (as live and replay).
         seed: of the random pairs; the same seed gives the same pairs of the same footage.
         thresholds: None calibrates them for every video from the video itself.
-        pairs: when candidate pairs are proposed.
-        source: how footage is read.
     """
 
     mode: Mode = "random"
     seed: int = 0
     thresholds: PairThresholds | None = None
-    pairs: PairOptions = field(default_factory=PairOptions)
-    source: SourceOptions = field(default_factory=SourceOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,6 @@ def random_pairs(
     thresholds: PairThresholds,
     seed: int,
     *,
-    block: int = SCREENING_BLOCK,
     pool: int = POOL,
 ) -> Iterator[FramePair]:
     """Random pairs of frames of one video whose L2 distance under RGB lies between the thresholds.
@@ -89,7 +84,6 @@ def random_pairs(
         count: number of pairs wanted.
         thresholds: lower and upper.
         seed: of the draws.
-        block: side of a screening block in analysis pixels.
         pool: number of frames to draw from, at least 2.
 
     Yields:
@@ -108,7 +102,7 @@ def random_pairs(
     for i, j in tried:
         if found == count:
             return
-        pair = _in_band(drawn[i], drawn[j], thresholds, block)
+        pair = _in_band(drawn[i], drawn[j], thresholds)
         if pair is not None:
             found += 1
             yield pair
@@ -132,12 +126,12 @@ def _reservoir(frames: Iterable[Frame], size: int, draw: random.Random) -> list[
     return sorted(held, key=lambda frame: frame.time)
 
 
-def _in_band(before: Frame, after: Frame, thresholds: PairThresholds, block: int) -> FramePair | None:
+def _in_band(before: Frame, after: Frame, thresholds: PairThresholds) -> FramePair | None:
     """The pair if its distance lies in the band and the images are of one size."""
     if before.image.shape != after.image.shape:
         return None
     scale = before.image.shape[1] / before.luma.shape[1]
-    l2, blocks = l2_rgb(before.image, after.image, max(1, round(block * scale)))
+    l2, blocks = l2_rgb(before.image, after.image, max(1, round(SCREENING_BLOCK * scale)))
     if l2 > thresholds.upper or blocks.max() <= thresholds.lower:
         return None
     return FramePair(before, after, l2)
@@ -194,14 +188,14 @@ def footage_pairs(path: Path, count: int, place: int, options: ExtractOptions) -
     """
     thresholds = options.thresholds
     if thresholds is None:
-        with open_source(str(path), options.source) as source:
-            thresholds = calibrate(source, options.pairs.block).thresholds
-    with open_source(str(path), options.source) as source:
+        with open_source(str(path), SourceOptions()) as source:
+            thresholds = calibrate(source, SCREENING_BLOCK).thresholds
+    with open_source(str(path), SourceOptions()) as source:
         if options.mode == "candidate":
-            yield from candidate_pairs(source, thresholds, options.pairs)
+            yield from candidate_pairs(source, thresholds, PairOptions())
         else:
             seed = 1_000_003 * options.seed + place
-            yield from random_pairs(source, count, thresholds, seed, block=options.pairs.block)
+            yield from random_pairs(source, count, thresholds, seed)
         if source.report.damaged:
             _log.warning("%s: %d damaged frames were left out", path.name, source.report.corrupt)
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from pipeline.disk import make_folder, replace_file
 from pipeline.sources import Image
-from train.footage.cameras import STILL_SUFFIXES, frames_of
-from train.footage.scenes import FootageError
+from train.footage.cameras import STILL_SUFFIXES, FootageError, frames_of
 from train.footage.votes import Raw, Vote, cleaned, merged
+from train.samples import image_in
 
 FRAMES = "frames.jsonl"
 
@@ -54,16 +54,12 @@ class LabelledFrame:
     votes: tuple[Vote, ...]
 
 
-def _everything(_file: str, _seconds: float | None) -> bool:
-    return True
-
-
 def write_camera(
     out: Path,
     camera: str,
     labels: Path,
     footage: Path,
-    wanted: Callable[[str, float | None], bool] = _everything,
+    wanted: Callable[[str, float | None], bool],
 ) -> int:
     """Add one camera's frames to a folder, unless they are there.
 
@@ -148,6 +144,18 @@ def _thumbnail(image: Image) -> Image:
     height, width = grey.shape
     size = (_THUMBNAIL, max(1, round(height * _THUMBNAIL / width)))
     return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def picture(folder: Path, frame: LabelledFrame) -> Image:
+    """A labelled frame's picture, RGB uint8 ``(h, w, 3)``.
+
+    Raises:
+        FootageError: it cannot be read.
+    """
+    image = image_in(folder / frame.image)
+    if image is None:
+        raise FootageError(f"{folder / frame.image} cannot be read: compose the folder again")
+    return image
 
 
 def read_frames(folder: Path) -> list[LabelledFrame]:

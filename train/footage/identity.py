@@ -21,6 +21,9 @@ MIN_LIKENESS = 0.5
 """Least colour likeness of one object from frame to frame."""
 
 
+_MEMORY = 2  # frames in which an object may not be seen
+
+
 def colours(image: Image, box: Box) -> NDArray[np.float32]:
     """Colour histogram of the inner part of a box, float32 ``(64,)``, sum 1."""
     height, width = image.shape[:2]
@@ -54,7 +57,6 @@ def link(
     images: Sequence[Image],
     detections: Sequence[Sequence[Detection]],
     *,
-    memory: int = 2,
     gaps: Collection[int] = (),
 ) -> tuple[tuple[int, ...], ...]:
     """Give every detection the number of its track, by greedy nearest links in time order.
@@ -62,7 +64,6 @@ def link(
     Args:
         images: sampled frames, in time order.
         detections: what the teacher sees on each.
-        memory: a track survives so many frames in which its object is not seen.
         gaps: numbers of frames before which so much time has passed that no track goes on.
 
     Returns:
@@ -75,7 +76,7 @@ def link(
         looks = [colours(image, d.box) for d in seen]
         if at in gaps:
             last.clear()
-        recent = {track: (old, look) for track, (when, old, look) in last.items() if at - when <= memory}
+        recent = {track: (old, look) for track, (when, old, look) in last.items() if at - when <= _MEMORY}
         links = _links(recent, seen, looks)
         mine: dict[int, int] = {}
         for _, track, k in sorted(links):

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.disk import make_folder, replace_file
-from train.footage.cameras import CameraFiles, cameras_in, sampled, stated_sources
+from train.footage.cameras import CameraFiles, FootageError, cameras_in, sampled, stated_sources
 from train.footage.frames import read_labels, write_camera, written_cameras
 from train.footage.recipe import TEST_FOOTAGE
-from train.footage.scenes import FootageError, avoided_times
+from train.footage.scenes import avoided_times, is_near
 from train.footage.teachers import TeacherError, TeacherFile, Teachers, teachers
 from train.progress import Progress
 from train.samples import SampleError
 
-_ROUNDED_S = 0.005  # times in files are rounded; a frame at the very limit counts as near
 _LABELS = ".jsonl.gz"
 
 
@@ -68,10 +67,6 @@ class LabelReport:
 
 def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:
     """Write the labelled frames of all cameras of a folder.
-
-    Args:
-        options: what, by whom.
-        progress: told how far it is.
 
     Raises:
         FootageError: there is no footage, or a label file is damaged.
@@ -126,10 +121,18 @@ class _Labelling:
             label_camera(camera, self._teachers, labels, tell)
         _write_source(options, camera, made_of, self._stated.get(name))
         self._without(camera, labels)
-        near = _Near(self._times, options.avoid_s)
-        self.counts[name] = (
-            0 if name in self._there else write_camera(options.out, name, labels, camera.folder, near)
-        )
+        written = 0 if name in self._there else self._write(camera, labels)
+        self.counts[name] = written
+
+    def _write(self, camera: CameraFiles, labels: Path) -> int:
+        """Write a camera's frames, none that is near a time to avoid; how many these are."""
+        options = self._options
+
+        def wanted(file: str, seconds: float | None) -> bool:
+            times = self._times.get(Path(file).name, ())
+            return seconds is None or not is_near(seconds, times, options.avoid_s)
+
+        return write_camera(options.out, camera.name, labels, camera.folder, wanted)
 
     def _without(self, camera: CameraFiles, labels: Path) -> None:
         """Note the files of a camera of which its labels hold no frame."""
@@ -207,17 +210,6 @@ def _whole(labels: Path) -> bool:
     except FootageError:
         return False
     return True
-
-
-class _Near:
-    """Whether a frame may be used: none that is near a time to avoid."""
-
-    def __init__(self, times: Mapping[str, Sequence[float]], avoid_s: float) -> None:
-        self._times, self._near = times, avoid_s + _ROUNDED_S
-
-    def __call__(self, file: str, seconds: float | None) -> bool:
-        avoided = self._times.get(Path(file).name, ())
-        return seconds is None or all(abs(seconds - time) > self._near for time in avoided)
 
 
 def _write_source(

@@ -182,7 +182,7 @@ class ComposeOptions:
     """What to compose, from what.
 
     Attributes:
-        clips: folder of clips; a subfolder is one camera (see `train.footage.scenes.find_clips`).
+        clips: folder of clips; a subfolder is one camera (see `train.footage.cameras.find_clips`).
         teachers: the detectors that label the footage.
         out: folder to be made, in the layout of `train.samples`; only labelled frames may be in it already.
         pairs: training pairs.

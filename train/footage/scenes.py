@@ -6,12 +6,9 @@ both, linked over time so that it is known which object is which.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 import av
@@ -21,34 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources import Image
+from train.footage.cameras import Clip, FootageError
 from train.footage.identity import link, vote
 from train.footage.teacher import Detection, Teacher
 
-CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 _MEDIAN_FRAMES = 31
+_WIDEST = 640  # pixels; wider footage is reduced
 _ROUNDED_S = 0.005
-"""Times in files are rounded; a frame at the very limit counts as near."""
 _MAX_DARKER = 35.0
 """Largest difference of the mean grey levels of two clips that are compared."""
-
-
-class FootageError(Exception):
-    """Footage cannot be used; the message names the file and says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """A video file, and the camera that took it.
-
-    Attributes:
-        path: of the file.
-        camera: name of the camera.
-        sha256: hex, of the whole file.
-    """
-
-    path: Path
-    camera: str
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,33 +52,6 @@ class Scene:
     detections: tuple[tuple[Detection, ...], ...]
     tracks: tuple[tuple[int, ...], ...]
     standing: tuple[Detection, ...]
-
-
-def find_clips(folder: Path, exclude: Sequence[str] = ()) -> list[Clip]:
-    """The clips of a folder, with the camera of each.
-
-    The clips of a subfolder are of one camera, which has the subfolder's name. A clip beside them is of
-    the camera that its file name gives without a last ``_`` and digits (``corner_0628.mp4`` is of
-    ``corner``).
-
-    Args:
-        folder: where the clips are.
-        exclude: patterns of file names that are never used, whatever their case.
-
-    Raises:
-        FootageError: there is no clip.
-    """
-    found = []
-    for path in sorted(p for p in folder.rglob("*") if p.suffix.lower() in CLIP_SUFFIXES and p.is_file()):
-        if any(fnmatch(path.name.lower(), pattern.lower()) for pattern in exclude):
-            continue
-        parts = path.relative_to(folder).parts
-        camera = parts[0] if len(parts) > 1 else re.sub(r"_\d+$", "", path.stem)
-        with path.open("rb") as stream:
-            found.append(Clip(path, camera, hashlib.file_digest(stream, "sha256").hexdigest()))
-    if not found:
-        raise FootageError(f"no clips ({', '.join(CLIP_SUFFIXES)}) under {folder} that are not excluded")
-    return found
 
 
 def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
@@ -129,6 +80,11 @@ def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
     return {clip: tuple(sorted(own)) for clip, own in times.items()}
 
 
+def is_near(seconds: float, times: Sequence[float], within_s: float) -> bool:
+    """Whether a moment is so near to one of some times; those in files are rounded: the limit itself is."""
+    return any(abs(seconds - time) <= within_s + _ROUNDED_S for time in times)
+
+
 def _named(value: object) -> Iterator[tuple[str, float]]:
     """Clips and seconds anywhere in a JSON value."""
     if isinstance(value, Mapping):
@@ -146,7 +102,6 @@ def load_scene(
     teacher: Teacher,
     *,
     max_frames: int = 192,
-    width: int = 640,
     avoid: Sequence[float] = (),
     avoid_s: float = 2.0,
 ) -> Scene | None:
@@ -156,7 +111,6 @@ def load_scene(
         clip: the clip.
         teacher: labels the sampled frames.
         max_frames: at most this many frames are labelled; short clips give fewer.
-        width: wider footage is reduced to this width in pixels.
         avoid: times in the clip, seconds.
         avoid_s: frames that are no further from a time in `avoid` are used for nothing, neither as sampled
             frames nor for the median.
@@ -164,12 +118,7 @@ def load_scene(
     Returns:
         The scene, or None where fewer than four readable frames are left.
     """
-    near = avoid_s + _ROUNDED_S
-
-    def wanted(seconds: float) -> bool:
-        return all(abs(seconds - t) > near for t in avoid)
-
-    frames = _read(clip.path, width, wanted)
+    frames = _read(clip.path, lambda seconds: not is_near(seconds, avoid, avoid_s))
     if len(frames) < 4:  # noqa: PLR2004  # a median of three frames still shows what moves
         return None
     duration_s = frames[-1][0] - frames[0][0]
@@ -203,9 +152,7 @@ def _evenly(length: int, count: int) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, length - 1, min(count, length))})
 
 
-def _read(
-    path: Path, width: int, wanted: Callable[[float], bool], most: int = 160
-) -> list[tuple[float, Image]]:
+def _read(path: Path, wanted: Callable[[float], bool], most: int = 160) -> list[tuple[float, Image]]:
     """At most about `most` wanted frames ``(seconds, image)``, evenly; what a damaged file still gives."""
     frames: list[tuple[float, Image]] = []
     stride = 1
@@ -223,7 +170,7 @@ def _read(
                 seen += 1
                 if (seen - 1) % stride:
                     continue
-                frames.append((seconds, _reduced(frame, width)))
+                frames.append((seconds, _reduced(frame)))
                 if len(frames) >= 2 * most:  # the length is not known before the end
                     frames, stride = frames[::2], stride * 2
     except (av.error.FFmpegError, OSError) as error:
@@ -232,12 +179,12 @@ def _read(
     return frames
 
 
-def _reduced(frame: av.VideoFrame, width: int) -> Image:
+def _reduced(frame: av.VideoFrame) -> Image:
     image = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
     height, wide = image.shape[:2]
-    if wide <= width:
+    if wide <= _WIDEST:
         return image
-    size = (width, 2 * round(height * width / wide / 2))
+    size = (_WIDEST, 2 * round(height * _WIDEST / wide / 2))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 

@@ -23,6 +23,10 @@ UNNAMED = {"person": "person", "vehicle": "vehicle", "wheels": "motorcycle"}
 """What a family is called of which no detector names the kind."""
 
 
+_SAME, _INSIDE, _GROWN = 0.5, 0.8, 4.0  # intersection over union, share of an area, ratio of areas
+_RIDDEN = 0.3  # least share of a cycle's box that its rider's box covers
+
+
 @dataclass(frozen=True, slots=True)
 class Detection:
     """One object that the teacher sees.
@@ -51,8 +55,8 @@ class Teacher:
         TeacherError: see `train.footage.teachers`.
     """
 
-    def __init__(self, files: Sequence[TeacherFile], *, min_score: float = 0.25, threads: int = 1) -> None:
-        self._teachers = teachers(files, threads=threads)
+    def __init__(self, files: Sequence[TeacherFile], *, min_score: float = 0.25) -> None:
+        self._teachers = teachers(files)
         self.min_score = min_score
 
     def detect(self, image: Image) -> tuple[Detection, ...]:
@@ -75,28 +79,22 @@ def _detection(vote: Vote) -> Detection | None:
     return Detection(kind, vote.box, min(vote.p / TRUST, 1.0)) if kind in LABELS else None
 
 
-def suppress(
-    found: Sequence[Detection], *, max_iou: float = 0.5, max_inside: float = 0.8, max_grown: float = 4.0
-) -> tuple[Detection, ...]:
+def suppress(found: Sequence[Detection]) -> tuple[Detection, ...]:
     """Non-maximum suppression within each family, the surest first.
 
-    Args:
-        found: detections of the frame and of its tiles.
-        max_iou: a detection that overlaps a surer one more than this is the same object.
-        max_inside: a detection with more than this share of its area inside a surer one is a part of it.
-        max_grown: a detection that holds so much of a surer one of the same label is the same object, unless
-            it is more than so many times as large.
+    What overlaps a surer one is the same object, what lies in it a part of it, and what holds it the same
+    again, unless it is much larger.
     """
     kept: list[Detection] = []
     for seen in sorted(found, key=lambda d: -d.score):
         rivals = [k for k in kept if k.family == seen.family]
         own = area(seen.box)
         same = any(
-            iou(seen.box, k.box) > max_iou
-            or intersection(seen.box, k.box) > max_inside * own
+            iou(seen.box, k.box) > _SAME
+            or intersection(seen.box, k.box) > _INSIDE * own
             or (
                 seen.label == k.label
-                and intersection(seen.box, k.box) > max_inside * area(k.box) > max_inside * own / max_grown
+                and intersection(seen.box, k.box) > _INSIDE * area(k.box) > _INSIDE * own / _GROWN
             )
             for k in rivals
         )
@@ -105,13 +103,8 @@ def suppress(
     return tuple(kept)
 
 
-def merge_riders(found: Sequence[Detection], *, min_inside: float = 0.3) -> tuple[Detection, ...]:
-    """A person on a bicycle becomes one cyclist, a person on a motorcycle a part of it.
-
-    Args:
-        found: detections.
-        min_inside: least share of the cycle's box that the rider's box covers.
-    """
+def merge_riders(found: Sequence[Detection]) -> tuple[Detection, ...]:
+    """A person on a bicycle becomes one cyclist, a person on a motorcycle a part of it."""
     people = [d for d in found if d.label == "person"]
     merged: list[Detection] = []
     riders: set[int] = set()
@@ -119,7 +112,7 @@ def merge_riders(found: Sequence[Detection], *, min_inside: float = 0.3) -> tupl
         shares = [inside(cycle.box, p.box) for p in people]
         best = int(np.argmax(shares)) if shares else -1
         above = best >= 0 and people[best].box[1] < cycle.box[1] + 0.3 * cycle.box[3]
-        if best >= 0 and best not in riders and shares[best] >= min_inside and above:
+        if best >= 0 and best not in riders and shares[best] >= _RIDDEN and above:
             riders.add(best)
             label = "cyclist" if cycle.label == "bicycle" else "motorcycle"
             score = max(cycle.score, people[best].score)

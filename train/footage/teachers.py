@@ -124,7 +124,7 @@ def teacher_file(text: str) -> TeacherFile:
     return TeacherFile(Path(path), classes)
 
 
-def opened(teacher: TeacherFile, *, threads: int = 1) -> Network:
+def opened(teacher: TeacherFile) -> Network:
     """Load the network of a file.
 
     Raises:
@@ -136,13 +136,13 @@ def opened(teacher: TeacherFile, *, threads: int = 1) -> Network:
             "detector of OpenVINO (.xml)"
         )
     if teacher.path.suffix == ".xml":
-        return _of_openvino(teacher, threads)
-    return _of_onnx(teacher.path, threads)
+        return _of_openvino(teacher)
+    return _of_onnx(teacher.path)
 
 
-def _of_onnx(path: Path, threads: int) -> Network:
+def _of_onnx(path: Path) -> Network:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # else some files print a warning for each of their weights
     try:
         net = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -161,7 +161,28 @@ def _of_onnx(path: Path, threads: int) -> Network:
     )
 
 
-def _of_openvino(teacher: TeacherFile, threads: int) -> Network:
+def openvino_network(path: Path) -> tuple[Any, Any]:
+    """OpenVINO's model of an ``.xml`` file, and a request that runs it on one thread of the CPU.
+
+    Raises:
+        TeacherError: OpenVINO is not installed, or cannot run it.
+    """
+    try:
+        openvino: Any = import_module("openvino")  # an extra
+    except ImportError:
+        raise TeacherError(
+            f"the teacher {path.name} needs OpenVINO, which is not installed: "
+            "pip install 'narrated[openvino]'"
+        ) from None
+    try:
+        core = openvino.Core()
+        read = core.read_model(path)
+        return read, core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": 1}).create_infer_request()
+    except RuntimeError as error:
+        raise TeacherError(f"{path} is not a network that OpenVINO can run: {error}") from error
+
+
+def _of_openvino(teacher: TeacherFile) -> Network:
     classes = teacher.classes or next(
         (names for begin, names in KNOWN.items() if teacher.name.startswith(begin)), None
     )
@@ -170,19 +191,7 @@ def _of_openvino(teacher: TeacherFile, threads: int) -> Network:
             f"the classes of {teacher.path.name} are not known; name them in their order, numbered from 0: "
             f"--teacher {teacher.path.name}:vehicle,person,bike"
         )
-    try:
-        openvino: Any = import_module("openvino")  # an extra
-    except ImportError:
-        raise TeacherError(
-            f"the teacher {teacher.path.name} needs OpenVINO, which is not installed: "
-            "pip install 'narrated[openvino]'"
-        ) from None
-    try:
-        core = openvino.Core()
-        read = core.read_model(teacher.path)
-        net = core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": threads}).create_infer_request()
-    except RuntimeError as error:
-        raise TeacherError(f"{teacher.path} is not a network that OpenVINO can run: {error}") from error
+    read, net = openvino_network(teacher.path)
     size = [int(side) for side in read.inputs[0].shape[2:]]
     if len(read.outputs) == 1 and read.outputs[0].partial_shape[-1] == _SSD:
         return SingleShot(net, size, classes)
@@ -282,17 +291,25 @@ class PicoDet:
         return _best(np.concatenate(out[:half]), edges / (width, height, width, height))
 
 
-class SingleShot:
-    """SSD of OpenVINO: rows of image, class, score and edges; input BGR 0..255."""
+class _OfOpenvino:
+    """A network of OpenVINO that takes BGR 0..255."""
 
     def __init__(self, net: Any, size: Sequence[int], classes: Sequence[str]) -> None:
         """Take an inference request whose input has this height and width."""
         self._net, self._size, self._classes = net, size, classes
 
+    def _asked(self, image: Image) -> Any:
+        """The request, after it has looked at an image."""
+        self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
+        return self._net
+
+
+class SingleShot(_OfOpenvino):
+    """SSD: rows of image, class, score and edges."""
+
     def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
-        self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
-        rows = self._net.get_output_tensor(0).data.reshape(-1, _SSD)
+        rows = self._asked(image).get_output_tensor(0).data.reshape(-1, _SSD)
         found = []
         for number, label, score, left, top, right, bottom in rows.tolist():
             name = _class(self._classes, label)
@@ -301,18 +318,13 @@ class SingleShot:
         return found
 
 
-class Anchorless:
-    """ATSS of OpenVINO: boxes with their scores in pixels of the input, and labels; input BGR 0..255."""
-
-    def __init__(self, net: Any, size: Sequence[int], classes: Sequence[str]) -> None:
-        """Take an inference request whose input has this height and width."""
-        self._net, self._size, self._classes = net, size, classes
+class Anchorless(_OfOpenvino):
+    """ATSS: boxes with their scores in pixels of the input, and labels."""
 
     def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
-        self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
-        boxes, labels = (self._net.get_tensor(name).data for name in ("boxes", "labels"))
-        height, width = self._size
+        net, (height, width) = self._asked(image), self._size
+        boxes, labels = (net.get_tensor(name).data for name in ("boxes", "labels"))
         found = []
         for (left, top, right, bottom, score), label in zip(boxes.tolist(), labels.tolist(), strict=True):
             name = _class(self._classes, label)
@@ -372,7 +384,7 @@ def _placed(sight: Spotted, x: float, y: float, size: float) -> Box | None:
     return x + size * left, y + size * top, size * (right - left), size * (bottom - top)
 
 
-def teachers(files: Iterable[TeacherFile], *, threads: int = 1) -> Teachers:
+def teachers(files: Iterable[TeacherFile]) -> Teachers:
     """Load several teachers.
 
     Raises:
@@ -382,5 +394,5 @@ def teachers(files: Iterable[TeacherFile], *, threads: int = 1) -> Teachers:
     for file in files:
         if file.name in networks:
             raise TeacherError(f"two teachers are named {file.name}: rename one of the files")
-        networks[file.name] = opened(file, threads=threads)
+        networks[file.name] = opened(file)
     return Teachers(networks)

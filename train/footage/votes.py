@@ -90,8 +90,6 @@ def merged(found: Sequence[Raw]) -> list[Vote]:
 
 
 def _of_family(family: str, own: list[Raw]) -> list[Vote]:
-    if not own:
-        return []
     shares = overlaps([r.box for r in own], [r.box for r in own])
     taken = np.zeros(len(own), bool)
     votes = []

@@ -89,13 +89,6 @@ def tell(
 ) -> list[GalleryPair]:
     """Narrate pairs as `narrated describe` does, and judge what is said.
 
-    Args:
-        samples: the pairs.
-        captioner: any.
-        truth: whether the samples' changes are known.
-        options: how sentences are chosen.
-        progress: told how many pairs are done, and of how many.
-
     Raises:
         SampleError: a picture cannot be read, or the two of a pair differ in size.
     """

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from models import load_captioner, save
+from models import load_captioner
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from train.footage.frames import LabelledFrame, read_frames
@@ -30,7 +30,7 @@ from train.grounded.detector import DetectingOptions, train_detector
 from train.grounded.judge import judgements
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
-from train.learning.run_state import TrainError
+from train.learning.run_state import TrainError, refuse_folder, written
 from train.progress import Progress
 
 LAST_PART = 0.25
@@ -125,12 +125,6 @@ def adapt(
 ) -> Adapted:
     """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there.
 
-    Args:
-        options: what, to what.
-        command: the command line, for the record.
-        progress: told how far the labelling is.
-        note: told each line of the log.
-
     Raises:
         TrainError: not a grounded captioner, too little to learn from, or it cannot be written.
         CheckpointError, FootageError, SampleError, TeacherError: see their modules.
@@ -149,7 +143,7 @@ def adapt(
         "rate": options.rate,
         "batch": options.batch,
         "seed": options.seed,
-        "made_of": _made_of(folder, sorted({frame.camera for frame in learn})),
+        "made_of": [source["made_of"] for source in _sources(folder, learn)],
     }
     trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
     before = measured(captioner, folder, held, options.seed)
@@ -159,7 +153,7 @@ def adapt(
     if after.better_than(before):
         record = _record(options, captioner, folder, command)
         captioner.record = {**record, "held out": {"before": asdict(before), "after": asdict(after)}}
-        sha256 = _written(captioner, options.out)
+        sha256 = written(captioner, options.out)
     return Adapted(sha256, before, after, labelled.notes)
 
 
@@ -212,8 +206,7 @@ def _trained(
 
 
 def _grounded(options: AdaptOptions) -> Grounded:
-    if options.out.is_dir():
-        raise TrainError(f"{options.out} is a folder; --out names the checkpoint file to write")
+    refuse_folder(options.out)
     captioner = load_captioner(options.checkpoint)
     if not isinstance(captioner, Grounded):
         raise TrainError(
@@ -223,9 +216,10 @@ def _grounded(options: AdaptOptions) -> Grounded:
     return captioner
 
 
-def _made_of(folder: Path, cameras: Sequence[str]) -> list[Any]:
-    """What the labelled frames of cameras were made of."""
-    return [source["made_of"] for camera in cameras if (source := read_source(folder, camera)) is not None]
+def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:
+    """What the frames of each camera were made of, where that is known."""
+    names = sorted({frame.camera for frame in frames})
+    return [source for name in names if (source := read_source(folder, name)) is not None]
 
 
 def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:
@@ -251,14 +245,14 @@ def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence
 
 def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: str) -> dict[str, Any]:
     """The training record: that of before, and what was adapted."""
-    names = sorted({frame.camera for frame in read_frames(folder)})
-    sources = [source for name in names if (source := read_source(folder, name)) is not None]
     return {
         **captioner.record,
         "command": command,
         "adapted": {
             "from": {"sha256": captioner.sha256, "command": captioner.record.get("command", "")},
-            "cameras": [camera_record(source, held=False) for source in sources],
+            "cameras": [
+                camera_record(source, held=False) for source in _sources(folder, read_frames(folder))
+            ],
             "held out": f"the last {LAST_PART:.0%} of each",
             "teachers": [file.plain() for file in options.teachers],
             "steps": options.steps,
@@ -267,10 +261,3 @@ def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: s
             "seed": options.seed,
         },
     }
-
-
-def _written(captioner: Grounded, out: Path) -> str:
-    try:
-        return save(captioner, out)
-    except OSError as error:
-        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error

@@ -8,20 +8,16 @@ checkpoint (`train.grounded.stages`), so that an interrupted training goes on wh
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from models import save
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
 from models.grounded.committee import committee
@@ -33,7 +29,7 @@ from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.confidence import calibrate
 from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import DetectingOptions, train_detector
+from train.grounded.detector import DetectingOptions, between, train_detector
 from train.grounded.identities import Collector, collected
 from train.grounded.judge import Judgements, judgements, train_judge
 from train.grounded.link_examples import CameraSnapshots
@@ -44,7 +40,7 @@ from train.grounded.speaker import SpeakingOptions, taught
 from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 from train.learning.options import ChainOptions
-from train.learning.run_state import TrainError
+from train.learning.run_state import TrainError, refuse_folder, versions, written
 
 _FEWEST = 50  # ends that a judge can learn from
 _EVERY = 5  # cameras: one in so many is held out
@@ -102,11 +98,6 @@ def train_chain(
 ) -> dict[str, Any]:
     """Train a grounded captioner and write its checkpoint.
 
-    Args:
-        run: what, from what.
-        encoder: which the captioner carries.
-        note: told each line of the log.
-
     Returns:
         The record of the checkpoint.
 
@@ -114,23 +105,20 @@ def train_chain(
         TrainError: too few cameras, frames of unknown source, or the checkpoint cannot be written.
         FootageError, StartError: see their modules.
     """
-    if run.out.is_dir():
-        raise TrainError(f"{run.out} is a folder; --out names the checkpoint file to write")
+    refuse_folder(run.out)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
     stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
     captioner = _trained(run, footage, stages, encoder)
-    try:
-        stages.say(f"{run.out.name}: {save(captioner, run.out)}")
-    except OSError as error:
-        raise TrainError(f"{run.out} cannot be written ({error.strerror}); choose another --out") from error
+    stages.say(f"{run.out.name}: {written(captioner, run.out)}")
     return dict(captioner.record)
 
 
 def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: Encoder) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
-    started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
+    learning = {**asdict(_detecting(run)), "learnt": _learnt_share(run)}
+    started = {"start": plain_start(run.start), **learning, **footage.inputs}
     detector = stages.made("detector", started, partial(_detector, run, footage))
     several = {"members": own.members, **seed}
     links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **several}
@@ -194,12 +182,17 @@ def _detecting(run: ChainRun) -> DetectingOptions:
     )
 
 
+def _learnt_share(run: ChainRun) -> float:
+    return run.options.detector_learnt if run.start else 1.0
+
+
 def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result:
     start = starting_detector(run.start, run.seed)
     pictures = Pictures(run.data, footage.learn, run.options.memory_mb)
     net = start
     if run.options.detector_steps:
         net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
+        net = between(start, net, _learnt_share(run))
     every = max(1, len(footage.held) // 200)
     scores = average_precision(net, run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}
@@ -318,12 +311,7 @@ def _record(
             "ends judged right": judge["right"],
         },
         "calibration": calibration["fit"],
-        "versions": {
-            "narrated": version("narrated"),
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
     }
 
 

@@ -90,14 +90,7 @@ def _end(name: str, box: Box, here: Sequence[Vote], there: Sequence[Vote]) -> bo
 def calibrate(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int, number: int = 1500
 ) -> dict[str, Any]:
-    """Fit a captioner's confidence to how often it is right, and choose its threshold.
-
-    Args:
-        captioner: takes the fit.
-        folder: of the labelled frames.
-        frames: of cameras that nothing was learnt from.
-        seed: draws the pairs.
-        number: of pairs.
+    """Fit a captioner's confidence to how often it is right, and choose its threshold, on unseen cameras.
 
     Returns:
         What it gave, for the record.

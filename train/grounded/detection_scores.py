@@ -20,9 +20,8 @@ from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
 from models.grounded.sight import canvas, seen
 from pipeline.sources import Image
-from train.footage.frames import LabelledFrame
+from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
-from train.grounded.pairs import picture
 
 MEASURED = ("person", "vehicle", "wheels")
 """What is measured."""
@@ -36,14 +35,7 @@ _SAME, _DOUBT = 0.5, 0.4
 def average_precision(
     detector: Detector, folder: Path, frames: Sequence[LabelledFrame], every: int = 1
 ) -> dict[str, float]:
-    """Average precision 0..1 by ``CAMERA FAMILY``.
-
-    Args:
-        detector: ready to answer.
-        folder: of the labelled frames.
-        frames: those to look at.
-        every: one in so many of them.
-    """
+    """Average precision 0..1 by ``CAMERA FAMILY``."""
     answers: dict[str, list[tuple[float, bool]]] = {}
     true: dict[str, int] = {}
     for frame in frames[::every]:

@@ -26,13 +26,17 @@ from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
 from models.families import OBJECTS, first_of
 from models.family_tensors import FAMILY
+from models.grounded.assignment import assigned
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
-from models.grounded.linker import Ends, assigned, looks
+from models.grounded.linker import Ends, looks
+from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
+from train.footage.cameras import STILL_SUFFIXES
 from train.footage.frames import LabelledFrame
 from train.grounded.reid import Reid
+from train.samples import image_in
 
 UNTRACKED, UNSURE, GHOST = -1, -2, -3
 """In place of a track's number: an object that no track follows, nobody knows, and nothing at all."""
@@ -46,10 +50,9 @@ _AT_ONCE = 24  # ends of a snapshot
 _PLANTED = 4  # ghosts of a snapshot
 _HITS = 4  # looks in which a track must be seen
 _LOST = 3  # looks for which a track may be missed
+_LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
-
-_VIDEOS = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +111,8 @@ class ClipTracker:
         gain = _gain([t.expected(seconds) for t in self._open], boxes)
         gain *= torch.tensor([t.family for t in self._open]).view(-1, 1) == family[None]
         numbers = [-1] * len(seen)
-        matched = {j: i for i, j in assigned(gain, 0.3) if _clear(gain, i, j)}
+        likely = torch.where(gain >= _LEAST, gain, 0.0).double().numpy()
+        matched = {j: i for i, j in assigned(likely) if _clear(gain, i, j)}
         for track in self._open:
             track.missed += 1
         for j, row in enumerate(rows):
@@ -148,12 +152,7 @@ class Collector:
 
     @torch.inference_mode()
     def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
-        """The snapshots of one camera.
-
-        Args:
-            frames: its labelled ones.
-            footage: the folder of its clips and stills.
-        """
+        """The snapshots of one camera."""
         name = frames[0].camera
         chance = np.random.default_rng([self._seed, *name.encode()])
         pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
@@ -224,13 +223,12 @@ def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, 
     """An occasion's frames in time: second, picture, and its labels where it has some."""
     path = footage / frames[0].file
     last = max(frame.seconds or 0.0 for frame in frames)
-    if path.suffix.lower() not in _VIDEOS:
+    if path.suffix.lower() in STILL_SUFFIXES:
         for frame in frames:
             counted = _NUMBERED.match(Path(frame.file).stem)
-            bgr = cv2.imread(str(footage / frame.file))
-            if bgr is None:
+            rgb = image_in(footage / frame.file)
+            if rgb is None:
                 raise SystemExit(f"{footage / frame.file} cannot be read")
-            rgb = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
             yield (int(counted[1]) / 25 if counted else 0.0), rgb, frame
         return
     labelled = {int(Path(frame.image).stem.rsplit("_", 1)[1]): frame for frame in frames}
@@ -334,8 +332,7 @@ def collected(
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         made = [asdict(one) for one in collector.camera(frames, footage)]
-        part = path.with_suffix(".part")
-        torch.save(made, part)
-        part.replace(path)  # a camera is whole or missing, whenever the power fails
+        with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
+            torch.save(made, file)
     rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
     return [Snapshot(**{**row, "ends": Ends(**row["ends"])}) for row in rows]

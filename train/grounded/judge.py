@@ -1,7 +1,4 @@
-"""Training the judge: on pairs of labelled frames, which of the ends that the detector proposes are changes.
-
-python -m train.grounded.judge --data FRAMES --detector detector.pt --out judge.pt
-"""
+"""Training the judge: on pairs of labelled frames, which of the ends that are proposed are changes."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ from models.grounded.grounded import PROPOSED, Grounded
 from models.grounded.judge import EVIDENCE, Judge, Sides, evidence
 from pipeline.changes import image_changes
 from pipeline.narration.batch import clusters_of, with_views
-from train.footage.frames import LabelledFrame
+from train.footage.frames import LabelledFrame, picture
 from train.footage.recipe import GROUNDED
-from train.grounded.pairs import FramePairing, pairings, picture, verdicts
+from train.grounded.pairs import FramePairing, pairings, verdicts
 
 UNKNOWN_GAP = 0.3
 """Share of the pairs whose gap is withheld: of many stills nobody knows it."""

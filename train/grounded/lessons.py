@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import load_captioner, save
+from models import load_captioner
 from models.captioner import Captioner
 from pipeline.changes import ChangeOptions
 from pipeline.narration.lessons import RECORD, SIGNS
 from train.grounded.remarks import Folders, Remarked, remarked
-from train.learning.run_state import TrainError
+from train.learning.run_state import refuse_folder, written
 
 FEWEST, FEWEST_OF_EACH = 20, 5
 """With fewer corrections of a camera, or fewer right or wrong ones, nothing is learnt of it."""
@@ -112,8 +112,7 @@ def teach(folders: Folders, out: Path, checkpoint: Path | None = None, command: 
         TrainError: it cannot be written.
         CheckpointError, FeedbackError, JournalError: see their modules.
     """
-    if out.is_dir():
-        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+    refuse_folder(out)
     captioner = load_captioner(checkpoint)
     known = dict(captioner.record.get(RECORD, {}))
     changes = ChangeOptions.of(captioner.record.get("changes", {}))
@@ -237,7 +236,4 @@ def _written(
     for each in record["taught"]["cameras"].values():
         each["weights"] = list(each["weights"])
     captioner.record = record
-    try:
-        return save(captioner, out)
-    except OSError as error:
-        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
+    return written(captioner, out)

@@ -1,19 +1,9 @@
-"""Training the linker.
-
-    python -m train.grounded.linker --detector D.pt --data FOOTAGE --labels FRAMES --out L.pt [--teacher REID]
-
-What the detector sees of the footage is collected once (`--cache`); the linker then learns in minutes.
-An interrupted run goes on where it was. Prints what it is worth on the validation cameras, as JSON.
-"""
+"""Training the linker: an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -21,34 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 
-from models.families import CLASSES
-from models.grounded.detector import Detector
 from models.grounded.linker import Linker, links
-from train.footage.frames import LabelledFrame, read_frames
-from train.grounded.identities import Collector, collected
 from train.grounded.link_examples import SAME, UNKNOWN, CameraSnapshots, Example, stacked
-from train.grounded.link_scores import link_scores
-from train.grounded.reid import Reid
-
-VALIDATION = (
-    "campus_crosswalk",
-    "office_cctv_wide",
-    "drive_thru",
-    "ru_street_yellow",
-    "sg_lta_4714",
-    "amos_valley_town",
-    "crash_t8",
-    "crash_t20",
-    "indonesia_junction_cctv",
-    "autostrada_foreste",
-    "pedestrian_overpass",
-)
-"""Training cameras that are not learnt from: what is chosen, is chosen on them."""
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
 
 _SAVE_EVERY = 500
+_RATE = 3e-3  # at the start; it falls to 0 along a cosine
+_ALONE = 0.3  # weight of judging each two ends by themselves, without their rivals
+_ALIKE = 0.3  # weight of the embedding's own loss: near for the same, far for others
 _FEW = 16  # links in a batch, of which none weighs more than if there were so many
 _PATIENCE = 200  # draws for each example
 
@@ -60,19 +32,11 @@ class LinkOptions:
     Attributes:
         steps: batches.
         batch: examples of one.
-        rate: learning rate at the start; it falls to 0 along a cosine.
-        alone: weight of judging each two ends by themselves, without their rivals.
-        alike: weight of the embedding's own loss: near for the same, far for others.
-        distilled: weight of the embedding's distance from the teacher's likeness.
         seed: of weights and examples.
     """
 
     steps: int = 3000
     batch: int = 16
-    rate: float = 3e-3
-    alone: float = 0.3
-    alike: float = 0.3
-    distilled: float = 1.0
     seed: int = 0
 
 
@@ -85,13 +49,13 @@ class _Lesson(nn.Module):
         self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # of likeness, as log odds
         self.teacher = nn.Parameter(torch.tensor([1.0, 0.0]))  # likeness to the teacher's
 
-    def loss(self, batch: Example, options: LinkOptions) -> Tensor:
+    def loss(self, batch: Example) -> Tensor:
         logits = self.linker(batch.before, batch.after, batch.gap_s)
         found = links(logits.masked_fill(~batch.real, -30.0))
         decided = batch.table != UNKNOWN
         same = (batch.table[decided] == SAME).float()
         ends = max(_FEW, int(same.sum()))
-        judged = binary_cross_entropy(found.one[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
+        judged = binary_cross_entropy(found[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
         alone = binary_cross_entropy_with_logits(logits[decided], same, reduction="sum") / ends
         near = self.linker.embedding(batch.before.feature) @ self.linker.embedding(batch.after.feature).mT
         weight = torch.where(same > 0, 0.5 / ends, 0.5 / max(1, len(same)))
@@ -100,7 +64,7 @@ class _Lesson(nn.Module):
         known = ~batch.likeness.isnan()
         apart = near[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
         distilled = apart.square().mean() if len(apart) else near.sum() * 0
-        total: Tensor = judged + options.alone * alone + options.alike * alike + options.distilled * distilled
+        total: Tensor = judged + _ALONE * alone + _ALIKE * alike + distilled
         return total
 
 
@@ -114,7 +78,7 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
     """
     torch.manual_seed(options.seed)
     lesson = _Lesson(Linker())
-    learner = torch.optim.AdamW(lesson.parameters(), lr=options.rate, weight_decay=1e-3)
+    learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
     falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
     begin = 0
     if state and state.exists():
@@ -127,13 +91,12 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
         batch = _batch(cameras, options, step)
         torch.manual_seed(options.seed * 1_000_003 + step)  # a resumed run drops out what a whole one does
         learner.zero_grad()
-        loss = lesson.loss(batch, options)
+        loss = lesson.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(lesson.parameters(), 5.0)
         learner.step()
         falls.step()
         if state and (step + 1) % _SAVE_EVERY == 0:
-            print(f"step {step + 1}: loss {loss.item():.3f}", flush=True)  # noqa: T201
             parts = {
                 "lesson": lesson.state_dict(),
                 "learner": learner.state_dict(),
@@ -161,62 +124,3 @@ def _batch(cameras: Sequence[CameraSnapshots], options: LinkOptions, step: int) 
             "nothing to learn links from: label clips in which objects go on from frame to frame"
         )
     return stacked(examples)
-
-
-def cameras_of(
-    frames: Sequence[LabelledFrame], data: Path, detector: Path, teacher: Path | None, cache: Path
-) -> list[CameraSnapshots]:
-    """What the detector sees of all cameras with labelled frames.
-
-    Args:
-        frames: of all cameras, a camera's in a row.
-        data: where their footage lies: ``CAMERA/``, ``cameras/train/CAMERA/`` or ``clips/``.
-        detector: its weights.
-        teacher: the re-identification network, if there is one.
-        cache: where what was collected stays.
-    """
-    eyes = Detector(len(CLASSES))
-    eyes.load_state_dict(torch.load(detector, weights_only=True))
-    eyes.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    collector = Collector(eyes, Reid(teacher) if teacher else None, seed=0)
-    key = hashlib.sha256(detector.read_bytes()).hexdigest() + str(teacher and teacher.name)
-    cameras = []
-    for name, group in groupby(frames, key=lambda frame: frame.camera):
-        own = list(group)
-        folders = (data / name, data / "cameras" / "train" / name, data / "clips" / name, data / "clips")
-        footage = next((f for f in folders if (f / own[0].file).exists()), None)
-        if footage is None:
-            raise SystemExit(
-                f"{name}: no {own[0].file} below {data}: name the folder of the footage as --data"
-            )
-        snapshots = collected(collector, own, footage, cache, key)
-        cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
-        print(f"{name}: {len(snapshots)} snapshots", flush=True)  # noqa: T201
-    return cameras
-
-
-def main() -> None:
-    """The command; see the head of this file."""
-    parser = argparse.ArgumentParser(description="Train the linker.")
-    for name in ("detector", "data", "labels", "out"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--teacher", type=Path, help="a re-identification network in OpenVINO's format")
-    parser.add_argument("--cache", type=Path, help="a folder; by default beside OUT")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=LinkOptions().steps)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    cache = given.cache or given.out.with_suffix(".cache")
-    cameras = cameras_of(read_frames(given.labels), given.data, given.detector, given.teacher, cache)
-    known = [camera for camera in cameras if camera.name not in VALIDATION]
-    options = LinkOptions(steps=given.steps, seed=given.seed)
-    linker = learnt(known, options, given.out.with_suffix(".state"))
-    part = given.out.with_suffix(".part")
-    torch.save(linker.state_dict(), part)
-    part.replace(given.out)
-    held_out = [camera for camera in cameras if camera.name in VALIDATION]
-    print(json.dumps(link_scores(linker, held_out), indent=1))  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()

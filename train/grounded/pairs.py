@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -21,7 +20,6 @@ from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from models.grounded.judge import EVIDENCE
 from models.grounded.linker import Ends
-from pipeline.sources import Image
 from pipeline.sources.timestamps import moment_in_name
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
@@ -126,11 +124,3 @@ def _changes(across: float, changed: float, alike: float, *, apart: bool) -> int
     if changed < _UNCHANGED or alike > _ALIKE:
         return 0
     return 1 if apart and alike < _STRANGE and across < _EXACTLY else -1
-
-
-def picture(folder: Path, frame: LabelledFrame) -> Image:
-    """A labelled frame's picture, RGB uint8."""
-    image = cv2.imread(str(folder / frame.image))
-    if image is None:
-        raise ValueError(f"{folder / frame.image} cannot be read: compose the folder again")
-    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources import Image
-from train.footage.frames import LabelledFrame
+from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
 
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
@@ -65,10 +65,6 @@ class Pictures:
             picture = _mirrored(picture)
         return LabelledPicture(_other_light(picture.image, rng), picture.boxes, picture.votes, picture.sure)
 
-    def whole(self, frame: LabelledFrame, canvas: tuple[int, int]) -> LabelledPicture:
-        """A frame as it is, at this size."""
-        return _window(self._image(frame), frame.votes, (0.0, 0.0, 1.0, 1.0), canvas)
-
     def _view(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
         frame = self._frames[rng.choice(len(self._frames), p=self._weight)]
         image = self._image(frame)
@@ -100,10 +96,7 @@ class Pictures:
         if frame.image in self._held:
             self._held.move_to_end(frame.image)
             return self._held[frame.image]
-        read = cv2.imread(str(self._folder / frame.image))
-        if read is None:
-            raise ValueError(f"{self._folder / frame.image} cannot be read: compose the folder again")
-        image = np.asarray(cv2.cvtColor(read, cv2.COLOR_BGR2RGB), np.uint8)
+        image = picture(self._folder, frame)
         if image.shape[1] > HELD:
             size = (HELD, round(image.shape[0] * HELD / image.shape[1]))
             image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)

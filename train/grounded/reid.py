@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from train.footage.teachers import openvino_network
 
 
 class Reid:
@@ -22,16 +22,10 @@ class Reid:
     """
 
     def __init__(self, model: Path) -> None:
-        try:
-            openvino: Any = import_module("openvino")  # an extra
-        except ImportError:
-            raise SystemExit("a re-identification teacher needs OpenVINO: pip install openvino") from None
         path = next(iter(sorted(model.glob("*.xml"))), model) if model.is_dir() else model
-        core = openvino.Core()
-        read = core.read_model(path)
+        read, self._net = openvino_network(path)
         _, _, self._height, self._width = read.inputs[0].shape
         self.size = int(np.prod(read.outputs[0].shape))
-        self._net: Any = core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": 1}).create_infer_request()
 
     def __call__(self, image: NDArray[np.uint8], box: list[float]) -> Tensor:
         """Unit vector float32 ``(size,)`` of what stands in a box, ``x, y, width, height`` in 0..1.

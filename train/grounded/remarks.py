@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from pipeline.journal.chains import find_chains
 from pipeline.narration.lessons import SIGNS, log_odds, signs
 from pipeline.record_members import Record, RecordSentence
 from pipeline.sources import Image
+from train.samples import image_in
 
 _SAME = 0.5  # overlap of a corrected box from which the place was right
 
@@ -150,7 +150,8 @@ def _shown(
     """The two pictures of a record and where they differ; None where one is gone."""
     evidence = record.evidence
     named = (evidence.before, evidence.after) if evidence else (None, None)
-    before, after = (_picture(store.find(reference)) if reference else None for reference in named)
+    files = (store.find(reference) if reference else None for reference in named)
+    before, after = (image_in(file) if file else None for file in files)
     if before is None or after is None or before.shape != after.shape:
         return None
     _, clusters, _ = image_changes(before, after, changes)
@@ -162,8 +163,3 @@ def _signs(
     sentence: RecordSentence, shown: tuple[Image, Image, NDArray[np.bool_]] | None
 ) -> NDArray[np.float64] | None:
     return signs(sentence, *shown) if shown else None
-
-
-def _picture(path: Path | None) -> Image | None:
-    image = cv2.imread(str(path)) if path else None
-    return None if image is None else np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)

@@ -13,6 +13,8 @@ from models.language.claims import Claims
 from models.language.vocabulary import PAD, Vocabulary
 from train.compose.grammar import NO_CHANGE, any_claims, wording
 
+_RATE = 6e-3  # the largest; it rises and falls once (Smith and Topin 2018)
+
 
 @dataclass(frozen=True, slots=True)
 class SpeakingOptions:
@@ -22,14 +24,12 @@ class SpeakingOptions:
         sentences: number of sentences that it hears, none twice on purpose.
         epochs: how often it hears them.
         batch: sentences per step.
-        learning_rate: the largest; it rises and falls once (Smith and Topin 2018).
         seed: of the sentences, the weights and their order.
     """
 
     sentences: int = 30_000
     epochs: int = 6
     batch: int = 256
-    learning_rate: float = 6e-3
     seed: int = 0
 
 
@@ -45,9 +45,8 @@ def sentences_of(count: int, seed: int) -> tuple[list[Claims | None], list[str]]
     return claims, words
 
 
-def taught(options: SpeakingOptions | None = None) -> tuple[Speaker, Vocabulary]:
+def taught(options: SpeakingOptions) -> tuple[Speaker, Vocabulary]:
     """A speaker that has learnt the grammar, and its words."""
-    options = options or SpeakingOptions()
     claims, words = sentences_of(options.sentences, options.seed)
     vocabulary = Vocabulary.build(words, min_count=1)
     torch.manual_seed(options.seed)
@@ -69,9 +68,9 @@ def teach(
     length = (tokens != PAD).sum(1)
     order = length.argsort()  # sentences of one length share a batch: no step is spent on padding
     batches = [order[n : n + options.batch] for n in range(0, len(order), options.batch)]
-    optimiser = torch.optim.Adam(speaker.parameters(), lr=options.learning_rate)
+    optimiser = torch.optim.Adam(speaker.parameters(), lr=_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, options.learning_rate, total_steps=len(batches) * options.epochs
+        optimiser, _RATE, total_steps=len(batches) * options.epochs
     )
     shuffle = np.random.default_rng(options.seed)
     speaker.train()

@@ -42,7 +42,7 @@ def starting_detector(path: Path | None, seed: int = 0) -> Detector:
     if path.suffix == ".onnx":
         return _with_van(_picodet(path))
     try:
-        weights = read_checkpoint(path).weights
+        _, weights = read_checkpoint(path)
     except CheckpointError as error:
         raise StartError(f"{error} (or an ONNX file of PicoDet-S)") from error
     own = {name.removeprefix(_PART): value for name, value in weights.items() if name.startswith(_PART)}

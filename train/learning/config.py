@@ -38,9 +38,6 @@ def _section(options: type[Any]) -> Any:
     return create_model(options.__name__, __base__=_Strict, **fields)
 
 
-_Changes, _Training, _Learning = _section(ChangeOptions), _section(TrainOptions), _section(ChainOptions)
-
-
 class ObjectiveConfig(_Strict):
     """What is lowered instead of the captioner's own loss.
 
@@ -62,7 +59,7 @@ class PreTrainingConfig(_Strict):
     """
 
     objective: ObjectiveConfig
-    training: Any = Field(default_factory=dict, validate_default=True)
+    training: TrainOptions = TrainOptions()
 
 
 class TrainConfig(_Strict):
@@ -88,66 +85,16 @@ class TrainConfig(_Strict):
     encoder: str = "efficientnet_lite0"
     encoder_weights: Path | None = None
     min_count: int = Field(5, ge=1)
-    changes: Any = Field(default_factory=dict, validate_default=True)
-    training: Any = Field(default_factory=dict, validate_default=True)
-    learning: Any = Field(default_factory=dict, validate_default=True)
+    changes: ChangeOptions = ChangeOptions()
+    training: TrainOptions = TrainOptions()
+    learning: ChainOptions = ChainOptions()
     objective: ObjectiveConfig | None = None
     pretraining: PreTrainingConfig | None = None
 
-    def change_options(self) -> ChangeOptions:
-        """The section `changes`."""
-        return ChangeOptions(**dict(self.changes))
-
-    def train_options(self) -> TrainOptions:
-        """The section `training`.
-
-        Raises:
-            ConfigError: a value is out of range.
-        """
-        return _options(self.training)
-
-    def chain_options(self) -> ChainOptions:
-        """The section `learning`.
-
-        Raises:
-            ConfigError: a value is out of range.
-        """
-        try:
-            return ChainOptions(**dict(self.learning))
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-
     def pretrain_options(self) -> TrainOptions:
-        """The section `pretraining.training`, with the run's seed; the defaults without that section.
-
-        Raises:
-            ConfigError: a value is out of range.
-        """
-        own = dict(self.pretraining.training) if self.pretraining else {}
-        return _options({**own, "seed": self.train_options().seed})
-
-
-def _options(section: Any) -> TrainOptions:
-    try:
-        return TrainOptions(**dict(section))
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
-_PreTraining: Any = create_model(
-    "PreTrainingConfig",
-    __base__=PreTrainingConfig,
-    training=(_Training, Field(default_factory=_Training)),
-)
-
-_Checked: Any = create_model(
-    "TrainConfig",
-    __base__=TrainConfig,
-    changes=(_Changes, Field(default_factory=_Changes)),
-    training=(_Training, Field(default_factory=_Training)),
-    learning=(_Learning, Field(default_factory=_Learning)),
-    pretraining=(_PreTraining | None, None),
-)
+        """The section `pretraining.training`, with the run's seed; the defaults without that section."""
+        own = self.pretraining.training if self.pretraining else TrainOptions()
+        return dataclasses.replace(own, seed=self.training.seed)
 
 
 def load_config(path: Path, **training: Any) -> TrainConfig:
@@ -177,21 +124,13 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
 def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
     """Check a configuration.
 
-    Args:
-        content: as a file holds it.
-        source: what errors name it.
-
     Raises:
         ConfigError: an unknown key, or a value of the wrong type or name.
     """
     try:
-        config: TrainConfig = _Checked.model_validate(dict(content))
-        config.pretrain_options()  # and the run's own
-        config.chain_options()
+        config = TrainConfig.model_validate(dict(content))
     except ValidationError as error:
         raise ConfigError(f"{source}: {_wrong(error)}") from error
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from error
     _check_names(config, source)
     return config
 
@@ -274,4 +213,5 @@ def _wrong(error: ValidationError, *section: str) -> str:
 
 
 def _advice(error: Any) -> str:
-    return "unknown key" if error["type"] == "extra_forbidden" else str(error["msg"])
+    unknown = ("extra_forbidden", "unexpected_keyword_argument")
+    return "unknown key" if error["type"] in unknown else str(error["msg"]).removeprefix("Value error, ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +31,7 @@ class Meter:
         if self._gpu:
             torch.cuda.reset_peak_memory_stats(device)
         else:
-            with suppress(OSError):  # not on Linux: the peak is then that of the whole process
+            with suppress(OSError):  # where it is forbidden, the peak is that of the whole process
                 _CLEAR.write_text("5")
 
     def watching(self, further: OnBatch) -> OnBatch:
@@ -60,5 +59,4 @@ class Meter:
             lines = _STATUS.read_text(encoding="ascii").splitlines()
             line = next(each for each in lines if each.startswith("VmHWM:"))
             return round(int(line.split()[1]) / 1024, 1)
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return round(most / (_MIB if sys.platform == "darwin" else 1024), 1)
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -216,22 +216,8 @@ def likelihood(captioner: Captioner, split: Split) -> Likelihood:
     return Likelihood(nats, tokens)
 
 
-def perplexity(captioner: Captioner, split: Split) -> float:
-    """Exponential of the mean of -log P(S_i | X) per token over a split, see `likelihood`.
-
-    NaN where there is no token, and of a captioner that is certain of every word.
-    """
-    return likelihood(captioner, split).perplexity
-
-
 def _given(options: DescribeOptions, number: int) -> DescribeOptions:
-    return DescribeOptions(
-        sentences=number,
-        max_sentences=number,
-        beam_size=options.beam_size,
-        max_words=options.max_words,
-        no_change=True,
-    )
+    return replace(options, sentences=number, max_sentences=number, no_change=True)
 
 
 def described(

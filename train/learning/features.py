@@ -21,7 +21,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -36,7 +35,7 @@ from train.learning.file_hashes import FileHashes
 from train.learning.lookahead import done_ahead
 from train.learning.shards import SHARD, FeatureError, Shard, ShardContent, open_shard, sweep, write_shard
 from train.progress import Count
-from train.samples import Sample
+from train.samples import Sample, image_in
 
 __all__ = ["FeatureError", "Features", "read_image", "sample_features"]
 
@@ -182,12 +181,12 @@ def read_image(path: Path) -> Image:
     Raises:
         FeatureError: it is missing or no image.
     """
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    image = image_in(path)
     if image is None:
         raise FeatureError(
             f"{path} is missing or not a readable image; write it again or take out its sample"
         )
-    return np.ascontiguousarray(image[..., ::-1])
+    return image
 
 
 def _ready(progress: Count | None, start: int, whole: int, done: int) -> None:

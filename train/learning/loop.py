@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models import save
 from models.captioner import Captioner, PairBatch
 from models.papers.nearest import Nearest
 from train.learning.batches import (
@@ -35,7 +32,7 @@ from train.learning.batches import (
     tells_stories,
 )
 from train.learning.distributed import ProcessGroup
-from train.learning.evaluation import perplexity, single_sentences
+from train.learning.evaluation import likelihood, single_sentences
 from train.learning.objectives import Objective, Own, Step
 from train.learning.run_options import USUAL, OnBatch, RunOptions
 from train.learning.run_state import (
@@ -46,7 +43,9 @@ from train.learning.run_state import (
     fingerprint,
     restored,
     state_path,
+    versions,
     write_state,
+    written,
 )
 from train.metrics.scores import text_scores
 
@@ -145,17 +144,9 @@ def train(
     record: Mapping[str, Any] | None = None,
     run: RunOptions = USUAL,
 ) -> Trained:
-    """Train a captioner and keep its best epoch.
+    """Train a captioner, new or trained before; it and the checkpoint `out` keep the best epoch.
 
-    Args:
-        captioner: newly built, or trained already; afterwards it holds the best epoch's weights.
-        training: what is learnt.
-        validation: chooses the epoch.
-        options: how.
-        out: where the checkpoint is kept; the state of the run lies beside it under ``<out>.state``.
-        objective: what is lowered; None takes the captioner's own loss.
-        record: plain values that go into the checkpoint's training record.
-        run: see there.
+    The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
 
     Raises:
         TrainError: nothing to train on, a state of another run, or the loss is no longer a number.
@@ -331,7 +322,7 @@ def _measured(learner: Learner, validation: Split, epoch: int, loss: float) -> P
     if score is not None:
         return Point(epoch, loss, math.nan, math.nan, score)
     cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
-    return Point(epoch, loss, cider, perplexity(captioner, validation))
+    return Point(epoch, loss, cider, likelihood(captioner, validation).perplexity)
 
 
 def _stale(state: RunState, options: TrainOptions) -> bool:
@@ -349,8 +340,8 @@ def _write(
     """Write the checkpoint, and what the objective leaves beside it."""
     plain = [p.plain() for p in curves]
     captioner.record = {**captioner.record, "curves": plain, "best_epoch": best_epoch}
+    written(captioner, out)
     try:
-        save(captioner, out)
         if objective is not None:
             objective.keep(captioner, out)
     except OSError as error:
@@ -376,10 +367,5 @@ def _provenance(
         "train_annotations": len(training.annotations),
         "skipped_annotations": training.skipped,
         "val_pairs": len(validation.samples),
-        "versions": {
-            "narrated": version("narrated"),
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
     }

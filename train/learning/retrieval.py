@@ -66,10 +66,6 @@ def recall(ranks: Sequence[int], k: int) -> float:
 def split_recall(network: TIRG, split: Split) -> Recall:
     """Measure a network on a split, with the first annotator's sentences as one text.
 
-    Args:
-        network: trained.
-        split: at least one pair, with maps of whole frames.
-
     Raises:
         ValueError: the split has crops instead of maps.
     """

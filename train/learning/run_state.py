@@ -6,16 +6,19 @@ import hashlib
 import json
 import math
 import pickle
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from models.captioner import Captioner
-from models.checkpoint import ENCODER
+from models.checkpoint import ENCODER, save
 from pipeline.disk import replacing
 from train.learning.distributed import ALONE, ProcessGroup
 from train.learning.objectives import Objective
@@ -109,6 +112,38 @@ def fingerprint(captioner: Captioner) -> str:
     decides = {k: v for k, v in captioner.record.items() if k not in ("command", "versions")}
     described = [decides, captioner.arguments(), captioner.vocabulary.words, captioner.encoder.sha256]
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Of what trains, for the training record."""
+    return {
+        "narrated": version("narrated"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def refuse_folder(out: Path) -> None:
+    """Nothing is trained for long that could not be written then.
+
+    Raises:
+        TrainError: `out` is a folder.
+    """
+    if out.is_dir():
+        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+
+
+def written(captioner: Captioner, out: Path) -> str:
+    """Write a checkpoint; its sha256 (hex).
+
+    Raises:
+        TrainError: it cannot be written.
+    """
+    try:
+        return save(captioner, out)
+    except OSError as error:
+        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
 
 
 def state_path(out: Path) -> Path:

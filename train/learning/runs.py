@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from models import load_captioner, save
+from models import load_captioner
 from models.captioner import Captioner
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
@@ -26,6 +26,7 @@ from train.learning.distributed import own_device, process_group
 from train.learning.evaluation import Evaluation, evaluate
 from train.learning.loop import Trained, TrainError, TrainOptions, state_path, train
 from train.learning.run_options import QUIET, USUAL, RunOptions, Telling
+from train.learning.run_state import refuse_folder, written
 from train.samples import Sample, load_samples
 
 
@@ -65,7 +66,7 @@ def train_on_folder(
         run = RunOptions(resume, half, group, telling if group.first else QUIET)
         captioner = _new_captioner(config, _checked(data, out, run)).to(device)
         with group.first_before_others():
-            seen = partial(_split_of, captioner, data, config.change_options(), cache, telling=run.telling)
+            seen = partial(_split_of, captioner, data, config.changes, cache, telling=run.telling)
             training, validation = seen("train", leave_out=leave_out), seen("val")
         _note_skipped(training, run.telling)
         record = {
@@ -81,7 +82,7 @@ def train_on_folder(
 def _new_captioner(config: TrainConfig, samples: list[Sample]) -> Captioner:
     """With random weights, which the seed decides; it can say the words of the samples."""
     encoder = build_encoder(config)
-    torch.manual_seed(config.train_options().seed)
+    torch.manual_seed(config.training.seed)
     return build_captioner(config, Vocabulary.build(_all_sentences(samples), config.min_count), encoder)
 
 
@@ -147,7 +148,7 @@ def train_on_splits(
         first = out.with_name(f"{out.stem}-pretrained{out.suffix}")
         done = learn(config.pretraining.objective, config.pretrain_options(), first)
         run.telling.note(f"{first}: pre-trained, {len(done.curves)} epochs, {done.seconds:.1f} s an epoch")
-    return learn(config.objective, config.train_options(), out)
+    return learn(config.objective, config.training, out)
 
 
 def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
@@ -160,8 +161,7 @@ def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
 
 def _checked(data: Path, out: Path, run: RunOptions) -> list[Sample]:
     """The training samples; what is missing must be told now, not after the first epoch."""
-    if out.is_dir():
-        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+    refuse_folder(out)
     if state_path(out).exists() and not run.resume:
         run.telling.note(
             f"{state_path(out)} is of an earlier run and will be replaced; --resume would go on with it"
@@ -179,7 +179,7 @@ def _measured(captioner: Captioner, training: Split, validation: Split, out: Pat
     """Score the captioner and write its checkpoint with the scores in the record."""
     scores = evaluate(captioner, validation, training.sentences)
     captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
-    save(captioner, out)
+    written(captioner, out)
     return scores
 
 
@@ -208,18 +208,12 @@ def evaluate_on_folder(
 
 def record_of(config: TrainConfig) -> dict[str, Any]:
     """What of a configuration whoever loads the checkpoint needs to know."""
-    return {"changes": plain_changes(config.change_options()), "min_count": config.min_count}
+    return {"changes": asdict(config.changes), "min_count": config.min_count}
 
 
 def trained_changes(captioner: Captioner) -> ChangeOptions:
     """The change options in a captioner's training record; the defaults where it has none."""
     return ChangeOptions.of(captioner.record.get("changes", {}))
-
-
-def plain_changes(changes: ChangeOptions) -> dict[str, Any]:
-    """Change options as plain values, for the training record."""
-    values = {name: getattr(changes, name) for name in ChangeOptions.__slots__}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def _all_sentences(samples: list[Sample]) -> list[str]:

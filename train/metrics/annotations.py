@@ -61,18 +61,27 @@ class AnnotationStatistics:
     frequent_share: float
 
 
+def read_json(path: Path) -> object:
+    """What a JSON file holds.
+
+    Raises:
+        AnnotationError: it cannot be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise AnnotationError(f"{path} cannot be read: {error.strerror}; name a caption file") from error
+    except ValueError as error:
+        raise AnnotationError(f"{path} is not valid JSON ({error}); write or fetch it again") from error
+
+
 def read_annotations(path: Path) -> list[Annotation]:
     """Read one split of the Spot-the-diff layout: a JSON list of ``{"img_id", "sentences"}``.
 
     Raises:
         AnnotationError: the file cannot be read, is no such list, or an entry lacks a key.
     """
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise AnnotationError(f"{path} is not valid JSON: {error}") from error
+    entries = read_json(path)
     if not isinstance(entries, list):
         raise AnnotationError(f'{path} must hold a list of {{"img_id", "sentences"}} objects')
     found = []
@@ -90,9 +99,6 @@ def read_annotations(path: Path) -> list[Annotation]:
 
 def annotation_statistics(annotations: list[Annotation]) -> AnnotationStatistics:
     """Count what Table 1 counts.
-
-    Args:
-        annotations: at least one.
 
     Raises:
         ValueError: there are none.

@@ -15,7 +15,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from train.metrics.tokens import ptb_tokens
@@ -33,38 +32,17 @@ class MissingScorersError(RuntimeError):
     """What a score needs is not installed; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Semantic:
-    """Scores that need Java.
+def meteors(rows: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[float]:
+    """METEOR 1.5 of several systems, 0..1, with the options of the field: English, normalised.
 
-    Attributes:
-        meteor: METEOR 1.5 of the set, 0..1.
-        pair_meteor: of each pair.
-    """
-
-    meteor: float
-    pair_meteor: tuple[float, ...]
-
-
-def meteor(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> Semantic:
-    """METEOR 1.5 with the options of the field: English, normalised.
-
-    Args:
-        predicted: one text per pair.
-        references: at least one text per pair.
-
-    Raises:
-        MissingScorersError: Java or pycocoevalcap is missing, or the program fails.
-    """
-    return meteors([predicted], references)[0]
-
-
-def meteors(rows: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[Semantic]:
-    """`meteor` of several systems in one run, since the program takes seconds to read its paraphrases.
+    All in one run, since the program takes seconds to read its paraphrases.
 
     Args:
         rows: per system one text per pair.
         references: at least one text per pair.
+
+    Raises:
+        MissingScorersError: Java or pycocoevalcap is missing, or the program fails.
     """
     jar = _part(_METEOR)
     options = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
@@ -88,14 +66,13 @@ def meteors(rows: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) 
                     process.stdin.close()
 
 
-def _meteor(process: subprocess.Popen[bytes], predicted: Sequence[str], gold: Sequence[str]) -> Semantic:
+def _meteor(process: subprocess.Popen[bytes], predicted: Sequence[str], gold: Sequence[str]) -> float:
     counts = [
         _answer(process, f"SCORE ||| {own} ||| {_words(text)}")
         for text, own in zip(predicted, gold, strict=True)
     ]
-    first = _answer(process, "EVAL ||| " + " ||| ".join(counts))
-    rest = [_answer(process, None) for _ in counts]
-    return Semantic(float(rest[-1]), tuple(float(value) for value in (first, *rest[:-1])))
+    _answer(process, "EVAL ||| " + " ||| ".join(counts))  # the first pair's
+    return float([_answer(process, None) for _ in counts][-1])  # the other pairs' and, last, the set's
 
 
 def _answer(process: subprocess.Popen[bytes], line: str | None) -> str:
@@ -145,7 +122,7 @@ def spice(predicted: Sequence[str], references: Sequence[Sequence[str]], jars: P
         # Its cache opens java.lang by reflection, which newer Java forbids unless told.
         options = ["-Xmx8G", "--add-opens", "java.base/java.lang=ALL-UNNAMED", "-cp", path]
         program = ["edu.anu.spice.SpiceScorer", str(given), "-out", str(found), "-subset", "-silent"]
-        _java([*options, *program], "", "SPICE")
+        _java([*options, *program], "SPICE")
         try:
             scores = [float(each["scores"]["All"]["f"]) for each in json.loads(found.read_text("utf-8"))]
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -179,15 +156,14 @@ def _program() -> str:
     return found
 
 
-def _java(arguments: Sequence[str], given: str, what: str) -> str:
+def _java(arguments: Sequence[str], what: str) -> None:
     command = [_program(), *_UTF8, *arguments]
     try:
         done = subprocess.run(  # noqa: S603 - the programs of pycocoevalcap, with our files
-            command, input=given.encode(), capture_output=True, timeout=_LIMIT_S, check=False
+            command, capture_output=True, timeout=_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingScorersError(f"{what} cannot be run: {error}") from error
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise MissingScorersError(f"{what} failed: {last}")
-    return done.stdout.decode(errors="replace")

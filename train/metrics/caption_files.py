@@ -11,14 +11,13 @@ Captions of one id are merged in their order. An entry may say what kind of pair
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.language.wording import read
-from train.metrics.annotations import AnnotationError
+from train.metrics.annotations import AnnotationError, read_json
 from train.metrics.groups import CHANGED, DISTRACTOR
 from train.metrics.tokens import ptb_tokens
 
@@ -131,7 +130,7 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     Raises:
         AnnotationError: the file cannot be read, has another form, or names none of the ids.
     """
-    content = _read(path)
+    content = read_json(path)
     if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
         raise AnnotationError(f'{path} has another form; expected {{"type": ["id", ...]}}')
     type_of = {pair_id(str(name)): str(kind) for kind, own in content.items() for name in own}
@@ -145,17 +144,8 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return groups
 
 
-def _read(path: Path) -> object:
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise AnnotationError(f"{path} cannot be read: {error.strerror}; name a caption file") from error
-    except ValueError as error:
-        raise AnnotationError(f"{path} is not valid JSON ({error}); write or fetch it again") from error
-
-
 def _entries(path: Path) -> Iterator[Mapping[str, object]]:
-    content = _read(path)
+    content = read_json(path)
     if isinstance(content, dict):
         content = content.get("annotations")
     if not isinstance(content, list):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from models.language.vocabulary import tokenize
 from models.language.wording import read
@@ -43,6 +43,10 @@ class Truth:
     all: float | None
     no_change_precision: float | None
     no_change_recall: float | None
+
+    def plain(self) -> dict[str, float | None]:
+        """As plain values for JSON, rounded to 4 places."""
+        return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
 
 
 def truth(first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[str]]) -> Truth:
@@ -85,12 +89,7 @@ def truth(first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[
 
 
 def told_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Truth:
-    """`truth` of bare captions: one that says that nothing changed is silence.
-
-    Args:
-        predicted: one caption per pair.
-        gold: the references of each pair.
-    """
+    """`truth` of bare captions: one that says that nothing changed is silence."""
     return truth(predicted, [claim(text)[0] == "none" for text in predicted], gold)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class FileScores:
                 for row in self.rows
             },
             "groups": {name: scores.plain() for name, scores in self.groups},
-            "truth": {k: None if v is None else round(v, 4) for k, v in asdict(self.truth).items()},
+            "truth": self.truth.plain(),
             "length_ratio": round(self.length_ratio, 4),
             "spice": None if self.spice is None else round(self.spice, 4),
             "notes": list(self.notes),
@@ -100,7 +100,7 @@ def score_files(
         said_by = {predictions.stem: predicted, **constants}
         try:
             found = meteors(list(said_by.values()), texts)
-            meteor_of = {name: each.meteor for name, each in zip(said_by, found, strict=True)}
+            meteor_of = dict(zip(said_by, found, strict=True))
         except MissingScorersError as error:
             notes.append(f"METEOR is left out: {error}")
     rows += human_rows([own for own in gold.annotators.values() if len(own) > 1])

@@ -36,13 +36,12 @@ class Overlap:
         bleu: BLEU-1..4 of the set, 0..1.
         rouge_l: ROUGE-L, mean over pairs, 0..1.
         cider: CIDEr-D, mean over pairs, 0..10.
-        pair_rouge_l, pair_cider: of each pair.
+        pair_cider: of each pair.
     """
 
     bleu: tuple[float, float, float, float]
     rouge_l: float
     cider: float
-    pair_rouge_l: tuple[float, ...]
     pair_cider: tuple[float, ...]
 
 
@@ -96,7 +95,7 @@ class References:
                 f"{len(predicted)} texts cannot be scored against the references of {len(self)} pairs"
             )
         counted = [_grams(text) for text in predicted]
-        rouge = tuple(_rouge_l(text, texts) for text, texts in zip(predicted, self._texts, strict=True))
+        rouge = [_rouge_l(text, texts) for text, texts in zip(predicted, self._texts, strict=True)]
         cider = tuple(
             self._cider(self._vectors(grams), own) for grams, own in zip(counted, self._tfidf, strict=True)
         )
@@ -104,7 +103,6 @@ class References:
             self._bleu(predicted, counted),
             sum(rouge) / len(rouge),
             sum(cider) / len(cider),
-            rouge,
             cider,
         )
 

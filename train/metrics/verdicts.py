@@ -23,7 +23,7 @@ LEAST_IOU = 0.1
 SMALLEST, LARGEST = 1 / 20, 8.0
 """Boxes of which one's centre lies in the other meet too, if the first has so much of the other's area."""
 
-_ADDS, _REMOVES = {"more": "appeared"}, {"fewer": "disappeared"}
+_PLAIN = {"more": "appeared", "fewer": "disappeared"}
 _BY_HAND = ("pasted", "erased")  # kinds of samples in which it is known which object is which
 _SHARED = 0.4  # how much worse a change fits that another sentence is about as well
 _SLACK = 0.05
@@ -250,8 +250,8 @@ def _identified(change: SampleChange, sample: Sample) -> bool:
 
 def _type(said: _Claimed, k: int, sample: Sample) -> bool:
     change = sample.changes[k]
-    claimed = (_ADDS | _REMOVES).get(said.claim.type, said.claim.type)
-    known = (_ADDS | _REMOVES).get(change.type, change.type)
+    claimed = _PLAIN.get(said.claim.type, said.claim.type)
+    known = _PLAIN.get(change.type, change.type)
     if claimed == known:
         return True
     open_end = known == "replaced" or not _identified(change, sample)

@@ -28,7 +28,7 @@ THUMB, LABEL = 128, 22
 
 
 def attention_picture(
-    captioner: Captioner, before: Path, after: Path, sentence: str | None = None, max_words: int = 24
+    captioner: Captioner, before: Path, after: Path, sentence: str | None = None
 ) -> tuple[str, Image]:
     """Draw where an IDC-PCL looks while it says each word of a sentence.
 
@@ -37,7 +37,6 @@ def attention_picture(
         before: image file.
         after: image file.
         sentence: what is said; None lets the captioner say it.
-        max_words: of a sentence that the captioner says.
 
     Returns:
         The sentence, and the picture, RGB uint8 ``(height, width, 3)``; red is where it looks, the same scale
@@ -55,7 +54,7 @@ def attention_picture(
     captioner.eval()
     if sentence is None:
         with torch.inference_mode():
-            (decoded,) = decode(captioner.step, captioner.encode(pairs), max_words=max_words)
+            (decoded,) = decode(captioner.step, captioner.encode(pairs))
         sentence = surface(captioner.vocabulary.decode(decoded.tokens))
     tokens = captioner.vocabulary.batch([[sentence]])
     if int(tokens[0, 0, 0]) in (PAD, EOS):

@@ -171,14 +171,7 @@ class Found:
 
 
 def examined(suite: Suite, claim: Claim, results: Sequence[Result], measured: Split) -> Found | None:
-    """Compare the two rows of a claim; None where rows or figures are missing.
-
-    Args:
-        suite: says what the paper printed.
-        claim: what it claims.
-        results: of all rows and seeds.
-        measured: the split.
-    """
+    """Compare the two rows of a claim; None where rows or figures are missing."""
     better, worse = ({r.seed: r for r in results if r.row == key} for key in (claim.better, claim.worse))
     other = claim.worse_value or claim.value
     seeds = [

@@ -91,13 +91,7 @@ class Shelf:
     """Encoders and splits, loaded once for all rows that need them."""
 
     def __init__(self, options: CompareOptions, pairs: int | None, telling: Telling) -> None:
-        """Load nothing yet.
-
-        Args:
-            options: say where the samples are.
-            pairs: how many training pairs are learnt from; None all.
-            telling: who is told how far the features are.
-        """
+        """Load nothing yet; rows learn from the first `pairs` training pairs, None all."""
         self._options, self._pairs, self._telling = options, pairs, telling
         self._encoders: dict[str, Encoder] = {}
         self._splits: dict[str, Splits] = {}
@@ -116,7 +110,7 @@ class Shelf:
             captioner.whole,
             captioner.needs_images,
             captioner.needs_masks,
-            asdict(config.change_options()),
+            asdict(config.changes),
         )
         key = json.dumps(seen)
         if key not in self._splits:
@@ -126,7 +120,7 @@ class Shelf:
                     self._options.data,
                     name,
                     self.encoder(config),
-                    config.change_options(),
+                    config.changes,
                     cache=self._options.cache or self._options.data / ".features",
                     progress=partial(self._telling.features, name),
                     whole=captioner.whole,
@@ -228,14 +222,6 @@ def run_row(
 ) -> Result:
     """One run: read, gone on with, or begun.
 
-    Args:
-        suite: of the paper.
-        row: one of its rows.
-        seed: of the run.
-        options: what is compared.
-        shelf: of encoders and splits.
-        telling: who is told how far it is.
-
     Raises:
         SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
@@ -315,7 +301,7 @@ def _learned(
         best_epoch=trained.best_epoch,
         parameters=_trained_numbers(captioner),
         peak_mib=meter.peak_mib(),
-        samples_per_s=meter.samples_per_s(config.train_options().batch),
+        samples_per_s=meter.samples_per_s(config.training.batch),
         seconds_per_epoch=round(trained.seconds, 3),
     )
 
@@ -348,10 +334,8 @@ def _pretrained(checkpoint: Path) -> Path:
 
 
 def _pretraining_curves(checkpoint: Path) -> tuple[dict[str, Any], ...]:
-    from models.checkpoint import read_checkpoint  # noqa: PLC0415 - of few rows
-
     path = _pretrained(checkpoint)
-    return tuple(read_checkpoint(path).record["curves"]) if path.is_file() else ()
+    return tuple(read_label(path).record["curves"]) if path.is_file() else ()
 
 
 def _trained_numbers(module: nn.Module) -> int:

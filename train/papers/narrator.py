@@ -44,13 +44,7 @@ def narrator_result(
     captioner: Captioner | None = None,
     progress: Count | None = None,
 ) -> Result:
-    """What the narrator says about a split, scored as the other rows are.
-
-    Args:
-        measured: the split.
-        training: sentences per training pair, for how nothing is said.
-        captioner: None takes the one that ships.
-        progress: told how many pairs are done, and of how many.
+    """What the narrator, None for the one that ships, says about a split, scored as the other rows are.
 
     Raises:
         SampleError: a picture cannot be read.

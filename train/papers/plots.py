@@ -21,10 +21,6 @@ class MissingPlotsError(RuntimeError):
 def write_plots(report: Report, folder: Path) -> list[Path]:
     """Write ``loss.png`` and ``cider.png``, and ``all-sentences.png`` where the paper has such a table.
 
-    Args:
-        report: what was found.
-        folder: of the pictures.
-
     Raises:
         MissingPlotsError: matplotlib is not installed.
     """

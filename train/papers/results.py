@@ -114,12 +114,7 @@ def read_result(folder: Path, mark: str | None) -> Result | None:
 
 
 def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[Result]:
-    """Rows that look at no picture, and one annotator judged by the others, where there are several.
-
-    Args:
-        measured: the split that rows were measured on.
-        training: sentences per training pair.
-    """
+    """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
     joined = [[" ".join(annotation) for annotation in sample.annotations] for sample in samples]
     rows = {"constant": [CONSTANT] * len(gold)}
@@ -166,12 +161,11 @@ def untrained(
         measured: the split.
     """
     groups = group_scores([sample_groups(s) for s in measured.samples], said, gold)
-    truth = {k: None if v is None else round(v, 4) for k, v in asdict(told_truth(said, gold)).items()}
     evaluation = {
         "single": text_scores(said, gold).plain(),
         "multi": text_scores(whole, joined).plain(),
         "length_ratio": round(length_ratio(whole, joined), 4),
-        "truth": truth,
+        "truth": told_truth(said, gold).plain(),
         "groups": {name: scores.plain() for name, scores in groups},
         "sentence": said[0] if len(set(said)) == 1 else "",
     }
@@ -231,7 +225,7 @@ def _add_meteor(
     except MissingScorersError as error:
         return str(error)
     for own, each in zip(scores, found, strict=True):
-        own["meteor"] = round(each.meteor, 4)
+        own["meteor"] = round(each, 4)
     return ""
 
 

@@ -47,11 +47,6 @@ def compare_rows(
 ) -> Iterator[tuple[Shelf, list[Result]]]:
     """Train and measure what is not done yet.
 
-    Args:
-        suite: of the paper.
-        options: what is compared.
-        telling: who is told how far it is.
-
     Yields:
         After every seed all results so far, by seed and row, and what they were measured on.
 

@@ -231,6 +231,16 @@ def test_editors_know_the_short_name_of_a_captioner() -> None:
         ),
         ("version: 1\ncameras:\n  a: {url: x}\nredis: {maxlen: '5'}\n", 4, "integer"),
         ("version: 1\ncameras: &a\n  a: *a\n", None, "contains itself"),
+        (SMALL + "a: " + "[" * 3000, None, "nested too deeply"),
+        (SMALL + "state: !!bool x", 4, "not a valid bool: put it in quotes"),
+        (SMALL + "state: !!timestamp x", 4, "not a valid timestamp"),
+        (SMALL + "state: !!int ''", 4, "not a valid int"),
+        (SMALL + "state: 2026-13-45", 4, "not a valid timestamp"),
+        (SMALL + "!!float x: 1", 4, "not a valid float"),
+        (SMALL + 'state: "\\UFFFFFFFF"', None, "broken YAML"),
+        (SMALL + "state: !!python/name:os.system", 4, "python/name"),
+        (SMALL + "state: *nowhere", 4, "undefined alias"),
+        (SMALL + "state: a\x07b", 4, "not allowed"),
     ],
 )
 def test_an_error_says_where_and_what(text: str, line: int | None, told: str) -> None:
@@ -238,6 +248,12 @@ def test_an_error_says_where_and_what(text: str, line: int | None, told: str) ->
     assert len(found) == 1, found
     assert found[0].startswith("n.yaml:" if line is None else f"n.yaml:{line}: "), found
     assert told in found[0]
+
+
+@pytest.mark.parametrize(("word", "value"), [("yes", True), ("on", True), ("No", False), ("off", False)])
+def test_words_for_true_and_false_are_those_of_yaml_1_1(word: str, value: bool) -> None:
+    text = f"version: 1\ncameras:\n  door:\n    url: x\n    rtsp: {{idle_keyframes: {word}}}\n"
+    assert parse_configuration(text).cameras["door"].rtsp.idle_keyframes is value
 
 
 def test_a_mistake_in_the_defaults_is_told_once() -> None:

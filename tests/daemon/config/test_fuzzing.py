@@ -36,7 +36,17 @@ EXAMPLE = (Path(__file__).parents[3] / "configs" / "narrated.yaml").read_text()
 TRIES = int(os.environ.get("NARRATED_FUZZ", "0"))
 TOKENS = [
     *("null", "true", "-1", "1e999", ".nan", "auto", "5s", "-5s", "1/s", "0/s", "[]", "{}", "2026-01-01"),
-    *("&a [*a]", "*a", "!!python/object:os.system {}", "${env:}", "${cred:../x}", "<<: {a: 1}", "1" * 400),
+    *(
+        "&a [*a]",
+        "*a",
+        "!!bool",
+        "!!timestamp x",
+        "!!python/object:os.system {}",
+        "${env:}",
+        "${cred:../x}",
+        "<<: {a: 1}",
+        "1" * 400,
+    ),
     *("\n", "\u2028", "\x00", "\t", ": ", "- ", "'", '"', "99999999999999999999s", "rtsp://a:b@c/d", "0x10"),
     "[[0,0],[1,1],[2,0]]",
 ]

@@ -228,7 +228,14 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("500MB", 500_000_000), ("1.5GB", 1_500_000_000), ("7B", 7), ("2TB", 2 * 10**12)]
+    ("text", "size"),
+    [
+        ("500MB", 500_000_000),
+        ("1.5GB", 1_500_000_000),
+        ("7B", 7),
+        ("8.2GB", 8_200_000_000),
+        ("2TB", 2 * 10**12),
+    ],
 )
 def test_sizes_carry_their_unit(text, size):
     assert parse_size(text) == size

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 
-from models import load_captioner, save
+from models import load_captioner
 from models.captioner import DescribeOptions, PairBatch, Sentence
+from models.checkpoint import save
 from models.detections import Detections
 from models.encoders.encoder import ENCODERS, Encoder
 from models.families import OBJECTS

@@ -113,18 +113,26 @@ def test_four_pictures_can_be_learned_by_heart() -> None:
     pictures, objects = scene()
     before = torch.full_like(detector(pictures).label, -5.0).detach()
     optimiser = torch.optim.AdamW(detector.parameters(), lr=3e-3)
-    losses = []
-    for _ in range(60):
+    losses: list[float] = []
+
+    def by_heart() -> bool:
+        with torch.no_grad():
+            answer = detector(pictures)
+        surest = [int(label.amax(1).argmax()) for label in answer.label]
+        return all(
+            answer.label[b, surest[b]].argmax() == known.label[0].argmax()
+            and bool(corner_overlaps(answer.boxes()[b, surest[b]][None], known.box) > 0.6)
+            for b, known in enumerate(objects)
+        )
+
+    for step in range(1, 71):  # as long as it needs
         loss = detector_loss(detector(pictures), objects, before, ALL)
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(detector.parameters(), 5.0)
         optimiser.step()
         losses.append(float(loss.detach()))
+        if step % 10 == 0 and losses[-1] < 0.5 * losses[0] and by_heart():
+            break
     assert losses[-1] < 0.5 * losses[0]
-    with torch.no_grad():
-        answer = detector(pictures)
-    for b, known in enumerate(objects):
-        surest = int(answer.label[b].amax(1).argmax())
-        assert answer.label[b, surest].argmax() == known.label[0].argmax()
-        assert corner_overlaps(answer.boxes()[b, surest][None], known.box) > 0.6
+    assert by_heart()

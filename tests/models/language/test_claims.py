@@ -11,7 +11,7 @@ import pytest
 
 from models.language.claims import Claims, claims_of, duration, merged
 from models.language.facts import Fact
-from models.language.phrases import plain_sentence, sentence
+from models.language.phrases import plain_sentence
 from models.language.places import Zone
 from train.compose.grammar import any_claims
 
@@ -129,7 +129,7 @@ SAID = [
 
 @pytest.mark.parametrize(("told", "how", "text"), SAID, ids=[text for *_, text in SAID])
 def test_what_a_person_would_say(told: Fact, how: dict[str, Any], text: str) -> None:
-    assert sentence(told, **how) == text
+    assert plain_sentence(claims_of(told, **how)) == text
 
 
 def test_never_where_nobody_would_point() -> None:
@@ -233,7 +233,7 @@ def test_of_two_at_one_place_neither_is_the_one() -> None:
 
 def test_nobody_counts_beyond_three() -> None:
     for count, words in ((2, "two"), (3, "three"), (4, "several"), (11, "several")):
-        text = sentence(fact("appeared", "car", None, LEFT, count=count))
+        text = plain_sentence(claims_of(fact("appeared", "car", None, LEFT, count=count)))
         assert text == f"{words.capitalize()} cars have appeared on the left."
 
 

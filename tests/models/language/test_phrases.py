@@ -20,7 +20,6 @@ from models.language.phrases import (
     check_zone,
     coloured,
     plain_sentence,
-    sentence,
     tells,
     wordings,
 )
@@ -135,7 +134,7 @@ def test_every_claim_is_checked_both_ways(field: str) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_sentences_agree_with_the_facts_that_they_were_made_of(seed: int) -> None:
     fact, _ = any_claims(np.random.default_rng(seed))
-    assert tells(sentence(fact), claims_of(fact))
+    assert tells(plain_sentence(claims_of(fact)), claims_of(fact))
     assert not tells("Nothing has changed.", claims_of(fact))
     assert not tells("", claims_of(fact))
 

@@ -153,15 +153,6 @@ def test_alignment_is_the_best_cluster(ddla: DDLA, make_pairs: MakePairs) -> Non
 
 
 @torch.no_grad()
-def test_perplexity_of_a_fair_die(ddla: DDLA, make_pairs: MakePairs) -> None:
-    ddla.next_word.weight.zero_()
-    ddla.next_word.bias.zero_()
-    pairs, sentences = make_pairs([*PLACES, []]), ddla.vocabulary.batch([*TOLD, ["a car"]])
-    assert ddla.perplexity(pairs, sentences) == pytest.approx(len(ddla.vocabulary), rel=1e-4)
-    assert math.isnan(ddla.perplexity(make_pairs([[]]), sentences[:1]))
-
-
-@torch.no_grad()
 def test_attention_sees_the_cluster_only(ddla: DDLA, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
     assert pairs.maps is not None

@@ -6,8 +6,9 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from models import load_captioner, save
+from models import load_captioner
 from models.captioner import DescribeOptions, PairBatch
+from models.checkpoint import save
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import UNK, Vocabulary
 from models.papers.nearest import Nearest, NearestMulti

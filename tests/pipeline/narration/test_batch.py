@@ -13,7 +13,7 @@ import torch
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
 from models.grounded.sight import APART_S, FINE_PIXELS, canvas
-from models.grounded.tracker import TrackingOptions
+from models.grounded.tracker import LOW
 from models.language.facts import Fact
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_batch, seeing
@@ -169,7 +169,7 @@ class Eyes:
         self.shown: list[torch.Tensor] = []
 
     def see(self, pictures: Sequence[torch.Tensor], least: float = 0.0) -> list[Detections]:
-        assert least == TrackingOptions().low, "what the tracker ignores need not be found"
+        assert least == LOW, "what the tracker ignores need not be found"
         self.shown += pictures
         return [none_seen() for _ in pictures]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cache
 
 import av
 import numpy as np
@@ -15,10 +16,20 @@ from pipeline.sources.picture import View
 from pipeline.sources.tally import Tally
 from pipeline.sources.times import EPOCH
 
-RATE, GOP, SECONDS = 10, 20, 120
+RATE, GOP, SECONDS = 10, 20, 90
 CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("mpeg4", 0)]
 ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)
 NOISE = [np.random.default_rng(k).integers(-1, 2, (128, 160, 3)) for k in range(2, 10)]
+
+
+@cache
+def drawn(number, noise, there):
+    """One of few pictures, as an encoder takes it: to draw each anew takes longer than to encode it."""
+    picture = ROOM + noise * NOISE[number]
+    if there:
+        picture[40:80, 40:80] = 230
+    picture = np.clip(picture, 0, 255).astype(np.uint8)
+    return av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p").to_ndarray()
 
 
 def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
@@ -33,11 +44,9 @@ def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
             {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(gop), "crf": "30"}
         )
         for index in range(SECONDS * RATE):
-            picture = ROOM + noise * NOISE[index % len(NOISE)]
-            if any(begin <= index / RATE < end for begin, end in visits):
-                picture[40:80, 40:80] = 230
-            picture = np.clip(picture, 0, 255).astype(np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            there = any(begin <= index / RATE < end for begin, end in visits)
+            picture = drawn(index % len(NOISE), noise, there)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="yuv420p")))
         container.mux(stream.encode(None))
     return path
 
@@ -79,7 +88,7 @@ def test_what_is_over_before_the_next_keyframe_is_decoded_and_the_quiet_is_not(t
     # The first groups are learnt from.
     quiet = [key for time, key, _ in frames if 25 < time < 50 or time > 75]
     assert all(quiet)
-    assert 25 <= len(quiet) <= 40  # a keyframe every two seconds: none is left out
+    assert 18 <= len(quiet) <= 25  # a keyframe every two seconds: none is left out
     assert tally.corrupt == 0
 
 
@@ -115,7 +124,7 @@ def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_deco
 
 
 def test_frames_are_the_same_however_many_keyframes_are_decoded_side_by_side(tmp_path, monkeypatch):
-    path = film(tmp_path / "film.mp4", "libx264", 3, [(30.5, 31.2), (70, 120)])
+    path = film(tmp_path / "film.mp4", "libx264", 3, [(30.5, 31.2), (70, 99)])
     told = []
     for processors in (1, 4):
         monkeypatch.setattr("os.sched_getaffinity", lambda _, n=processors: set(range(n)))

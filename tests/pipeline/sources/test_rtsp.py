@@ -13,7 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pipeline.sources import Clock, SourceOptions, open_source, rtsp, session
+import pytest
+
+from pipeline.sources import Clock, SourceError, SourceOptions, open_source, rtsp, session
 from pipeline.sources.clock import ReceiveClock
 from pipeline.sources.rtsp import BACK_OFF_S, back_off_s
 from pipeline.sources.session import Feed, Sessions, open_camera
@@ -131,6 +133,21 @@ def test_refusal_does_not_spin_and_is_told_once(caplog):
     assert 2 <= len(source.report.errors) <= 5
     assert "refused" in source.report.errors[0]
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_what_ends_the_reading_thread_reaches_who_reads(monkeypatch, error):
+    def broken(*_):
+        raise error("rtsp://me:s3cr3t@127.0.0.1/a: a bug")
+
+    monkeypatch.setattr(session, "open_camera", broken)
+    with open_source("rtsp://127.0.0.1/a", QUICK, "yard") as source:
+        silent = threading.Timer(60, source.close)
+        silent.start()
+        with pytest.raises(SourceError, match=f"yard: {error.__name__}: .*a bug") as caught:
+            next(iter(source))
+        silent.cancel()
+    assert "s3cr3t" not in str(caught.value)
 
 
 def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypatch, caplog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from contextlib import closing
 from datetime import UTC, datetime
@@ -208,7 +209,7 @@ def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(
     screen = Screen(lambda: open_source(str(make_clip()), QUICK, "yard: sub-stream"))
     assert not screen.sees
     screen.start()
-    screen._thread.join(60)
+    screen._loop.join(60)
     seconds = 102.9
     assert screen.sees
     seconds = 103.1
@@ -237,12 +238,31 @@ def test_a_small_stream_whose_reading_fails_is_opened_again(make_clip, monkeypat
     clip = make_clip()
     screen = Screen(lambda: next(kinds)([clip], SourceOptions(), "yard"))
     screen.start()
-    end = time.monotonic() + 10
-    while not screen.report.sampled:
+    end = time.monotonic() + 60
+    while screen.moved_s == NEVER:
         assert time.monotonic() < end
         time.sleep(0.02)
     assert screen.sees
-    assert screen.moved_s > NEVER
     assert caplog.text.count("the main stream is screened meanwhile; next try in") == 1
     assert "s3cr3t" not in caplog.text
     screen.close()
+
+
+def test_what_ends_the_screening_reaches_who_reads_the_camera(make_clip, rtsp_server, monkeypatch):
+    monkeypatch.setattr(substream, "AGAIN_S", 0.05)
+    broken = iter([Broken([make_clip()], SourceOptions(), "yard: sub-stream")])
+
+    def opened():
+        for source in broken:
+            return source
+        raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small: a bug")
+
+    gate = ScreenedGate(Screen(opened), still_s=0.0, first_s=0.0)
+    with ScreenedSource(rtsp_server().url("still"), QUICK, "yard", gate) as source:
+        silent = threading.Timer(60, source.close)
+        silent.start()
+        with pytest.raises(SourceError, match=r"yard: sub-stream: RuntimeError: .*a bug") as caught:
+            for _ in source:
+                pass
+        silent.cancel()
+    assert "s3cr3t" not in str(caught.value)

@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from models.checkpoint import read_checkpoint
+from models.label import read_label
 from train.learning.config import load_config
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
@@ -40,7 +40,7 @@ def test_joint_training_then_retrieval(run: Run, sample_folder: Path, tmp_path: 
     command = ("train", "--data", sample_folder, "--config", tmp_path / "joint.yaml", *cache)
     code, _, told = run(*command, "--out", tmp_path / "joint.safetensors")
     assert code == 0, told
-    assert read_checkpoint(tmp_path / "joint.safetensors").record["objective"]["gamma"] == 0.3
+    assert read_label(tmp_path / "joint.safetensors").record["objective"]["gamma"] == 0.3
     network = ("--network", tmp_path / "joint.tirg.safetensors")
     code, shown, told = run("retrieve", *network, "--data", sample_folder, *cache, "--json")
     assert code == 0, told
@@ -66,10 +66,10 @@ def test_pretraining_then_attention(run: Run, sample_folder: Path, tmp_path: Pat
     code, _, told = run(*command, "--out", out, "--seed", 5)
     assert code == 0, told
     assert "pre-trained, 2 epochs" in told
-    record = read_checkpoint(out).record
+    record = read_label(out).record
     assert record["pretraining"]["objective"] == {"name": "pretraining", "tasks": {"mlm": 2, "fda": 1}}
     assert record["pretraining"]["training"]["seed"] == 5
-    assert read_checkpoint(tmp_path / "pcl-pretrained.safetensors").record["metric"] == "minus_val_mlm"
+    assert read_label(tmp_path / "pcl-pretrained.safetensors").record["metric"] == "minus_val_mlm"
     code, _, told = run(*command, "--out", out, "--seed", 5, "--epochs", 2, "--resume")
     assert code == 0, told
     assert "pre-trained" not in told  # the later run goes on from fine-tuning

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from train.metrics import file_scores as command
-from train.metrics.authority import MissingScorersError, Semantic
+from train.metrics.authority import MissingScorersError
 from train.metrics.caption_files import matched, read_captions
 from train.metrics.scores import CONSTANT, text_scores
 
@@ -131,7 +131,7 @@ def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
 def test_meteor_and_spice(monkeypatch: pytest.MonkeyPatch, files: tuple[Path, Path], run: Run) -> None:
     """The programs themselves are tested in test_metrics; here is what becomes of their answers."""
 
-    def unavailable(*_: object) -> list[Semantic]:
+    def unavailable(*_: object) -> list[float]:
         raise MissingScorersError("no Java here")
 
     monkeypatch.setattr(command, "meteors", unavailable)
@@ -139,7 +139,7 @@ def test_meteor_and_spice(monkeypatch: pytest.MonkeyPatch, files: tuple[Path, Pa
     code, shown, told = run("score", *files)
     assert code == 0
     assert "METEOR is left out: no Java here" in told
-    monkeypatch.setattr(command, "meteors", lambda rows, gold: [Semantic(0.25, ())] * len(rows))
+    monkeypatch.setattr(command, "meteors", lambda rows, gold: [0.25] * len(rows))
     found = command.score_files(*files, training=files[0])
     assert [row.meteor for row in found.rows] == [0.25, 0.25, 0.25, None]
     code, shown, told = run("score", *files, "--no-meteor", "--spice-jars", files[0].parent)

@@ -10,10 +10,10 @@ from drawn_footage import begun
 
 from train.compose.composition import ComposeOptions, compose, label_options
 from train.compose.grammar import NO_CHANGE
+from train.footage.cameras import FootageError
 from train.footage.frames import read_frames
 from train.footage.labels import label_frames
 from train.footage.recipe import Recipe
-from train.footage.scenes import FootageError
 from train.footage.teachers import TeacherFile
 from train.samples import Sample, SampleError, load_samples
 

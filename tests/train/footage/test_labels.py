@@ -9,10 +9,9 @@ import pytest
 from drawn_footage import Painted, clip, picture
 
 import train.footage.labels
-from train.footage.cameras import cameras_in, sampled
+from train.footage.cameras import FootageError, cameras_in, sampled
 from train.footage.frames import read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
-from train.footage.scenes import FootageError
 from train.footage.teachers import TeacherError, TeacherFile, Teachers
 from train.samples import SampleError
 

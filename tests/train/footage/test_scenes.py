@@ -5,15 +5,8 @@ import av
 import numpy as np
 import pytest
 
-from train.footage.scenes import (
-    Clip,
-    FootageError,
-    Scene,
-    aligned_views,
-    avoided_times,
-    find_clips,
-    load_scene,
-)
+from train.footage.cameras import Clip, FootageError, find_clips
+from train.footage.scenes import Scene, aligned_views, avoided_times, load_scene
 
 
 def clip(path: Path, frames: int = 8) -> Path:

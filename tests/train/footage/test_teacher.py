@@ -70,7 +70,7 @@ def test_tells_what_several_agree_on(monkeypatch: pytest.MonkeyPatch) -> None:
         "unnamed": Fixed(Spotted("vehicle", 0.6, *place), Spotted("vehicle", 0.5, 0.5, 0.6, 0.6, 0.7)),
         "bikes": Fixed(Spotted("bike", 0.4, 0.7, 0.1, 0.8, 0.2), Spotted("person", 0.2, 0.1, 0.8, 0.2, 0.9)),
     }
-    monkeypatch.setattr(train.footage.teacher, "teachers", lambda _files, threads: Teachers(networks))
+    monkeypatch.setattr(train.footage.teacher, "teachers", lambda _files: Teachers(networks))
     found = Teacher(()).detect(np.zeros((100, 100, 3), np.uint8))
     assert [d.label for d in found] == ["truck", "vehicle", "motorcycle"], "no cat, no doubtful person"
     assert found[0].box == pytest.approx((0.2, 0.2, 0.2, 0.3))

@@ -88,7 +88,7 @@ def test_teachers_as_the_user_names_them(tmp_path: Path) -> None:
 def test_two_of_one_name_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import train.footage.teachers
 
-    monkeypatch.setattr(train.footage.teachers, "opened", lambda _file, threads: Fixed())
+    monkeypatch.setattr(train.footage.teachers, "opened", lambda _file: Fixed())
     files = [TeacherFile(Path("a/net.onnx")), TeacherFile(Path("b/net.xml"))]
     with pytest.raises(TeacherError, match="two teachers are named net"):
         teachers(files)

@@ -17,8 +17,8 @@ import yaml
 import models
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions, PairBatch
-from models.checkpoint import read_checkpoint
 from models.encoders.encoder import Encoder
+from models.label import read_label
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.nearest import Nearest
 from pipeline.changes import ChangeOptions
@@ -72,7 +72,9 @@ def loaded(folder: Path, encoder: Encoder, cache: Path, captioner: Captioner) ->
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_it_is_trained_and_measured(name: str, folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_it_is_trained_and_measured(
+    name: str, folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
+) -> None:
     config = tmp_path / "config.yaml"
     training = {"epochs": 2, "batch": 5, "learning_rate": 0.01, "seed": 2}
     sections = {"captioner": name, "encoder": "toy", "min_count": 1, "arguments": SMALL[name]}
@@ -80,12 +82,12 @@ def test_it_is_trained_and_measured(name: str, folder: Path, toy_encoder: Encode
         yaml.safe_dump({"version": 1, **sections, "changes": {"eps": 3.0}, "training": training})
     )
     out = tmp_path / "some.safetensors"
-    trained, evaluation = train_on_folder(folder, out, load_config(config))
+    trained, evaluation = train_on_folder(folder, out, load_config(config), cache=features)
     memorised = name.startswith("nn")
     assert len(trained.curves) == (1 if memorised else 2)
     assert (evaluation.perplexity is None) is memorised
     assert evaluation.single.pairs == 4
-    captioner, again = evaluate_on_folder(folder, out)
+    captioner, again = evaluate_on_folder(folder, out, cache=features)
     assert captioner.name == name
     assert again.plain() == evaluation.plain()
     assert captioner.record["train_annotations"] == 12, "pairs without clusters are no hindrance"
@@ -93,10 +95,10 @@ def test_it_is_trained_and_measured(name: str, folder: Path, toy_encoder: Encode
     assert captioner.record["scores"]["val"] == evaluation.plain()
 
 
-def test_a_pair_without_clusters_is_told_about(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_a_pair_without_clusters_is_told_about(folder: Path, toy_encoder: Encoder, features: Path) -> None:
     captioner = CAPTIONERS["nn"]()(Vocabulary(["something", "has", "changed"]), toy_encoder)
     assert isinstance(captioner, Nearest)
-    training, validation = loaded(folder, toy_encoder, tmp_path, captioner)
+    training, validation = loaded(folder, toy_encoder, features, captioner)
     assert (training.skipped, validation.features.counts[2]) == (0, 0)
     captioner.memorise(
         [(training.features.batch([0]), captioner.vocabulary.batch([["something has changed"]]))]
@@ -109,12 +111,12 @@ def test_a_pair_without_clusters_is_told_about(folder: Path, toy_encoder: Encode
 
 
 def test_nearest_neighbours_know_what_they_were_trained_on(
-    folder: Path, toy_encoder: Encoder, tmp_path: Path
+    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
 ) -> None:
     samples = load_samples(folder, "train")
     vocabulary = Vocabulary.build([s for sample in samples for s in sample.sentences], 1)
     captioner = CAPTIONERS["nn-multi"]()(vocabulary, toy_encoder, pool=14)
-    training, validation = loaded(folder, toy_encoder, tmp_path / "cache", captioner)
+    training, validation = loaded(folder, toy_encoder, features, captioner)
     out = tmp_path / "nn.safetensors"
     trained = train(captioner, training, validation, TrainOptions(epochs=9, batch=5), out)
     assert (len(trained.curves), trained.best_epoch, trained.stopped_early) == (1, 1, False)
@@ -127,7 +129,7 @@ def test_nearest_neighbours_know_what_they_were_trained_on(
 
 @pytest.mark.parametrize("name", ["duda", "spot-it"])
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    folder: Path, toy_encoder: Encoder, tmp_path: Path, name: str
+    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path, name: str
 ) -> None:
     outs = []
     for stops in ((3,), (1, 3)):
@@ -135,7 +137,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
         for epochs in stops:
             torch.manual_seed(1)
             captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has"]), toy_encoder, **SMALL[name])
-            training, validation = loaded(folder, toy_encoder, tmp_path / "cache", captioner)
+            training, validation = loaded(folder, toy_encoder, features, captioner)
             options = TrainOptions(epochs=epochs, batch=5, patience=9, keep="last")
             train(captioner, training, validation, options, outs[-1], run=RunOptions(resume=True))
     assert outs[0].read_bytes() == outs[1].read_bytes()
@@ -143,12 +145,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
 @pytest.mark.parametrize("name", ["capt", "ddla", "idc-pcl"])
 def test_a_pair_is_looked_at_once_for_all_annotators(
-    folder: Path, toy_encoder: Encoder, tmp_path: Path, name: str
+    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path, name: str
 ) -> None:
     torch.manual_seed(0)
     arguments = {"idc-pcl": {"size": 32, "inner": 32, "heads": 2, "layers": 1}}.get(name, ATTENDING)
     captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has", "moved"]), toy_encoder, **arguments)
-    split, _ = loaded(folder, toy_encoder, tmp_path, captioner)
+    split, _ = loaded(folder, toy_encoder, features, captioner)
     further = tuple((position, ("a red car has moved", "no")) for position, _ in split.annotations[:3])
     split = replace(split, annotations=(*split.annotations, *further))
     together = by_pair(split)
@@ -166,9 +168,11 @@ def test_a_pair_is_looked_at_once_for_all_annotators(
     assert (len(trained.curves), captioner.record["training"]["by_pair"]) == (1, True)
 
 
-def test_a_story_is_one_annotators(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_a_story_is_one_annotators(
+    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
+) -> None:
     captioner = CAPTIONERS["capt-multi"]()(Vocabulary(["red"]), toy_encoder, **ATTENDING)
-    split, _ = loaded(folder, toy_encoder, tmp_path, captioner)
+    split, _ = loaded(folder, toy_encoder, features, captioner)
     with pytest.raises(TrainError, match=r"leave out training\.by_pair"):
         train(captioner, split, split, TrainOptions(epochs=1, by_pair=True), tmp_path / "some.safetensors")
 
@@ -200,13 +204,13 @@ def test_images_are_kept_beside_the_maps(folder: Path, toy_encoder: Encoder, tmp
     assert torch.equal(again.before, pairs.before)
 
 
-def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encoder, features: Path) -> None:
     entries = json.loads((folder / "train.json").read_text())
     entries[1] |= {"changes": [], "sentences": ["nothing has changed"]}
     entries[2] |= {"changes": [], "sentences": ["it looks darker"], "kind": "light"}
     entries[3] |= {"changes": [], "sentences": ["nothing has changed", "a car is gone"]}
     (folder / "train.json").write_text(json.dumps(entries))
-    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=tmp_path, whole=True)
+    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=features, whole=True)
     seen: dict[str, bool] = {}
     words = Vocabulary.build(["a car"], 1)
     for pairs, _ in epoch_batches(split, words, 1, seed=0, epoch=1, max_words=9):
@@ -235,9 +239,11 @@ def scene_folder(folder: Path) -> list[dict[str, object]]:
     return entries
 
 
-def test_views_of_a_scene_change_places(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_views_of_a_scene_change_places(
+    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
+) -> None:
     scene_folder(folder)
-    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=tmp_path, whole=True, images=True)
+    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=features, whole=True, images=True)
     samples = split.samples
     assert twins(samples) == {k: k | 1 for k in range(12)}
     plain = split.features.batch(range(12), whole=True)
@@ -276,10 +282,10 @@ def test_views_of_a_scene_change_places(folder: Path, toy_encoder: Encoder, tmp_
 
 
 def test_an_epoch_can_draw_one_annotation_of_each_pair(
-    folder: Path, toy_encoder: Encoder, tmp_path: Path
+    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
 ) -> None:
     captioner = CAPTIONERS["capt"]()(Vocabulary.build(["red", "the car"], 1), toy_encoder, **ATTENDING)
-    split, _ = loaded(folder, toy_encoder, tmp_path, captioner)
+    split, _ = loaded(folder, toy_encoder, features, captioner)
     more = tuple((position, ("red",)) for position, _ in split.annotations)
     split = replace(split, annotations=(*split.annotations, *more))
     told = set()
@@ -348,11 +354,11 @@ def test_a_new_captioner_is_one_file_and_one_line(
     config = checked_config({**content, "arguments": given, "training": {"epochs": 1}}, "a.yaml")
     out = tmp_path / "some.safetensors"
     train_on_folder(folder, out, config)
-    assert read_checkpoint(out).arguments == given | {"coordinates": False}
+    assert read_label(out).arguments == given | {"coordinates": False}
     loaded = load_captioner(out, encoder=toy_encoder)
     assert (loaded.arguments(), loaded.sha256) == (
         given | {"coordinates": False},
-        read_checkpoint(out).sha256,
+        read_label(out).sha256,
     )
 
 

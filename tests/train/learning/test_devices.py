@@ -16,8 +16,8 @@ from pretend_device import pretend_device
 
 from models import CAPTIONERS
 from models.captioner import PairBatch
-from models.checkpoint import read_checkpoint
 from models.encoders.encoder import Encoder
+from models.label import read_label
 from models.language.vocabulary import Vocabulary
 from models.papers.tirg import load_tirg
 from pipeline.changes import ChangeOptions
@@ -137,7 +137,7 @@ def test_a_run_trains_in_bfloat16(folder: Path, toy_encoder: Encoder, tmp_path: 
     out = tmp_path / "out.safetensors"
     trained, _ = train_on_folder(folder, out, configured(EVERY["capt"]), bf16=True)
     assert math.isfinite(trained.curves[-1].train_loss)
-    assert read_checkpoint(out).record["precision"] == "bfloat16"
+    assert read_label(out).record["precision"] == "bfloat16"
 
 
 @pytest.mark.parametrize("row", [row for row in EVERY if not row.startswith("nn")])
@@ -153,7 +153,7 @@ def test_every_rows_loss_in_bfloat16_is_near_that_in_float32(
         folder,
         "train",
         toy_encoder,
-        config.change_options(),
+        config.changes,
         cache=tmp_path,
         whole=captioner.whole,
         images=captioner.needs_images,
@@ -186,6 +186,6 @@ def test_a_run_on_a_gpu(row: str, folder: Path, toy_encoder: Encoder, tmp_path: 
     config, out = configured(EVERY[row]), tmp_path / "out.safetensors"
     trained, scores = train_on_folder(folder, out, config, device="cuda")
     assert math.isfinite(trained.curves[-1].train_loss)
-    assert read_checkpoint(out).record["precision"] == "bfloat16"
+    assert read_label(out).record["precision"] == "bfloat16"
     _, here = evaluate_on_folder(folder, out)
     assert here.perplexity == (scores.perplexity and pytest.approx(scores.perplexity, rel=0.02))

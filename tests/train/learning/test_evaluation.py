@@ -19,7 +19,6 @@ from train.learning.evaluation import (
     SILENCE,
     evaluate,
     likelihood,
-    perplexity,
     silence_of,
     single_sentences,
 )
@@ -134,7 +133,7 @@ def test_the_number_of_sentences_is_given_in_the_multi_setting(split: Split) -> 
 
 def test_no_tokens_no_perplexity(split: Split) -> None:
     nothing = Split(split.samples, split.features, (), 6, "")
-    assert math.isnan(perplexity(Oracle(split, lambda _: []), nothing))
+    assert math.isnan(likelihood(Oracle(split, lambda _: []), nothing).perplexity)
     assert evaluate(Oracle(split, lambda _: []), nothing).plain()["perplexity"] is None
 
 

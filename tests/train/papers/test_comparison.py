@@ -68,8 +68,8 @@ def toy_suite(*keys: str) -> Suite:
 
 
 @pytest.fixture
-def options(sample_folder: Path, tmp_path: Path) -> CompareOptions:
-    return CompareOptions(sample_folder, tmp_path / "out", seeds=(0, 1), cache=tmp_path / "features")
+def options(sample_folder: Path, tmp_path: Path, features: Path) -> CompareOptions:
+    return CompareOptions(sample_folder, tmp_path / "out", seeds=(0, 1), cache=features)
 
 
 def results_of(suite: Suite, options: CompareOptions, telling: Telling | None = None) -> list[Result]:
@@ -84,7 +84,7 @@ def test_every_row_has_a_valid_configuration(name: str, size: str) -> None:
     chosen = CompareOptions(Path("pairs"), Path("out"), size=size, folders=EVERY)
     for row in suite.rows:
         config = row_config(row, chosen, seed=2)
-        assert config.train_options().seed == 2
+        assert config.training.seed == 2
         assert config.pretrain_options().seed == 2
 
 

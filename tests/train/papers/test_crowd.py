@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_clusters import read_clusters
 
 from models.language.wording import read
 from train.learning.features import read_image
 from train.papers.comparison import about_data
-from train.papers.generated import GenerateOptions, StageOptions, generate, read_clusters
+from train.papers.generated import GenerateOptions, StageOptions, generate
 from train.papers.generated.crowd import SIBLINGS, crowd
 from train.papers.generated.scenery import scenery
 from train.papers.generated.stage import NoRoomError, Stage

@@ -58,9 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_row_is_scored_as_the_others(folder: Path, tmp_path: Path) -> None:
     config = checked_config({"version": 1, "captioner": "nn", "encoder": "none"}, "here")
     captioner = load_captioner()
-    split = load_split(
-        folder, "test", build_encoder(config), config.change_options(), cache=tmp_path, whole=True
-    )
+    split = load_split(folder, "test", build_encoder(config), config.changes, cache=tmp_path, whole=True)
     result = narrator_result(split, [("nothing has changed",)], captioner)
     assert len(result.single) == len(result.multi) == len(split.samples)
     assert result.value("single.cider") is not None

@@ -20,8 +20,6 @@ Where the paper is silent, and departures:
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,15 +35,14 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
+from pipeline.disk import replacing
 from train.learning.features import read_image
 from train.learning.shards import FeatureError
-from train.samples import SampleError
+from train.samples import SampleError, read_entries, worded
 
 _AT_ONCE = 16
 LISTS = {"single_images": "captions.json", "classes": "classes.json"}
 """What lists a folder's images, by the argument of the pre-training that takes the folder."""
-
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,11 +107,6 @@ class ClassTask(nn.Module):
     def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
         """Build the heads with random weights.
 
-        Args:
-            images: what is learnt from.
-            captioner: gives the sizes.
-            margin: of L_con.
-
         Raises:
             ValueError: the captioner has no difference encoder, so nothing could be learnt.
         """
@@ -154,7 +146,7 @@ def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
     """
     path = folder / LISTS["single_images"]
     rows = [(name, [str(s) for s in said]) for name, said in _listed(path, "captions", (list,))]
-    captioned = [(name, tuple(s for s in said if _LETTER.search(s))) for name, said in rows]
+    captioned = [(name, tuple(filter(worded, said))) for name, said in rows]
     captioned = [(name, said) for name, said in captioned if said]
     if not captioned:
         raise SampleError(f"{path}: no caption with a word in it")
@@ -220,16 +212,12 @@ def _computed(images: Sequence[Path], encoder: Encoder) -> NDArray[np.float16]:
 
 def _kept(file: Path, computed: Callable[[], NDArray[np.float16]]) -> None:
     """Written beside its place and renamed: a kill must not leave half of it."""
-    part = file.with_suffix(".part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as out:
+        with replacing(file, durable=False) as out:
             np.save(out, computed())
-        part.replace(file)
     except OSError as error:
         raise FeatureError(f"{file} cannot be written ({error.strerror}); free some space") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _opened(file: Path, shape: tuple[int, ...]) -> NDArray[np.float16] | None:
@@ -242,14 +230,7 @@ def _opened(file: Path, shape: tuple[int, ...]) -> NDArray[np.float16] | None:
 
 def _listed(path: Path, key: str, kinds: tuple[type, ...]) -> list[tuple[str, Any]]:
     """Image name and value of every entry of a JSON list."""
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SampleError(f"{path} cannot be read ({error.strerror}); see the loaders' --help") from error
-    except ValueError as error:
-        raise SampleError(f"{path} is not JSON ({error}); write it again") from error
-    if not isinstance(entries, list):
-        raise SampleError(f"{path}: expected a list of entries")
+    entries: list[Any] = read_entries(path)
     for position, entry in enumerate(entries):
         if not (
             isinstance(entry, dict)

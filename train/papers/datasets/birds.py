@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from train.papers.datasets.files import read_text, rows_of, worded
-from train.samples import Sample, SampleError
+from train.papers.datasets.files import read_text, rows_of
+from train.samples import Sample, SampleError, worded
 
 TABLE = "birds-to-words-v1.0.tsv"
 COLUMNS = (

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from train.papers.datasets.files import list_of, named_captions, object_of, read_json, worded
-from train.samples import Sample, SampleError
+from train.papers.datasets.files import list_of, named_captions, object_of, read_json
+from train.samples import Sample, SampleError, worded
 
 SIZES = {"train": 67_660, "val": 3_976, "test": 7_970}
 """Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""

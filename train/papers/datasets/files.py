@@ -77,11 +77,6 @@ def named_captions(path: Path) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def worded(text: str) -> bool:
-    """Whether there is a word in it."""
-    return any(c.isalpha() for c in text)
-
-
 def rows_of(path: Path) -> list[tuple[str, str]]:
     """Lines of a key and a value with a space between, as CUB and NABirds have them.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from train.papers.datasets import birds, clevr_change
 from train.papers.datasets.layouts import layout_of
-from train.samples import SPLITS, Sample, SampleError, load_samples, new_folder
+from train.samples import SPLITS, Sample, SampleError, load_samples, new_folder, write_entries
 
 
 def prepare(folder: Path, out: Path, splits: tuple[str, ...] = SPLITS) -> dict[str, int]:
@@ -51,8 +51,7 @@ def prepare(folder: Path, out: Path, splits: tuple[str, ...] = SPLITS) -> dict[s
     counts = {name: len({str(e.get("img_id", e.get("image"))) for e in own}) for name, own in written.items()}
     with new_folder(out) as part:
         for name, entries in written.items():
-            text = "[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n"
-            (part / f"{name}.json").write_text(text, encoding="utf-8")
+            write_entries(part / f"{name}.json", entries)
         record = {"set": layout, "source": folder.name, "written": counts}
         (part / "prepared.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return counts

@@ -1,4 +1,4 @@
-"""The generated benchmark on disk: `generate` writes it, `read_clusters` reads its exact clusters.
+"""The generated benchmark on disk: `generate` writes it.
 
 The folder has the layout of `train.samples`. Beside it stand ``<id>_clusters.png`` (8-bit grey, in the
 coordinates of the after frame: k on the pixels that change k repaints, from 1 in the order of ``changes``;
@@ -21,7 +21,6 @@ from typing import cast
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import hull
 from train.papers.generated.captions import PairCaption, annotate
@@ -38,14 +37,13 @@ from train.samples import (
     SampleObject,
     new_folder,
     sample_entry,
+    write_entries,
 )
 
 FORMAT = 2
 """The version of the benchmark. 2 has crowded scenes; without them pictures and captions are those of 1."""
 
 DISTRACTORS: tuple[CameraKind, ...] = ("light", "view", "shift")
-FIRST_IGNORED = 128
-"""Labels in a clusters file from here on are changes that nobody tells."""
 
 SMALLEST = 64
 _TRIES = 20
@@ -138,42 +136,12 @@ def generate(
                 made.append(entries)
                 if progress:
                     progress(split, len(made), pairs)
-            lines = [json.dumps(entry) for entries in made for entry in entries]
-            text = "[\n" + ",\n".join(lines) + "\n]\n"
-            (folder / f"{split}.json").write_text(text, encoding="utf-8")
+            write_entries(folder / f"{split}.json", (entry for entries in made for entry in entries))
             written[split] = made
         report = _report(out, written)
         record = {"format": FORMAT, "options": asdict(options), "report": {**asdict(report), "out": out.name}}
         (folder / "generated.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return report
-
-
-def read_clusters(folder: Path, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The exact clusters of a generated pair, in the coordinates of its after frame.
-
-    Args:
-        folder: of the benchmark.
-        name: id of the sample.
-
-    Returns:
-        Masks bool ``(n, side, side)`` of the changes, in the order of `Sample.changes`, and of what changed
-        but nobody tells.
-
-    Raises:
-        SampleError: the file is missing or no image.
-    """
-    path = folder / f"{name}_clusters.png"
-    labels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE) if path.is_file() else None
-    if labels is None:
-        raise SampleError(
-            f"{path} is missing or not a readable image; only generated benchmarks have exact clusters: "
-            "generate it again"
-        )
-    values = [int(v) for v in np.unique(labels) if v]
-    masks = [labels == v for v in values if v < FIRST_IGNORED]
-    ignored = [labels == v for v in values if v >= FIRST_IGNORED]
-    empty = np.zeros((0, *labels.shape), np.bool_)
-    return np.stack(masks) if masks else empty, np.stack(ignored) if ignored else empty
 
 
 def _shares(pairs: int) -> dict[str, int]:

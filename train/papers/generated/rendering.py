@@ -106,13 +106,7 @@ def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard:
 
 
 def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendered:
-    """Draw both frames of a stage.
-
-    Args:
-        stage: what stands where.
-        camera: how the after frame was taken.
-        rng: draws noise.
-    """
+    """Draw both frames of a stage."""
     scenery = stage.scenery
     shared = scenery.picture.astype(np.float32)
     _paint(shared, sorted(stage.still, key=lambda t: t.box[3]), None)

@@ -148,13 +148,7 @@ class Stage:
 
 
 def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, changed: bool) -> Stage:
-    """Draw what stands in a scene and what changes.
-
-    Args:
-        scenery: of the camera.
-        options: what is drawn.
-        rng: draws.
-        changed: False gives a pair in which nothing changes.
+    """Draw what stands in a scene and, if it is `changed`, what changes.
 
     Raises:
         NoRoomError: no change finds room in this scene.

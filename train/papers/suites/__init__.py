@@ -59,6 +59,21 @@ class Column:
     places: int = 3
 
 
+BLEU = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4")
+_SCORES = {
+    **{heading: f"bleu.{n}" for n, heading in enumerate(BLEU)},
+    "METEOR": "meteor",
+    "ROUGE-L": "rouge_l",
+    "CIDEr": "cider",
+    "SPICE": "spice",
+}
+
+
+def columns(setting: str, *headings: str, places: int = 3) -> tuple[Column, ...]:
+    """Columns of text scores in a setting: single, multi, groups.changed or groups.distractor."""
+    return tuple(Column(heading, f"{setting}.{_SCORES[heading]}", places) for heading in headings)
+
+
 @dataclass(frozen=True, slots=True)
 class PaperTable:
     """One table of a paper.

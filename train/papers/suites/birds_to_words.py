@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, FolderName, PaperTable, Suite, System, merged
+from train.papers.suites import Claim, FolderName, PaperTable, Suite, System, columns, merged
 from train.papers.suites.idc_pcl import ABLATED, row
 
 _TASK_OF: dict[FolderName, str] = {"single_images": "single", "classes": "classes"}
@@ -30,12 +30,7 @@ SUITE = Suite(
     tables=(
         PaperTable(
             "Birds-to-Words",
-            (
-                Column("BLEU-4", "single.bleu.3", 1),
-                Column("METEOR", "single.meteor", 1),
-                Column("CIDEr", "single.cider", 1),
-                Column("ROUGE-L", "single.rouge_l", 1),
-            ),
+            columns("single", "BLEU-4", "METEOR", "CIDEr", "ROUGE-L", places=1),
             ("pairs", "single", "classes", "both"),
             {
                 "pairs": (28.0, 23.1, 18.6, 48.4),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import NARRATOR_ROW, Claim, Column, PaperTable, Suite, System, merged
+from train.papers.suites import NARRATOR_ROW, Claim, PaperTable, Suite, System, columns, merged
 
 _PLAIN: dict[str, Any] = {
     "min_count": 1,
@@ -64,17 +64,7 @@ def row(key: str, label: str, small: dict[str, Any], **objective: Any) -> System
     return System(key, label, full, less)
 
 
-def _columns(setting: str = "single") -> tuple[Column, ...]:
-    named = (
-        ("BLEU-4", "bleu.3"),
-        ("CIDEr", "cider"),
-        ("METEOR", "meteor"),
-        ("ROUGE-L", "rouge_l"),
-        ("SPICE", "spice"),
-    )
-    return tuple(Column(heading, f"{setting}.{value}", 1) for heading, value in named)
-
-
+_COLUMNS = ("BLEU-4", "CIDEr", "METEOR", "ROUGE-L", "SPICE")
 JOINT = {"gamma": 0.2, "candidates": 8}
 
 SUITE = Suite(
@@ -104,7 +94,7 @@ SUITE = Suite(
     tables=(
         PaperTable(
             "All pairs",
-            _columns(),
+            columns("single", *_COLUMNS, places=1),
             (
                 "capt-pix-diff",
                 "capt-rep-diff",
@@ -132,14 +122,14 @@ SUITE = Suite(
         ),
         PaperTable(
             "Changed pairs",
-            _columns("groups.changed"),
+            columns("groups.changed", *_COLUMNS, places=1),
             ("duda", "duda-easy", "duda-joint", "duda-captions", "dirl", "ccr", "scorer", "narrator"),
             {"duda": (42.9, 94.6, 29.7, None, 19.9), "duda-joint": (49.9, 101.3, 34.3, 65.4, 27.9)},
             times=100,
         ),
         PaperTable(
             "Distractor pairs",
-            _columns("groups.distractor"),
+            columns("groups.distractor", *_COLUMNS, places=1),
             ("duda", "duda-easy", "duda-joint", "duda-captions", "dirl", "ccr", "scorer", "narrator"),
             {"duda": (59.8, 110.8, 45.2, None, 29.1), "duda-joint": (62.4, 116.3, 50.5, 53.9, 35.0)},
             times=100,

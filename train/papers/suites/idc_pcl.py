@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Suite, System, merged
+from train.papers.suites import Claim, PaperTable, Suite, System, columns, merged
 
 MASKED, TEMPERATURE = 0.4, 0.1
 """Of the small size's pre-training."""
@@ -58,11 +58,6 @@ def row(key: str, label: str, *tasks: str, **arguments: Any) -> System:
     return System(key, label, full, merged(small, {"pretraining": less}))
 
 
-def _columns() -> tuple[Column, ...]:
-    named = (("BLEU-4", "bleu.3"), ("METEOR", "meteor"), ("ROUGE-L", "rouge_l"), ("CIDEr", "cider"))
-    return tuple(Column(heading, f"single.{value}", 1) for heading, value in named)
-
-
 SUITE = Suite(
     name="idc-pcl",
     paper="Yao, Wang and Jin, Image Difference Captioning with Pre-training and Contrastive Learning, "
@@ -79,7 +74,7 @@ SUITE = Suite(
     tables=(
         PaperTable(
             "Ablation",
-            _columns(),
+            columns("single", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", places=1),
             ("none", "mlm", "mvcl", "fda", "no-difference", "no-judge"),
             {
                 "none": (32.7, 27.7, 57.2, 89.8),

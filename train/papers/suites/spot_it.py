@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import Claim, Column, PaperTable, Suite, System, merged
+from train.papers.suites import BLEU, Claim, Column, PaperTable, Suite, System, columns, merged
 
 _PAPER: dict[str, Any] = {"rotation": 0.0, "zoom": 0.0, "halves": False}
 _FULL: dict[str, Any] = {
@@ -30,14 +30,6 @@ def _row(key: str, label: str, **arguments: Any) -> System:
     return System(key, label, {**_FULL, "arguments": arguments}, small)
 
 
-_COLUMNS = (
-    *(Column(f"BLEU-{n}", f"single.bleu.{n - 1}") for n in (1, 2, 3, 4)),
-    Column("METEOR", "single.meteor"),
-    Column("ROUGE-L", "single.rouge_l"),
-    Column("CIDEr", "single.cider"),
-    Column("perplexity", "perplexity", 2),
-)
-
 SUITE = Suite(
     name="spot-it",
     paper="Fan and Wang, Spot It: Translating Differences between Paired Pictures, 2019",
@@ -52,7 +44,7 @@ SUITE = Suite(
     tables=(
         PaperTable(
             "Single sentence (the paper prints no scores)",
-            _COLUMNS,
+            (*columns("single", *BLEU, "METEOR", "ROUGE-L", "CIDEr"), Column("perplexity", "perplexity", 2)),
             ("paper-lstm", "paper-gru", "halves", "augmented", "attention"),
             {},
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from train.papers.suites import NARRATOR_ROW, Claim, Column, PaperTable, Suite, System
+from train.papers.suites import BLEU, NARRATOR_ROW, Claim, Column, PaperTable, Suite, System, columns
 
 _DECODER: dict[str, Any] = {
     "arguments": {"dropout": 0.5},
@@ -34,11 +34,7 @@ def _nearest(key: str, label: str, *seeded: str) -> System:
     return System(key, label, {"captioner": key, "min_count": 1}, seeded=seeded)
 
 
-def _text(setting: str) -> tuple[Column, ...]:
-    bleu = (Column(f"BLEU-{n}", f"{setting}.bleu.{n - 1}") for n in (1, 2, 3, 4))
-    further = (("METEOR", "meteor"), ("CIDEr", "cider"), ("ROUGE-L", "rouge_l"))
-    return (*bleu, *(Column(heading, f"{setting}.{value}") for heading, value in further))
-
+_TEXT = (*BLEU, "METEOR", "CIDEr", "ROUGE-L")
 
 SUITE = Suite(
     name="spot-the-diff",
@@ -58,7 +54,7 @@ SUITE = Suite(
     tables=(
         PaperTable(
             "Table 4: single sentence",
-            (*_text("single"), Column("perplexity", "perplexity", 2)),
+            (*columns("single", *_TEXT), Column("perplexity", "perplexity", 2)),
             ("nn", "capt", "capt-masked", "ddla-uniform", "ddla", "narrator"),
             {
                 "nn": (0.226, 0.111, 0.057, 0.026, 0.102, 0.120, 0.201, None),
@@ -70,7 +66,7 @@ SUITE = Suite(
         ),
         PaperTable(
             "Table 5: all sentences",
-            (*_text("multi"), Column("LenRatio", "length_ratio")),
+            (*columns("multi", *_TEXT), Column("LenRatio", "length_ratio")),
             ("nn-multi", "capt-multi", "ddla-uniform", "ddla", "narrator"),
             {
                 "nn-multi": (0.223, 0.109, 0.056, 0.026, 0.087, 0.105, 0.181, 1.035),

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from train.papers.suites import Claim, Column, PaperTable, Suite
+from train.papers.suites import Claim, PaperTable, Suite, columns
 from train.papers.suites.clevr_change import ATTENDED, JOINT, LATER, LATER_ROWS, row
 from train.papers.suites.spot_the_diff import row as ddla_row
-
-_COLUMNS = tuple(
-    Column(heading, f"single.{value}")
-    for heading, value in (
-        ("BLEU-4", "bleu.3"),
-        ("CIDEr", "cider"),
-        ("METEOR", "meteor"),
-        ("ROUGE-L", "rouge_l"),
-    )
-)
 
 SUITE = Suite(
     name="spot-the-diff-auxiliary",
@@ -29,7 +19,7 @@ SUITE = Suite(
     tables=(
         PaperTable(
             "Table 3: Spot-the-diff",
-            _COLUMNS,
+            columns("single", "BLEU-4", "CIDEr", "METEOR", "ROUGE-L"),
             ("ddla", "duda", "duda-joint", "dirl", "ccr", "scorer"),
             {
                 "ddla": (0.081, 0.340, 0.115, 0.283),

@@ -1,4 +1,4 @@
-"""The one way in which the daemon runs a thread: it beats, it can be woken, and its error waits for main."""
+"""The one way in which a thread is run: it beats, it can be woken, and its error waits for main."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from daemon.threads.loop import Loop
 from daemon.threads.pulse import Pulses
+from pipeline.loop import Loop
 
 SOON_S, NEVER_S = 60.0, 3600.0
 

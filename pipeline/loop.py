@@ -1,11 +1,23 @@
-"""A thread of the daemon: a loop that says that it gets on, and whose error waits for main."""
+"""The one way in which a thread is run: a loop that shows that it gets on and keeps what ended it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
-from daemon.threads.pulse import LIMIT_S, Pulses
+LIMIT_S = 20.0
+"""A loop that has not got on for so long hangs, unless its last beat allowed it more."""
+
+
+class Beats(Protocol):
+    """Is told of every turn of a loop; the daemon's `Pulses` do that."""
+
+    def beat(self, loop: str, within_s: float) -> None:
+        """The loop has got on, and will again within so many seconds."""
+
+    def forget(self, loop: str) -> None:
+        """The loop has ended, as it should."""
 
 
 class Loop:
@@ -30,7 +42,7 @@ class Loop:
         turn: Callable[[], None],
         every_s: float = 0.0,
         *,
-        pulses: Pulses | None = None,
+        pulses: Beats | None = None,
         within_s: float = LIMIT_S,
         last: Callable[[], None] = lambda: None,
     ) -> None:
@@ -66,7 +78,7 @@ class Loop:
             self._pulses.beat(self._name, self._within_s if within_s is None else within_s)
 
     def raise_error(self) -> None:
-        """Raise what has ended the loop; for the main thread."""
+        """Raise what has ended the loop; for the thread that started it."""
         if self.error is not None:
             raise self.error
 
@@ -87,7 +99,7 @@ class Loop:
             finally:
                 self.beat()
                 self._last()
-        except BaseException as error:  # noqa: BLE001 - every thread's error reaches main
+        except BaseException as error:  # noqa: BLE001 - every thread's error reaches who started it
             self.error = error
         finally:
             if self._pulses is not None:
