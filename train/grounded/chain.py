@@ -29,7 +29,7 @@ from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.confidence import calibrate
 from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import DetectingOptions, between, train_detector
+from train.grounded.detector import DetectingOptions, train_detector
 from train.grounded.identities import Collector, collected
 from train.grounded.judge import Judgements, judgements, train_judge
 from train.grounded.link_examples import CameraSnapshots
@@ -117,8 +117,7 @@ def train_chain(
 def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: Encoder) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
-    learning = {**asdict(_detecting(run)), "learnt": _learnt_share(run)}
-    started = {"start": plain_start(run.start), **learning, **footage.inputs}
+    started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
     detector = stages.made("detector", started, partial(_detector, run, footage))
     several = {"members": own.members, **seed}
     links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **several}
@@ -182,17 +181,12 @@ def _detecting(run: ChainRun) -> DetectingOptions:
     )
 
 
-def _learnt_share(run: ChainRun) -> float:
-    return run.options.detector_learnt if run.start else 1.0
-
-
 def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result:
     start = starting_detector(run.start, run.seed)
     pictures = Pictures(run.data, footage.learn, run.options.memory_mb)
     net = start
     if run.options.detector_steps:
         net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
-        net = between(start, net, _learnt_share(run))
     every = max(1, len(footage.held) // 200)
     scores = average_precision(net, run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}

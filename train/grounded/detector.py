@@ -140,20 +140,6 @@ def train_detector(
     return average.eval()
 
 
-def between(start: Detector, trained: Detector, share: float) -> Detector:
-    """A detector whose weights lie between two, `share` of the way from where it started (WiSE-FT).
-
-    What was learnt from few cameras and what the start knows of all others are both kept (Wortsman et al.
-    2022, "Robust fine-tuning of zero-shot models").
-    """
-    net, first = deepcopy(trained), start.state_dict()
-    with torch.no_grad():
-        for name, value in net.state_dict().items():
-            if value.is_floating_point():
-                value.copy_(torch.lerp(first[name], value, share))
-    return net
-
-
 def _rate(step: int, options: DetectingOptions) -> float:
     warm = min(1.0, (step + 1) / options.warm_up)
     return options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))

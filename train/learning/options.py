@@ -13,8 +13,6 @@ class ChainOptions:
         detector_steps: batches of the detector; 0 leaves it as it starts.
         detector_batch: pictures of one, about 230,000 pixels each.
         detector_rate: its largest learning rate.
-        detector_learnt: share 0..1 of the trained weights in its own; the rest are those that it started from
-            (`train.grounded.detector.between`). Nothing is kept of random ones.
         memory_mb: decoded pictures are held in so many megabytes.
         linker_steps: batches of the linker.
         judge_pairs: pairs of frames that are looked at for the judge.
@@ -28,7 +26,6 @@ class ChainOptions:
     detector_steps: int = 1800
     detector_batch: int = 16
     detector_rate: float = 2.5e-4
-    detector_learnt: float = 0.667
     memory_mb: int = 2500
     linker_steps: int = 3000
     judge_pairs: int = 6000
@@ -42,5 +39,3 @@ class ChainOptions:
         """Refuse what has no meaning."""
         if min(astuple(self)[1:]) <= 0 or self.detector_steps < 0:
             raise ValueError(f"learning options must be positive (detector_steps at least 0): {self}")
-        if self.detector_learnt > 1:
-            raise ValueError(f"detector_learnt is a share of the trained weights, at most 1: {self}")

@@ -9,14 +9,13 @@ from drawn_footage import Painted, clip
 
 import train.footage.labels
 import train.grounded.chain
-from models import SHIPPED, load_captioner
+from models import load_captioner
 from models.grounded.grounded import Grounded
 from models.label import read_label
 from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
 from train.grounded.stages import Stages
-from train.grounded.start import starting_detector
 from train.learning.run_state import TrainError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -176,9 +175,6 @@ def test_what_cannot_be_trained(run: Run, frames: Path, config: Path, tmp_path: 
     config.write_text(config.read_text().replace("judge_step: ", "judge_steps: -"))
     code, _, told = run(*words, "--data", frames)
     assert (code, "learning options must be positive" in told) == (78, True)
-    config.write_text(config.read_text().replace("judge_steps: -", "detector_learnt: 1.5\n  judge_steps: "))
-    code, _, told = run(*words, "--data", frames)
-    assert (code, "detector_learnt is a share" in told) == (78, True)
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "frames.jsonl").write_bytes((frames / "frames.jsonl").read_bytes())
@@ -198,15 +194,8 @@ def test_footage_that_has_gone(run: Run, frames: Path, config: Path, tmp_path: P
     for path in (frames / "labels").glob("*.json"):
         source = json.loads(path.read_text())
         (moved / "labels" / path.name).write_text(json.dumps({**source, "footage": str(tmp_path / "gone")}))
-    config.write_text(
-        config.read_text().replace("detector_steps: 2", "detector_steps: 2\n  detector_learnt: 1.0e-9")
-    )
     words = ("train", "--data", moved, "--config", config, "--val-camera", "gate")
-    code, _, told = run(*words, "--out", tmp_path / "mine.safetensors", "--start", SHIPPED["grounded"])
+    code, _, told = run(*words, "--out", tmp_path / "mine.safetensors")
     assert code == 1
     assert "is no longer in" in told
-    made = torch.load(tmp_path / "mine.run" / "detector.pt", weights_only=False)["result"]["weights"]
-    start = starting_detector(SHIPPED["grounded"]).state_dict()
-    floating = [name for name, value in start.items() if value.is_floating_point()]
-    assert all(torch.equal(made[name], start[name]) for name in floating), "a billionth of nothing much"
     assert "compose again from where it is" in told
