@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from daemon.config.durations import DURATION_PATTERN, RATE_PATTERN, format_duration, format_rate
 from daemon.config.settings import CaptionerName, Configuration
 from daemon.config.sizes import SIZE_PATTERN, format_size
-from daemon.config.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
 from pipeline.record import RecordError, check_camera
+from pipeline.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
 
 
 class ConfigurationError(Exception):
@@ -50,8 +50,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
     try:
         tree = read_yaml(text)
     except YamlError as error:
-        where = name if error.line is None else f"{name}:{error.line}"
-        raise ConfigurationError([f"{where}: {error}"]) from None
+        raise ConfigurationError([error.within(name)]) from None
     if not isinstance(tree.values, dict):
         raise ConfigurationError([f"{name}: is empty: start from configs/narrated.yaml"])
     problems = [_problem(name, tree, ("cameras", camera), bad) for camera, bad in _bad_names(tree.values)]

@@ -12,7 +12,8 @@ import numpy as np
 
 from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions
 from pipeline.sources.picture import View
-from pipeline.sources.tally import RecordedSource, Tally
+from pipeline.sources.recorded import RecordedSource
+from pipeline.sources.tally import Tally
 from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
 
 STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})

@@ -1,14 +1,12 @@
-"""The counts behind a source's report, and what the sources of recorded footage have in common."""
+"""The counts behind a source's report."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Self
 
 from pipeline.redaction import redacted
-from pipeline.sources.frame import Clock, SourceOptions, SourceReport
+from pipeline.sources.frame import Clock, SourceReport
 
 ERRORS_KEPT = 100
 """A camera that is away for weeks must not fill the memory with sentences about it."""
@@ -47,32 +45,3 @@ class Tally:
             skew_s=self.skew_s,
             hardware=self.hardware,
         )
-
-
-class RecordedSource:
-    """Footage that was recorded: nobody reads it ahead, and what is closed ends soon."""
-
-    live = False
-    silent_s = 0.0
-    screening_silent_s = 0.0
-
-    def __init__(self, options: SourceOptions, camera: str) -> None:
-        self.camera = camera
-        self._options = options
-        self._tally = Tally()
-        self._closed = threading.Event()
-
-    @property
-    def report(self) -> SourceReport:
-        """Counts so far."""
-        return self._tally.report()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop: a running iteration ends at the next packet, or still."""
-        self._closed.set()

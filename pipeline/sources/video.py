@@ -21,7 +21,8 @@ from pipeline.sources.decode import SoundFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions
 from pipeline.sources.picture import View
-from pipeline.sources.tally import RecordedSource, Tally
+from pipeline.sources.recorded import RecordedSource
+from pipeline.sources.tally import Tally
 from pipeline.sources.times import (
     EPOCH,
     Sampler,

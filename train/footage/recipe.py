@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from pipeline.changes import ChangeOptions
+from pipeline.yaml_lines import YamlError, read_yaml
 from train.footage.teachers import TeacherFile
 
 TEST_FOOTAGE = ("vtest*", "opencv_vtest*")
@@ -165,8 +165,10 @@ def load_recipe(path: Path) -> Recipe:
         ValueError: the file cannot be read, or has an unknown key or a value without meaning.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = read_yaml(path.read_text(encoding="utf-8")).values or {}
+    except YamlError as error:
+        raise ValueError(error.within(path)) from error
+    except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {error}") from error
     if not isinstance(content, Mapping):
         raise ValueError(f"{path} must hold a mapping, for example `disturbed: 0.3`")  # noqa: TRY004

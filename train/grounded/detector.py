@@ -1,15 +1,11 @@
-"""Training the detector on labelled frames.
-
-python -m train.grounded.detector --data FRAMES --start picodet.onnx --out RUN --seed 1
-"""
+"""Training the detector on labelled frames: an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,7 +19,6 @@ from torch import Tensor
 from models.families import CLASSES
 from models.grounded.detector import Detector
 from models.grounded.losses import Objects, detector_loss
-from train.footage.frames import LabelledFrame, read_frames
 from train.footage.votes import Vote
 from train.grounded.pictures import CANVASES, LabelledPicture, Pictures
 
@@ -164,35 +159,3 @@ def _saved(path: Path, step: int, net: Detector, average: Detector, optimizer: t
     }
     torch.save(state, path.with_suffix(".part"))
     path.with_suffix(".part").replace(path)
-
-
-def split(
-    frames: Sequence[LabelledFrame], held: Sequence[str]
-) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
-    """Frames to learn from and frames of the cameras that are held out."""
-    return [f for f in frames if f.camera not in held], [f for f in frames if f.camera in held]
-
-
-def main() -> None:
-    """See the head of this file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--start", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--held", type=Path, help="names of cameras held out, one a line")
-    parser.add_argument("--steps", type=int, default=1800)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    frames = read_frames(asked.data)
-    held = asked.held.read_text(encoding="utf-8").split() if asked.held else []
-    learn, _ = split(frames, held)
-    start = Detector(len(CLASSES))
-    start.load_state_dict(torch.load(asked.start, weights_only=True))
-    asked.out.mkdir(parents=True, exist_ok=True)
-    options = DetectingOptions(steps=asked.steps, seed=asked.seed)
-    net = train_detector(start, Pictures(asked.data, learn), options, asked.out)
-    torch.save(net.state_dict(), asked.out / "detector.pt")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from models import CAPTIONERS
@@ -15,6 +14,7 @@ from models.captioner import Captioner
 from models.encoders.encoder import ENCODERS, Encoder
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
+from pipeline.yaml_lines import YamlError, read_yaml
 from train.learning.batches import Split
 from train.learning.loop import TrainOptions
 from train.learning.objectives import OBJECTIVES, Objective
@@ -108,11 +108,13 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
         ConfigError: absent, no YAML, an unknown key, or a value of the wrong type or name.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8")).values
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except YamlError as error:
+        raise ConfigError(error.within(path)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold a mapping that begins with `version: 1`")
     explicit = {key: value for key, value in training.items() if value is not None}

@@ -181,25 +181,16 @@ def test_evaluate_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Pa
             "arguments.prior: Input should be 'learned' or 'uniform'",
         ),
         ("version: 1\nencoder_weights: none.pt", "encoder efficientnet_lite0 cannot be loaded"),
-        ("version: [", "not valid YAML"),
+        ("version: [", ":1: broken YAML"),
+        ("version: 1\nmin_count: !!bool x", ":2: broken YAML: not a valid bool"),
     ],
 )
 def test_a_bad_configuration_is_exit_78(
     *, run: Run, sample_folder: Path, toy: Path, tmp_path: Path, text: str, says: str
 ) -> None:
     toy.write_text(text)
-    words = (
-        "train",
-        "--data",
-        sample_folder,
-        "--out",
-        tmp_path / "x",
-        "--config",
-        toy,
-        "--cache",
-        tmp_path / "c",
-    )
-    failed(run(*words), 78, says)
+    words = ("train", "--data", sample_folder, "--out", tmp_path / "x", "--config", toy)
+    failed(run(*words, "--cache", tmp_path / "c"), 78, says)
     assert not (tmp_path / "x").exists()
 
 

@@ -21,7 +21,8 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
         ("crops: many", "crops: "),
         ("disturbed: 3", "disturbed must be within 0..1"),
         ("- 1", "must hold a mapping"),
-        ("[", "cannot be read as YAML"),
+        ("[", "recipe.yaml:1: broken YAML"),
+        ("disturbed: .1\ndisturbed: .2", "recipe.yaml:2: the key 'disturbed' is given twice"),
     ],
 )
 def test_what_has_no_meaning_is_named(tmp_path: Path, text: str, said: str) -> None:

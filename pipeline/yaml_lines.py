@@ -21,6 +21,10 @@ class YamlError(ValueError):
         super().__init__(message)
         self.line = line
 
+    def within(self, name: object) -> str:
+        """The message with the file's name, and the line where it is known."""
+        return f"{name}: {self}" if self.line is None else f"{name}:{self.line}: {self}"
+
 
 @dataclass(frozen=True, slots=True)
 class YamlTree:

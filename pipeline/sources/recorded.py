@@ -1,0 +1,38 @@
+"""What the sources of recorded footage have in common."""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from pipeline.sources.frame import SourceOptions, SourceReport
+from pipeline.sources.tally import Tally
+
+
+class RecordedSource:
+    """Footage that was recorded: nobody reads it ahead, and what is closed ends soon."""
+
+    live = False
+    silent_s = 0.0
+    screening_silent_s = 0.0
+
+    def __init__(self, options: SourceOptions, camera: str) -> None:
+        self.camera = camera
+        self._options = options
+        self._tally = Tally()
+        self._closed = threading.Event()
+
+    @property
+    def report(self) -> SourceReport:
+        """Counts so far."""
+        return self._tally.report()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop: a running iteration ends at the next packet, or still."""
+        self._closed.set()
