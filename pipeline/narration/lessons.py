@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.families import family_of
-from models.language.claims import PEOPLE, VEHICLES
+from models.families import PEOPLE, VEHICLES, family_of
 from models.sentences import PlacedSentence, Sentence
 from pipeline.sources import Image
 
@@ -113,7 +112,7 @@ def log_odds(confidence: float) -> float:
 
 
 def _kind(name: str) -> int:
-    if name in ("cyclist", "motorcyclist") or family_of(name) == "wheels":
+    if name in ("cyclist", "motorcyclist") or family_of(name) == "two-wheeler":
         return 2
     return 0 if name in PEOPLE else 1 if name in VEHICLES else -1
 
