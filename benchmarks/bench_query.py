@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daemon.search.filters import Filters, Question
-from daemon.search.local_time import LocalTime
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search.search import Search
 from models.language.claims import Claims
 from models.language.phrases import NOUNS, plain_sentence

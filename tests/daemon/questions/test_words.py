@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.search.words import (
+from daemon.questions.words import (
     ANIMALS,
     COLOURS,
     KINDS,
