@@ -175,7 +175,7 @@ class Intake:
             record = read_record(fields["json"])
         except (KeyError, RecordError) as error:
             if fields:  # else it was trimmed after it was read, which the next one's number tells
-                logger.warning("%s %s is not a narrated/1 record (%s); left out", key, entry, error)
+                logger.warning("%s %s is not a narrated record (%s); left out", key, entry, error)
             return Taken(key, entry)
         if known and known.seq and record.seq > known.seq + 1:
             logger.warning(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import rfc8785
@@ -16,7 +16,6 @@ from models.boxes import intersection
 from models.sentences import DescribeOptions, Sentence, Sighted
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
-from pipeline.narration.lessons import lesson, weighed
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
@@ -38,6 +37,15 @@ class CapEvent(StrEnum):
 
     REACHED = "cap_reached"
     ENDED = "cap_ended"
+
+
+class RecordEvent(StrEnum):
+    """Records that tell of other records, or of their absence."""
+
+    SUMMARY = "summary"
+    RULE = "rule"
+    GAP = "gap"
+    DELETION = "deletion"
 
 
 _NOBODY: Mapping[str, Follower] = {}
@@ -81,6 +89,13 @@ class Narration:
         fallback: why it was not the captioner who told ("late", "captioner failed"); else empty.
         counts: with a `CapEvent` type, object and number of sentences told before, or held back meanwhile.
         until: when a camera at its cap is heard again.
+        held: the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty.
+        continues: id of the narration that this one completes, or empty.
+        covers: ids of the narrations that a summary is of.
+        rate_hz: detection rate, None for a change between stills.
+        state_sha256: hash (hex) of what the camera had learnt before the footage; empty where it had nothing.
+        since, reason: with GAP its beginning (its end is `until`), and why (overload, camera_down, outage).
+        deletion, rule: members of these parts of a record, see `pipeline.record_members`.
     """
 
     id: str
@@ -88,7 +103,7 @@ class Narration:
     before: FrameStamp
     after: FrameStamp
     clock: Clock
-    event: SceneEvent | CapEvent
+    event: SceneEvent | CapEvent | RecordEvent
     sentences: tuple[Sentence, ...]
     l2: float
     model: ModelStamp
@@ -97,6 +112,15 @@ class Narration:
     fallback: str = ""
     counts: tuple[tuple[str, str, int], ...] = ()
     until: datetime | None = None
+    held: str = ""
+    continues: str = ""
+    covers: tuple[str, ...] = ()
+    rate_hz: float | None = None
+    state_sha256: str = ""
+    since: datetime | None = None
+    reason: str = ""
+    deletion: Mapping[str, Any] | None = None
+    rule: Mapping[str, Any] | None = None
 
     @property
     def text(self) -> str:
@@ -135,7 +159,6 @@ def narrate(
     for change, candidates in zip(changes, described, strict=True):
         sentences, abstained, event = list[Sentence](), "", change.event
         if candidates is not None:
-            candidates = _taught(candidates, change, captioner, least)  # noqa: PLW2901
             sentences, abstained = _chosen(candidates, least, options)
             sentences = _finished(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
@@ -172,16 +195,6 @@ def _all_sentences(
         for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
             found[n] = sentences
     return found
-
-
-def _taught(candidates: list[Sentence], change: Change, captioner: Captioner, least: float) -> list[Sentence]:
-    """Sentences as the corrections of people who watch this camera weigh them."""
-    weights = lesson(captioner.record, change.pair.after.camera)
-    if weights is None or not change.clusters:
-        return candidates
-    pictures = change.pair.before.image, change.pair.after.image
-    changed = np.logical_or.reduce([cluster.mask for cluster in change.clusters])
-    return weighed(candidates, pictures, changed, weights, least)
 
 
 def is_followed(pair: FramePair, captioner: Captioner) -> bool:
