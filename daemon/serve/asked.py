@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Question, merged, options_of
-from daemon.questions.time_of_day import parse_time_of_day
+from daemon.questions.local_time import parse_time_of_day
 from daemon.search.search import Search
 
 ALL_DAYS = "all"
