@@ -37,6 +37,13 @@ class Sentence:
         outline_before, outline_after: the outline of what it tells on each side.
         moment_s: seconds after the before frame at which it happened; None where that was not seen.
         paths: the ways that were followed, of each object points ``(x, y)`` in 0..1 of the frame.
+        action: the event of a track (entered, left, stopped, ...); empty for a change between two stills.
+        track: id of the track, unique for its camera; empty where there is none.
+        since_s, until_s: when the track, or the state that ended, began and ended, in seconds after the
+            before frame; None where that is not known.
+        since_known: False where it began at `since_s` or earlier.
+        duration_s: how long it lasted, or has lasted so far.
+        same_as: an earlier track that is probably the same one, and its probability.
     """
 
     text: str
@@ -52,6 +59,13 @@ class Sentence:
     outline_after: Outline = ()
     moment_s: float | None = None
     paths: tuple[tuple[tuple[float, float], ...], ...] = ()
+    action: str = ""
+    track: str = ""
+    since_s: float | None = None
+    until_s: float | None = None
+    since_known: bool = True
+    duration_s: float | None = None
+    same_as: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

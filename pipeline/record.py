@@ -1,4 +1,4 @@
-"""The record `narrated/1`: what is journalled and published about one narration.
+"""The record `narrated/2`: what is journalled and published about one narration.
 
 A record is canonical JSON (RFC 8785). ``hash`` is the SHA-256 of the record without ``hash``, ``prev`` is
 the ``hash`` of the camera's record before it, so that no byte can change unseen. Floats are rounded and
@@ -51,11 +51,12 @@ __all__ = [
     "sentence_members",
 ]
 
-SCHEMA = "narrated/1"
+SCHEMA = "narrated/2"
 _EVENTS = {"none": "change"}  # no event of the whole scene: objects changed
 _DIGITS = 4
 _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
+_SECOND_DIGITS = 2
 _HASH_KEY = b'"hash":"'
 
 
@@ -213,6 +214,15 @@ def _told(narration: Narration) -> dict[str, Any]:
         "fallback": narration.fallback or None,
         "counts": tuple({"type": t, "object": o, "count": n} for t, o, n in narration.counts) or None,
         "until": narration.until and format_time(narration.until),
+        "held": narration.held or None,
+        "continues": narration.continues or None,
+        "covers": narration.covers or None,
+        "deletion": narration.deletion,
+        "rule": narration.rule,
+        "reason": narration.reason or None,
+        "since": narration.since and format_time(narration.since),
+        "rate_hz": narration.rate_hz,
+        "state_sha256": narration.state_sha256 or None,
         "l2": _rounded(narration.l2, _L2_DIGITS),
         "model": {"name": narration.model.name, "sha256": narration.model.sha256},
         "config_sha256": narration.settings_sha256,
@@ -242,9 +252,20 @@ def sentence_members(sentence: Sentence) -> dict[str, Any]:
 
 
 def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
-    moment_s = sentence.moment_s
-    time = None if moment_s is None else format_time(before + timedelta(seconds=moment_s))
-    return sentence_members(sentence) | {"time": time}
+    def moment(seconds: float | None) -> str | None:
+        return None if seconds is None else format_time(before + timedelta(seconds=seconds))
+
+    since = moment(sentence.since_s)
+    same = sentence.same_as
+    return sentence_members(sentence) | {
+        "time": moment(sentence.moment_s),
+        "action": sentence.action or None,
+        "track": sentence.track or None,
+        "since": since if since is None or sentence.since_known else f"before {since}",
+        "until": moment(sentence.until_s),
+        "duration_s": None if sentence.duration_s is None else _rounded(sentence.duration_s, _SECOND_DIGITS),
+        "same_as": same and {"track": same[0], "probability": _rounded(same[1], _DIGITS)},
+    }
 
 
 def _shares(numbers: tuple[float, ...] | None) -> tuple[float, ...] | None:

@@ -19,7 +19,7 @@ _SEGMENT = re.compile(r"\.[0-9]{12}$")
 
 
 class RecordError(ValueError):
-    """A narration or a line is not a record `narrated/1`; the message names the field."""
+    """A narration or a line is not a record `narrated/2` (or `/1`); the message names the field."""
 
 
 def check_camera(name: str) -> str:
@@ -48,6 +48,13 @@ Time = Annotated[
     StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"),
     AfterValidator(_check_time),
 ]
+Since = Annotated[
+    str,
+    StringConstraints(pattern=r"^(before )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"),
+    AfterValidator(
+        lambda text: "before " * text.startswith("before ") + _check_time(text.removeprefix("before "))
+    ),
+]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaggedDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -55,6 +62,8 @@ Count = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER)]
 Words = Annotated[str, StringConstraints(min_length=1)]
 Stage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,32}$")]
 RecordBox = tuple[Share, Share, Share, Share]
+RecordId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Seconds = Annotated[float, Field(ge=0, le=_LARGEST_INTEGER)]
 RecordOutline = Annotated[tuple[tuple[Share, Share], ...], Field(min_length=3)]
 RecordPath = Annotated[tuple[tuple[Share, Share], ...], Field(min_length=1)]
 
@@ -88,6 +97,49 @@ class RecordFrame(_Part):
         return datetime.fromisoformat(self.time)
 
 
+Event = Literal[
+    "change",
+    "light_changed",
+    "view_changed",
+    "obstructed",
+    "summary",
+    "rule",
+    "gap",
+    "deletion",
+    "cap_reached",
+    "cap_ended",
+]
+"""What a record is of."""
+
+Action = Literal[
+    "entered",
+    "left",
+    "appeared",
+    "disappeared",
+    "moved",
+    "stopped",
+    "resumed",
+    "parked",
+    "placed",
+    "removed",
+    "got_in",
+    "got_out",
+    "met",
+    "waiting",
+    "crossed",
+    "opened",
+    "closed",
+]
+"""What a track did: the event of a sentence."""
+
+
+class SameAs(_Part):
+    """An earlier track that is probably the same person or vehicle."""
+
+    track: Words = means("the earlier track")
+    probability: Share = means("calibrated probability that both are one")
+
+
 class RecordSentence(_Part):
     """One sentence about one change."""
 
@@ -113,7 +165,17 @@ class RecordSentence(_Part):
     paths: tuple[RecordPath, ...] | None = may_mean(
         "the way each object took: where it met the ground, [x, y] in 0..1 of the frame, in order of time"
     )
-    time: Time | None = may_mean("when it happened, where that was seen in the frames between")
+    time: Time | None = may_mean("when it happened")
+    action: Action | None = may_mean("the event, where a track showed it: entered, left, stopped, ...")
+    track: Words | None = may_mean("the track: an id that no other object of this camera ever has")
+    since: Since | None = may_mean(
+        "when the track began, or the state that ended (a stop); 'before TIME' where only that is known"
+    )
+    until: Time | None = may_mean("when the track, or the state, ended")
+    duration_s: Seconds | None = may_mean(
+        "from since to until, or so far, in seconds; at least where since is 'before'"
+    )
+    same_as: SameAs | None = may_mean("an earlier track that is probably the same one, come back")
 
     @property
     def before(self) -> RecordBox | None:
@@ -153,11 +215,31 @@ class Evidence(_Part):
     )
 
 
+class Deletion(_Part):
+    """Records that retention deleted: the first of the chain."""
+
+    reason: Literal["age", "size"] = means("the limit that they were beyond")
+    time: Time = means("when they were deleted")
+    records: Annotated[Count, Field(ge=1)] = means("how many")
+    first_seq: Annotated[Count, Field(ge=1)] = means("seq of the first one")
+    last_seq: Annotated[Count, Field(ge=1)] = means("seq of the last one")
+    last_hash: Digest = means("hash of the last one")
+
+
+class RuleFired(_Part):
+    """A rule of the configuration that was met."""
+
+    name: Words = means("the rule's name")
+    records: tuple[RecordId, ...] = means("ids of the records that it rests on")
+
+
 class Record(_Part):
     """One narration: a line of the journal, and the field json of a stream entry."""
 
-    schema_: Annotated[Literal["narrated/1"], Field(alias="schema")] = means("this format")
-    id: Annotated[str, StringConstraints(min_length=1, max_length=128)] = means(
+    schema_: Annotated[Literal["narrated/1", "narrated/2"], Field(alias="schema")] = means(
+        "the format; narrated/1, which is no longer written, lacks some optional members"
+    )
+    id: RecordId = means(
         "camera, time and a hash: the same footage, settings and model always give the same id"
     )
     camera: Annotated[
@@ -169,14 +251,34 @@ class Record(_Part):
     clock: Literal["rtcp", "receive", "file"] = means(
         "whose clock the times are by: the camera's (rtcp), this machine's on receipt (receive) or the file's"
     )
-    event: Literal["change", "light_changed", "view_changed", "obstructed", "cap_reached", "cap_ended"] = (
-        means(
-            "what happened: objects changed (change); the whole scene did (light_changed, view_changed, "
-            "obstructed); the camera has used up its hourly limit (cap_reached) or is heard again (cap_ended)"
-        )
+    event: Event = means(
+        "objects changed (change); the whole scene did (light_changed, view_changed, obstructed); many "
+        "events in one (summary); a rule was met (rule); nothing was seen or recorded for a while (gap); "
+        "records were deleted (deletion); in narrated/1 only, an hourly limit began (cap_reached) or ended "
+        "(cap_ended)"
     )
     text: str = means("all sentences, in one line")
-    sentences: tuple[RecordSentence, ...] = means("one for each change, most salient first")
+    sentences: tuple[RecordSentence, ...] = means(
+        "one for each change: events of tracks by time, changes between two stills by salience"
+    )
+    held: Literal["hourly", "cooldown", "merged", "summary"] | None = may_mean(
+        "the limit that keeps this record from messages and from the page's first view; it is journalled and "
+        "on the stream all the same"
+    )
+    continues: RecordId | None = may_mean(
+        "id of the earlier record that this one completes: no event of its own, never counted"
+    )
+    covers: tuple[RecordId, ...] | None = may_mean("ids of the records that a summary is of")
+    deletion: Deletion | None = may_mean("with event deletion: which records")
+    rule: RuleFired | None = may_mean("with event rule: which one, and why")
+    reason: Literal["overload", "camera_down", "outage"] | None = may_mean(
+        "with event gap: why nothing was seen or recorded from since to until"
+    )
+    since: Time | None = may_mean("with event gap: its beginning")
+    rate_hz: Annotated[float, Field(gt=0, le=1000)] | None = may_mean(
+        "frames a second that were looked at for objects"
+    )
+    state_sha256: Digest | None = may_mean("SHA-256 (hex) of what the camera had learnt before, where it had")
     abstained: Words | None = may_mean("why less was said than was seen: unsure, or nothing of an object")
     fallback: Words | None = may_mean(
         "why no captioner wrote this (late, or captioner failed): the text only says where something changed"
@@ -184,7 +286,7 @@ class Record(_Part):
     counts: tuple[RecordCount, ...] | None = may_mean(
         "by kind: at cap_reached the sentences of the past hour, at cap_ended those held back meanwhile"
     )
-    until: Time | None = may_mean("at cap_reached: when the camera is heard again")
+    until: Time | None = may_mean("with event gap: its end; at cap_reached: when the camera is heard again")
     l2: Annotated[float, Field(ge=0, le=255)] = means(
         "L2 distance of the two frames: root mean square over pixels and colours, in grey levels 0..255"
     )

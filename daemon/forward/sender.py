@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from time import monotonic
 
 from daemon.config.forward import TargetSettings
@@ -14,7 +14,7 @@ from daemon.config.template import TemplateError
 from daemon.forward.filter import Filter
 from daemon.forward.message import Message, find_picture
 from daemon.forward.queue import Entry, Queue
-from daemon.forward.target import AwayError, DeliveryError, RefusedError, Target
+from daemon.forward.target import DeliveryError, RefusedError, Target
 from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Loop
@@ -41,7 +41,6 @@ class Sender:
 
     def __init__(
         self,
-        name: str,
         settings: TargetSettings,
         open_target: Callable[[], Target],
         queue: Queue,
@@ -50,14 +49,13 @@ class Sender:
         pulses: Pulses,
         zone: tzinfo | None = None,
     ) -> None:
-        self.name, self.settings, self.failing = name, settings, ""
-        self._open, self._queue, self._store, self._zone = open_target, queue, store, zone
-        self._filter = Filter(settings.filter, zone)
+        self._settings, self._open, self._queue, self._store = settings, open_target, queue, store
+        self._filter, self._zone = Filter(settings.filter, zone), zone
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
-        self._backoff_s, self._failing_since, self._warned_at = FIRST_BACKOFF_S, 0.0, 0.0
+        self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
         self.loop = Loop(
-            f"target {name}",
+            f"target {queue.target}",
             self._turn,
             pulses=pulses,
             within_s=LIMIT_S + 3 * settings.timeout,
@@ -66,70 +64,53 @@ class Sender:
 
     def _turn(self) -> None:
         try:
-            self._opened()  # even where nothing waits: a broker is to know that we are there
+            if self._target is None:  # even where nothing waits: a broker is to know that we are there
+                self._target = self._open()
             for entry in self._queue.read():
                 if self.loop.stopped.is_set():
                     return
-                self._send(entry)
+                self._send(self._target, entry)
                 self.loop.beat()
-        except (DeliveryError, TemplateError, SecretError, ServerAwayError) as error:
-            self._queue.read_again()
-            self._fail(error)
-        else:
             self._recover()
+        except (DeliveryError, TemplateError, SecretError, ServerAwayError) as error:
+            self._back_off(error)
         finally:
             self._queue.save()
 
-    def _opened(self) -> Target:
-        if self._target is None:
-            self._target = self._open()
-        return self._target
-
-    def _send(self, entry: Entry) -> None:
+    def _send(self, target: Target, entry: Entry) -> None:
         record = entry.record
         sentences = self._filter.select(record)
-        if entry.stream.endswith(":retry"):
-            sentences = sentences or record.sentences  # it passed once, and was asked for again
-        target = self._opened()
+        if sentences is None and entry.retried:
+            sentences = record.sentences  # it was asked for, though the filter has changed
         if sentences is not None and (target.updates or not record.continues):
-            picture = find_picture(record, self._store, self.settings.picture)
-            message = Message(record, sentences, picture, self._zone, self._queue.is_newest(entry))
+            picture = find_picture(record, self._store, self._settings.picture)
+            message = Message(record, sentences, picture, self._zone, self._queue.is_newest(record))
             try:
                 target.send(message)
             except (RefusedError, TemplateError) as error:
                 self._refusals += 1
-                if self._refusals < self.settings.attempts:
+                if self._refusals < self._settings.attempts:
                     raise
-                self._bury(entry, error)
+                reason = _reason(error)
+                self._queue.bury(entry, reason)
+                logger.warning(
+                    "target %s: record %s is a dead letter (see narrated forward --dead): %s",
+                    *(self._queue.target, record.id, reason),
+                )
+                self._refusals = 0
                 return
-            self._note_objects(entry)
-        self._queue.settle(entry)
-        self._recover()
+            self._recover()
+        self._queue.settle(entry, [s.object for s in sentences or ()])
 
-    def _note_objects(self, entry: Entry) -> None:
-        known = self._queue.objects.setdefault(entry.record.camera, [])
-        known += [name for name in entry.record.objects if name not in known]
-
-    def _bury(self, entry: Entry, error: Exception) -> None:
-        self._queue.bury(entry, _reason(error))
-        self._refusals = 0
-        logger.warning(
-            "target %s: record %s is a dead letter: %s; see narrated forward --dead",
-            *(self.name, entry.record.id, _reason(error)),
-        )
-
-    def _fail(self, error: Exception) -> None:
-        """Note that nothing goes out, warn once a minute, and wait."""
-        now = monotonic()
-        if not self.failing:
-            self._failing_since, self._warned_at = now, float("-inf")
+    def _back_off(self, error: Exception) -> None:
+        """Warn once a minute, and wait: twice as long each time, or as long as the target asks."""
+        self._queue.read_again()
         self.failing = _reason(error)
-        if now - self._warned_at >= _WARN_EVERY_S:
-            self._warned_at = now
-            logger.warning("target %s: %s; trying again, nothing is lost", self.name, self.failing)
-        if isinstance(error, AwayError | SecretError):
+        if monotonic() - self._warned_at >= _WARN_EVERY_S:
+            self._warned_at = monotonic()
+            logger.warning("target %s: %s; trying again, nothing is lost", self._queue.target, self.failing)
+        if not isinstance(error, RefusedError | TemplateError | ServerAwayError):
             self._close_target()  # opened again, it may have another password
-            self._expire(error)
         asked_s = min(getattr(error, "retry_after_s", 0.0), LONGEST_RETRY_AFTER_S)
         wait_s = max(asked_s, self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
@@ -138,24 +119,9 @@ class Sender:
 
     def _recover(self) -> None:
         if self.failing:
-            logger.info("target %s: delivered again", self.name)
-        self.failing, self._backoff_s, self._refusals = "", FIRST_BACKOFF_S, 0
-
-    def _expire(self, error: Exception) -> None:
-        """Bury what is older than `expire`, once the target has been away for as long."""
-        expire_s = self.settings.expire
-        if not expire_s or monotonic() - self._failing_since < expire_s:
-            return
-        try:
-            while entries := self._queue.read():
-                for entry in entries:
-                    age_s = (datetime.now(UTC) - entry.record.after.moment).total_seconds()
-                    if age_s < expire_s:
-                        self._queue.read_again()
-                        return
-                    self._bury(entry, error)
-        except ServerAwayError:
-            self._queue.read_again()
+            logger.info("target %s: delivered again", self._queue.target)
+        self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
+        self._refusals = 0
 
     def _close_target(self) -> None:
         target, self._target = self._target, None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import rfc8785
@@ -38,6 +38,15 @@ class CapEvent(StrEnum):
 
     REACHED = "cap_reached"
     ENDED = "cap_ended"
+
+
+class RecordEvent(StrEnum):
+    """Records that tell of other records, or of their absence."""
+
+    SUMMARY = "summary"
+    RULE = "rule"
+    GAP = "gap"
+    DELETION = "deletion"
 
 
 _NOBODY: Mapping[str, Follower] = {}
@@ -81,6 +90,13 @@ class Narration:
         fallback: why it was not the captioner who told ("late", "captioner failed"); else empty.
         counts: with a `CapEvent` type, object and number of sentences told before, or held back meanwhile.
         until: when a camera at its cap is heard again.
+        held: the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty.
+        continues: id of the narration that this one completes, or empty.
+        covers: ids of the narrations that a summary is of.
+        rate_hz: detection rate, None for a change between stills.
+        state_sha256: hash (hex) of what the camera had learnt before the footage; empty where it had nothing.
+        since, reason: with GAP its beginning (its end is `until`), and why (overload, camera_down, outage).
+        deletion, rule: members of these parts of a record, see `pipeline.record_members`.
     """
 
     id: str
@@ -88,7 +104,7 @@ class Narration:
     before: FrameStamp
     after: FrameStamp
     clock: Clock
-    event: SceneEvent | CapEvent
+    event: SceneEvent | CapEvent | RecordEvent
     sentences: tuple[Sentence, ...]
     l2: float
     model: ModelStamp
@@ -97,6 +113,15 @@ class Narration:
     fallback: str = ""
     counts: tuple[tuple[str, str, int], ...] = ()
     until: datetime | None = None
+    held: str = ""
+    continues: str = ""
+    covers: tuple[str, ...] = ()
+    rate_hz: float | None = None
+    state_sha256: str = ""
+    since: datetime | None = None
+    reason: str = ""
+    deletion: Mapping[str, Any] | None = None
+    rule: Mapping[str, Any] | None = None
 
     @property
     def text(self) -> str:

@@ -109,5 +109,5 @@ def _record(key: str, entry_id: str, fields: dict[str, str]) -> Record | None:
     try:
         return read_record(fields["json"])
     except (KeyError, RecordError) as error:
-        _log.warning("%s %s is not a narrated/1 record (%s); left out", key, entry_id, error)
+        _log.warning("%s %s is not a narrated record (%s); left out", key, entry_id, error)
         return None

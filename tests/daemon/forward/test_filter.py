@@ -18,7 +18,7 @@ from daemon.forward.filter import Filter
 from daemon.forward.message import Message
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.narration.narration import EVENT_SENTENCES, CapEvent, Narration
+from pipeline.narration.narration import EVENT_SENTENCES, Narration
 from pipeline.record import ChainEnd, Record, build_record
 
 CAR = Sentence("A car has appeared in the lot.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
@@ -33,7 +33,7 @@ def record(*sentences: Sentence, second: float = 0, **changed: Any) -> Record:
 
 
 def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | None:
-    found = Filter(FilterSettings.model_validate(asked), UTC).passing(given or record())
+    found = Filter(FilterSettings.model_validate(asked), UTC).select(given or record())
     return None if found is None else [s.object for s in found]
 
 
@@ -80,8 +80,8 @@ def test_hours_and_the_other_hours_share_the_day(second: int, begin: int, end: i
 
 def test_hours_are_those_of_the_place() -> None:
     asked = FilterSettings(hours="02:00-03:00")  # midnight in UTC is two in summer's Berlin
-    assert Filter(asked, ZoneInfo("Europe/Berlin")).passing(record()) is not None
-    assert Filter(asked, ZoneInfo("Asia/Tokyo")).passing(record()) is None
+    assert Filter(asked, ZoneInfo("Europe/Berlin")).select(record()) is not None
+    assert Filter(asked, ZoneInfo("Asia/Tokyo")).select(record()) is None
 
 
 def test_events_of_the_scene() -> None:
@@ -90,8 +90,8 @@ def test_events_of_the_scene() -> None:
     assert passed({}, light) == ["scene"]
     assert passed({"object": "person"}, light) is None
     assert passed({"kind": "appeared"}, light) is None
-    capped = build_record(narrations.narration(sentences=(), event=CapEvent.REACHED), ChainEnd())
-    assert passed({}, capped) == passed({"kind": "cap_reached"}, capped) == []
+    capped = record().model_copy(update={"event": "gap", "sentences": ()})
+    assert passed({}, capped) == passed({"kind": "gap"}, capped) == []
     assert passed({"object": "car"}, capped) is passed({"kind": "moved"}, capped) is None
 
 
