@@ -56,8 +56,8 @@ def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
 
 
 def joined(sender: Sender) -> bool:
-    """True once the sender has looked at the streams, or cannot."""
-    return bool(sender._queue._streams or sender.failing or not sender.loop.alive)
+    """True once the target is in the groups of all streams."""
+    return bool(sender._queue._streams or not sender.loop.alive)
 
 
 class Camera:

@@ -64,9 +64,10 @@ class Sender:
 
     def _turn(self) -> None:
         try:
+            entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker is to know that we are there
                 self._target = self._open()
-            for entry in self._queue.read():
+            for entry in entries:
                 if self.loop.stopped.is_set():
                     return
                 self._send(self._target, entry)

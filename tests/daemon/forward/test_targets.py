@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
