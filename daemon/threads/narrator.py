@@ -83,6 +83,7 @@ class Narrator:
         self._groups: dict[str, _OpenRecord] = {}
         self._latest: dict[str, tuple[Narration, FramePair]] = {}  # by camera, looked at last
         self._heard_again: dict[str, float] = {}  # monotonic seconds, by camera at its hourly cap
+        self._told_before: dict[str, set[str]] = {}
         self._written: list[JournalledPair] = []
         for plan in plans:
             self.add(plan)
@@ -108,6 +109,9 @@ class Narrator:
                 wait_s = (until - datetime.now(UTC)).total_seconds()
                 self._heard_again[plan.name] = monotonic() + wait_s
         self._limits[plan.name] = limits
+        if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
+            # Footage that is read again at a restart has the same ids: no record is written twice.
+            self._told_before[plan.name] = {record.id for record in self._journals[plan.name]}
 
     def remove(self, camera: str) -> None:
         """Let a camera go whose pairs were all told; what was held open or back for it is journalled."""
@@ -297,6 +301,9 @@ class Narrator:
             JournalError: the journal of a replay cannot be written.
         """
         camera = narration.camera
+        if narration.id in self._told_before.get(camera, ()):
+            self._suppressed.pop(camera, None)
+            return True
         try:
             record = self._journals[camera].append(
                 replace(narration, settings_sha256=self._settings[camera]),
