@@ -138,8 +138,8 @@ def _open(plan: CameraPlan) -> None:
 
 def unwritable(folder: Path) -> str:
     """Why nothing can be written in a folder, or where it would be made; empty where it can."""
-    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     try:
+        place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         with tempfile.TemporaryFile(dir=place):
             return ""
     except OSError as error:

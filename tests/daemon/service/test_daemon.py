@@ -135,7 +135,7 @@ def test_a_real_camera_is_narrated(
 ) -> None:
     """A ball that never stops: a pair is proposed after the longest wait, again and again."""
     rtsp_server(free_port)
-    pairs = "{lower: 20, upper: 250, max_wait: 1s}"
+    pairs = "{lower: 20, upper: 250}"
     process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', pairs: {pairs}}}\n", None, notify)
     notify.wait_for("READY=1")
     journal = tmp_path / "state" / "journal" / "ball.jsonl"

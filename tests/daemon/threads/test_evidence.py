@@ -231,7 +231,7 @@ def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) ->
     assert "5" * 64 not in done.err
     (tmp_path / "key").write_text("no key\n")
     config.write_text(written % f"${{file:{tmp_path}/key}}")
-    assert "narrated keys" in narrated("check-config", "-c", config).err
+    assert "verify --new-key" in narrated("check-config", "-c", config).err
     (tmp_path / "key").write_text(new_key())
     assert narrated("check-config", "-c", config).code == 0
 

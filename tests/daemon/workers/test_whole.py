@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from daemon_here import running
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -182,16 +180,6 @@ def test_an_edge_wakes_for_the_first_pair(site: Site, sighted: Grounded, tmp_pat
         queue.close()
         assert thread.finish(time.monotonic() + 20)
         queue.leave(5.0)
-
-
-def test_a_quiet_edge_sleeps(site: Site, configure: Callable[..., Path]) -> None:
-    config = configure(redis=site.server.url)
-    shipped = re.sub(r"checkpoint: \S+, ", "", config.read_text())
-    config.write_text(shipped.replace("cameras:", "defaults: {narrate: {workers: redis}}\ncameras:"))
-    with running(config) as daemon:
-        assert isinstance(daemon.queue, WorkersQueue)
-        assert daemon.narrating.captioning is None
-        assert daemon.proof is not None
 
 
 def test_the_doctor_looks_for_workers(site: Site, configure: Callable[..., Path], tmp_path: Path) -> None:
