@@ -9,12 +9,12 @@ from threading import Timer
 import pytest
 from daemon_here import operated, running, until
 
-from daemon.threads.accounts import TOLD_ALREADY
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
+from daemon.threads.accounts import TOLD_ALREADY
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify

@@ -173,11 +173,11 @@ def test_a_replay_keeps_pictures_only_where_that_is_said(
 def test_a_signed_live_run_tells_what_its_replay_tells(
     start: Callable[..., Any], narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    made = narrated("keys", tmp_path / "key")
+    made = narrated("verify", "--new-key", tmp_path / "key")
     assert made.code == 0, made.err
     public, private = made.out.strip(), (tmp_path / "key").read_text().strip()
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
-    assert narrated("keys", tmp_path / "key").code == 1  # a key is never overwritten
+    assert narrated("verify", "--new-key", tmp_path / "key").code == 1  # a key is never overwritten
     process = start(f"  room: {{url: {clip}}}\n", more=f"signing: {{key: '${{file:{tmp_path}/key}}'}}\n")
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err

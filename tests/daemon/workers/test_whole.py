@@ -239,22 +239,6 @@ def test_every_metric_tells_what_its_counter_counts(site: Site) -> None:
     assert min(counts.sent_bytes, counts.received_bytes, counts.waited_s) > 0
 
 
-def test_who_works_is_listed(site: Site, narrated: Callable[..., Any]) -> None:
-    edge = site.edge("yard", "gate")
-    worker = site.worker(shut=True)
-    edge.put(0)
-    wait(lambda: worker.gate.looking and edge.asking.card.in_flight == 1)
-    wait(lambda: site.keys("worker"))
-    listed = json.loads(narrated("workers", "--redis", site.server.url, "--json").out)
-    assert [(each["checkpoint"], each["device"]) for each in listed["workers"]] == [("a" * 64, "cpu")]
-    assert [(each["cameras"], each["in_flight"]) for each in listed["edges"]] == [(2, 1)]
-    assert listed["waiting"] == {"a" * 64: {"asks": 1, "in_hand": 1}}
-    shown = narrated("workers", "--redis", site.server.url).out
-    assert "aaaaaaaaaaaa: 1 pairs wait, 1 of them with a worker" in shown
-    worker.gate.open()
-    edge.take(1)
-
-
 @pytest.mark.slow
 def test_the_command_works_and_ends_at_sigterm(site: Site, notify: Any) -> None:
     import os
