@@ -27,7 +27,7 @@ from daemon.service.systemd import ServiceWatch
 from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Loop
-from pipeline.publisher import Outage, ServerAwayError
+from pipeline.publisher import Backoff, ServerAwayError
 
 GRACE_S = 10.0
 """From the signal to the end: what is being sent is sent to its end, as far as that fits."""
@@ -94,7 +94,7 @@ class Forwarding:
     watch: ServiceWatch
     signals: Signals
     reading: Loop = field(init=False)
-    outage: Outage = field(default_factory=Outage)
+    backoff: Backoff = field(default_factory=Backoff)
     away: str = ""
     _status: str = ""
     _counted_at: float = float("-inf")
@@ -285,7 +285,7 @@ def _read(forwarding: Forwarding) -> None:
         forwarding.intake.read()
     except ServerAwayError as error:
         forwarding.away = str(error)
-        stopped.wait(forwarding.outage.pause_s(error))
+        stopped.wait(forwarding.backoff.next_s(error))
         return
     except LedgerError as error:
         if not forwarding.away:
@@ -295,6 +295,6 @@ def _read(forwarding: Forwarding) -> None:
         return
     if forwarding.away:
         logger.warning("reading the streams again")
-    forwarding.away = forwarding.outage.reason = ""
+    forwarding.away = forwarding.backoff.reason = ""
     if forwarding.intake.idle:
         stopped.wait(_IDLE_S)

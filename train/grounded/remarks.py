@@ -20,7 +20,7 @@ from pipeline.changes import ChangeOptions, image_changes
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.feedback import Feedback, FeedbackStore, Opinion
 from pipeline.journal import read_journal
-from pipeline.journal.chains import find_chains
+from pipeline.journal.segments import find_chains
 from pipeline.narration.lessons import SIGNS, log_odds, signs
 from pipeline.record_members import Record, RecordSentence
 from pipeline.sources import Image
