@@ -115,8 +115,9 @@ class SegmentWriter:
             return
         file = self._open_current()
         try:
-            sync_folder(self.folder)  # who made the file may have been killed before that
             self._cut(file)
+            os.fsync(file)  # who wrote the last line, or made the file, may have been killed before that
+            sync_folder(self.folder)
         except OSError:
             os.close(file)
             raise
@@ -287,7 +288,6 @@ class SegmentWriter:
             os.close(aside)
         sync_folder(self.folder)
         os.ftruncate(file, self.size)
-        os.fsync(file)
         _log.warning("%s: a last line of %d bytes was torn by a crash and cut off", self.path, torn_bytes)
 
     def _undo(self) -> None:

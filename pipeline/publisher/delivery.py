@@ -39,7 +39,7 @@ _DEFAULTS = DeliveryOptions()
 
 
 class Backoff:
-    """Growing pauses while a server is away, with a warning a minute.
+    """Growing pauses while a server is away, with a warning a minute, and when the reason changes.
 
     Attributes:
         reason: why the server cannot be used now, without secrets; empty while it answers.
@@ -49,15 +49,15 @@ class Backoff:
         self.reason = ""
         self._options = options
         self._wait_s = options.first_wait_s
-        self._since, self._warned_at = 0.0, 0.0
+        self._since = self._warned_at = 0.0
 
     def next_s(self, error: ServerAwayError) -> float:
         """The server did not answer; seconds after which it is asked again."""
         now, wait_s = monotonic(), self._wait_s
         if not self.reason:
-            self._since, self._warned_at = now, float("-inf")
-        self.reason = str(error)
-        if now - self._warned_at >= _WARN_EVERY_S:
+            self._since = now
+        new, self.reason = str(error) != self.reason, str(error)
+        if new or now - self._warned_at >= _WARN_EVERY_S:
             self._warned_at = now
             _log.warning("%s; trying again until it is back; the journals keep everything", error)
         self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
