@@ -185,7 +185,7 @@ class Retention:
             for written, segment in _written(journal)
         )
         age_s = self._settings.age
-        before = float("-inf") if age_s is None else self._now(segments[-1][0] if segments else 0.0) - age_s
+        before = float("-inf") if age_s is None else self._now() - age_s
         excess = {"size": self._too_large(), "free": self._too_full()}
         due, unpublished = list[_Due](), set[str]()
         for written, camera, _, segment in segments:
@@ -207,13 +207,14 @@ class Retention:
         self.unpublished = frozenset(unpublished)
         return due
 
-    def _now(self, newest: float) -> float:
-        """The time by which records are old; `newest` is when a segment was written last."""
+    def _now(self) -> float:
+        """The time by which records are old; at the very first start, when a journal was written last."""
         if self._clock is None:
-            folders = [journal.folder for journal in list(self._journals.values())]
-            if not folders:
+            paths = [journal.path for journal in list(self._journals.values())]
+            written = [path.stat().st_mtime for path in paths if path.exists()]
+            if not written:
                 return 0.0
-            self._clock = SteadyClock(folders[0].parent / "clock", newest or time.time())
+            self._clock = SteadyClock(paths[0].parents[1] / "clock", max(written))
         return self._clock.now()
 
     def _delete(self, camera: str, due: list[_Due]) -> None:
