@@ -146,7 +146,7 @@ def test_a_clock_that_is_wrong_for_a_minute_deletes_nothing(cameras, store, cloc
     run(looking)
     assert not looking.segments
     assert [days(journal) for journal in cameras.values()] == [[1, 2, 3, 4]] * 2
-    assert caplog.text.count("the clock is 100 days, 0:00:00 ahead of the time that has passed") == 1
+    assert caplog.text.count("ahead of the time that has passed") == 1
 
 
 def test_a_wrong_clock_at_the_first_start_of_all(cameras, store, clocks):
