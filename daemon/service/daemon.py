@@ -119,6 +119,7 @@ def startup(
     queue = workers or PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
+    signing = open_signing(configuration, secrets, journals, health.pulses)
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -132,8 +133,8 @@ def startup(
         ),
         publishing=publishing,
         evidence=keeper,
-        retention=Retention(configuration.retention, journals, keeper.store, health.pulses),
-        signing=open_signing(configuration, secrets, journals, health.pulses),
+        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.pulses),
+        signing=signing,
         signals=signals,
         watch=watch,
         health=health,

@@ -325,7 +325,8 @@ class Narrator:
             logger.error("%s: not told, neither written nor held: %s", camera, error)  # noqa: TRY400 - no bug
             return False
         self._suppressed.pop(camera, None)
-        self._written.append(JournalledPair(record, pair))
+        if record is not None:  # else it is held until the journal can be opened
+            self._written.append(JournalledPair(record, pair))
         return True
 
     def _given_out(self) -> list[JournalledPair]:

@@ -103,7 +103,7 @@ def test_a_bug_in_any_loop_ends_the_daemon(
     def broken(_: Retention) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Retention, "look", broken)
+    monkeypatch.setattr(Retention, "run", broken)
     with running(configure()) as daemon:
         end = Timer(30, daemon.signals.stop.set)  # where it does not
         end.start()
