@@ -154,7 +154,6 @@ def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOpt
         privacy=tuple(own.privacy.values()) if own else (),
         masks=tuple(own.masks.values()) if own else (),
         idle_keyframes=rtsp.idle_keyframes,
-        hardware=rtsp.hardware,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -16,6 +17,10 @@ _STAMP = re.compile(
     r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})[T _-]?(\d{2})[-_.:]?(\d{2})"
     r"(?:[-_.:]?(\d{2}))?Z?(?!\d)"
 )
+
+
+_TO_THE_MILLISECOND = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})\d{3}(?!\d)")
+_UNIX = re.compile(r"(?<!\d)(1[4-9]\d{8})(?:\.\d{1,9}|\d{3})?(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,21 @@ def stamp_in_name(path: Path) -> datetime | None:
         return datetime(*(int(part or 0) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError:  # digits in the right places that are no date
         return None
+
+
+def moment_in_name(path: Path) -> datetime | None:
+    """Time stamp in a file's name, taken as UTC; None where there is none.
+
+    As `stamp_in_name`, then as cameras write it: to the millisecond (``20230613031146123``), or seconds since
+    1970 (``1686625906.52``; numbers before 2014 are taken for counters).
+    """
+    if stamp := stamp_in_name(path):
+        return stamp
+    if match := _TO_THE_MILLISECOND.search(path.stem):
+        with suppress(ValueError):  # digits in the right places that are no date
+            return datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+    match = _UNIX.search(path.name)
+    return datetime.fromtimestamp(int(match[1]), UTC) if match else None
 
 
 def name_without_stamp(path: Path) -> str:
