@@ -194,7 +194,7 @@ def main_loop(daemon: Daemon) -> None:
 def reload(daemon: Daemon) -> None:
     """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
     daemon.watch.reloading()
-    again = read_again(daemon.path, daemon.configuration, daemon.secrets, daemon.captioner)
+    again = read_again(daemon.path, daemon.configuration, daemon.secrets)
     try:
         change = again and daemon.cameras.difference(again.plans)
         daemon.journals |= _new_journals(daemon, change.added if change else ())
