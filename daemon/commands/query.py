@@ -163,7 +163,8 @@ def _tell(
 
 def _page(search: Search, question: Question, found: Iterable[FoundRecord], shown: int) -> Iterator[str]:
     from daemon.search.output import local_words  # noqa: PLC0415
-    from daemon.search.page import page  # noqa: PLC0415
+    from daemon.search.page import card_of  # noqa: PLC0415
+    from pipeline.report.pages import Head, records_page  # noqa: PLC0415
 
     facts = [
         ("Asked", options_of(question, search.local) or "everything"),
@@ -171,7 +172,9 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
         ("Journals", str(search.folder)),
         ("Written", local_words(selection.present(), search.local)),
     ]
-    return page("What was narrated", facts, search.faults(), found, search.local)
+    notices = [f"It does not verify: {fault}." for fault in search.faults()]
+    cards = (card_of(each, search.local) for each in found)
+    return records_page(Head("What was narrated", facts, notices), cards)
 
 
 def _lines(
