@@ -17,7 +17,7 @@ from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
-_EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
+_EXTRA = {"starlette", "uvicorn", "argon2", "anyio", "h11"}
 
 
 def serve(

@@ -79,6 +79,7 @@ def environment(*packages: str) -> Environment:
         "style": Markup(static("page.css").decode()),  # noqa: S704 - our own file
         "icon": Markup(static("icon.svg").decode()),  # noqa: S704 - our own file
         "colours": len(COLOURS),
+        "zip": zip,
     }
     made.filters["embedded"] = embedded
     return made

@@ -190,7 +190,8 @@ def _draw_numbers(image: Image, drawn: Sequence[Mark], contours: Sequence[NDArra
     for mark, contour in zip(drawn, contours, strict=True):
         text = str(mark.number)
         wide, high = cv2.getTextSize(text, _FONT, scale, 1)[0][0] + 2 * pad, height + 2 * pad
-        peak, top = contour[contour[:, 1].argmin()]
+        top = contour[:, 1].min()
+        peak = contour[contour[:, 1] == top, 0].mean()
         left = int(min(max(peak - wide / 2, 0), max(0, image.shape[1] - wide)))
         first = max(0, int(top) - high - 1)
         places = range(first, max(first + 1, image.shape[0] - high), high)
