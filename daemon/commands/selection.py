@@ -71,7 +71,7 @@ class Given:
         Raises:
             SearchError: a value is none, or two contradict each other.
         """
-        from daemon.questions.time_of_day import parse_time_of_day  # noqa: PLC0415
+        from daemon.questions.local_time import parse_time_of_day  # noqa: PLC0415
 
         if self.first and self.last:
             raise SearchError("--first and --last: give one of them")

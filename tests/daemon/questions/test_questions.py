@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from daemon.questions.asker import EXAMPLES, Asker
 from daemon.questions.errors import SearchError
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import options_of
-from daemon.questions.time_of_day import parse_time_of_day
 
 LONDON = LocalTime.named("Europe/London")
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)
