@@ -60,7 +60,7 @@ class ExportedChain(TypedDict):
 
 @dataclass(slots=True)
 class Manifest:
-    """``export.json``: `chains` and `clips` of what is here, `journals` as they were found, `gone` pictures."""
+    """``export.json``: `chains` and `clips` of what is here, `journals` as found, `gone` pictures."""
 
     selection: str
     records: int = 0

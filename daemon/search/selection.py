@@ -13,6 +13,7 @@ from daemon.questions.errors import SearchError
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, colour_of, kind_of, objects_of
+from daemon.search.intake import HELD
 
 _PLACE = re.compile(
     r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
@@ -286,6 +287,8 @@ class Selection:
                 "at_place", 2, lambda text, kind: any(place.holds(text, kind, kinds) for place in places)
             )
             where.append("at_place((SELECT text FROM texts WHERE id = s.text), s.kind)")
+        if not filters.held:
+            where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
         where += [self._in_span(question, values)]
         if question.presence or question.order in ("first", "last"):
             where.append("s.counted")

@@ -97,7 +97,9 @@ class Passwords:
             return False
         hashed = self._hashes.get(name)
         async with self._turns:
-            return await asyncio.to_thread(self._verify, hashed or self._absent, password) and hashed is not None
+            return (
+                await asyncio.to_thread(self._verify, hashed or self._absent, password) and hashed is not None
+            )
 
     def mark(self, name: str) -> str:
         """Changes with the password, so that older logins end; empty for an unknown name."""
@@ -139,7 +141,9 @@ class Sessions:
                 "CREATE TABLE IF NOT EXISTS sessions (token BLOB PRIMARY KEY, who TEXT, mark TEXT, ends REAL)"
             )
         except (OSError, sqlite3.Error) as error:
-            raise ServeError(f"{path} cannot be used for logins: {error}; is the folder there, and ours?") from None
+            raise ServeError(
+                f"{path} cannot be used for logins: {error}; is the folder there, and ours?"
+            ) from None
 
     def close(self) -> None:
         """Close the file."""

@@ -51,7 +51,9 @@ class Guard:
                 await send({"type": "websocket.close", "code": 1008})
             return
         request = Request(scope)
-        request.state.user = self._sessions.user(request.cookies.get(self._cookie, "")) if self._sessions else ""
+        request.state.user = (
+            self._sessions.user(request.cookies.get(self._cookie, "")) if self._sessions else ""
+        )
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -78,10 +80,7 @@ class Guard:
         if request.method == "POST" and not _is_own_form(request, hosts[0]):
             return _plain(HTTPStatus.FORBIDDEN, "That form was sent by another site.")
         if self._sessions and not request.state.user and not request.url.path.startswith(OPEN):
-            if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
-                return _plain(HTTPStatus.UNAUTHORIZED, "Log in first.")
-            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"/login?next={quote(wanted, safe='')}", HTTPStatus.SEE_OTHER)
+            return _ask_login(request)
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -93,6 +92,13 @@ class Guard:
             return name == "localhost" or name in self._hosts or bool(ip_address(name))
         except ValueError:
             return False
+
+
+def _ask_login(request: Request) -> Response:
+    if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+        return _plain(HTTPStatus.UNAUTHORIZED, "Log in first.")
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"/login?next={quote(wanted, safe='')}", HTTPStatus.SEE_OTHER)
 
 
 def _is_own_form(request: Request, host: str) -> bool:

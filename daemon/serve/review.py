@@ -11,14 +11,14 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from daemon.questions.errors import SearchError
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question, merged, options_of
-from daemon.questions.time_of_day import parse_time_of_day
-from daemon.search.counts import Group
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.question import Filters, Question, merged
+from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
+from daemon.search.selection import Group
 from daemon.serve.timeline import Timeline, timeline
-from pipeline.report.words import has_date
+from pipeline.report.words import gap_sentence, has_date
 
 SHOWN = 50
 """Narrations on a page."""
@@ -63,7 +63,9 @@ class Asked:
         question, understood = Question(_filters(given, local, now)), ""
         if words := one.get("q"):
             question = merged(question, search.asker().read(words, now))
-            understood = options_of(question, local)
+            understood = restate(question, local)
+        held = bool(one.get("held")) or question.count
+        question = replace(question, filters=replace(question.filters, held=held))
         filters, day = question.filters, None
         if text := one.get("day"):
             day = None if text == ALL_DAYS else local.day(text, now)
@@ -75,7 +77,11 @@ class Asked:
             since, until = max(begin, filters.since or begin), min(end, filters.until or end)
             question = replace(question, filters=replace(filters, since=since, until=until))
         number = parameters.get("page", "1")
-        page = int(number) if number.isascii() and number.isdecimal() and len(number) < len(str(_LAST_PAGE)) else 1
+        page = (
+            int(number)
+            if number.isascii() and number.isdecimal() and len(number) < len(str(_LAST_PAGE))
+            else 1
+        )
         return cls(given, question, day, understood, max(1, page))
 
     @property
@@ -105,7 +111,6 @@ class Review:
     Attributes:
         found: newest first, or in the order that was asked for.
         more: there are older ones.
-        held: how many of them were held back and are left out here.
         groups: where they are only counted.
         cameras, objects, places: to choose from.
         days: the nearest days with narrations, before and after.
@@ -116,7 +121,7 @@ class Review:
     asked: Asked
     found: Sequence[FoundRecord] = ()
     more: bool = False
-    timeline: Timeline = Timeline()
+    timeline: Timeline = field(default_factory=Timeline)
     groups: Sequence[Group] | None = None
     cameras: Sequence[str] = ()
     objects: Sequence[str] = ()
@@ -157,7 +162,10 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
 
 def gap_sentences(search: Search, question: Question) -> list[str]:
     """What was not recorded of what is asked for, one sentence each."""
-    return []
+    return [
+        gap_sentence(gap.camera, (gap.begin, gap.end), gap.reason, search.local.zone)
+        for gap in search.gaps(question)
+    ]
 
 
 def choices(search: Search, asked: Asked) -> Review:

@@ -27,7 +27,8 @@ from starlette.routing import BaseRoute, Route
 from daemon.export.export import ExportOptions, write_export
 from daemon.export.files import ExportError
 from daemon.questions.errors import SearchError
-from daemon.questions.question import Filters, options_of
+from daemon.questions.question import Filters
+from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
@@ -328,7 +329,7 @@ def _selection(search: Search, parameters: Any) -> tuple[list[FoundRecord], Expo
         )
     if not answer.shown:
         raise SearchError("nothing was found, so nothing is written")
-    selection, gaps = options_of(asked.question, search.local), gap_sentences(search, asked.question)
+    selection, gaps = restate(asked.question, search.local), gap_sentences(search, asked.question)
     return list(answer.found), ExportOptions(search.folder, search.local, selection, gaps)
 
 

@@ -57,7 +57,11 @@ class Tiles:
             return "What the cameras do now is not known here: only their journals are read."
         if self._health is None:
             return "What the cameras do now is not known: http.listen of the configuration is off."
-        return "What the cameras do now is not known: the daemon does not answer." if self._states is None else ""
+        return (
+            "What the cameras do now is not known: the daemon does not answer."
+            if self._states is None
+            else ""
+        )
 
     async def read(self, latest: Mapping[str, FoundRecord]) -> list[Tile]:
         """All cameras by name, those that were removed from the configuration last."""

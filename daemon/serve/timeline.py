@@ -49,7 +49,8 @@ def timeline(
 
     Args:
         spread: microseconds since 1970 and camera of each, by time.
-        begin, end: of the timeline; None is the first or last record.
+        begin: of the timeline; None is the first record.
+        end: likewise; None is the last one.
         local: the time zone.
     """
     if not spread:

@@ -36,6 +36,7 @@ _GAPS = {
     "overload": "the computer could not keep up",
     "camera_down": "the camera was down",
     "outage": "narrated was not running",
+    "hourly limit": "the hourly limit was reached",
 }
 TYPES = {
     "appeared": "came or appeared",
@@ -75,15 +76,19 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
     """The sentence of a record of `NOT_RECORDED`: of which camera, from when to when, and why."""
     if record.deletion:
         number = many(record.deletion.records, "record")
-        return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.time, zone)}."
+        return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
     since, until = record.since or record.before.time, record.until or record.after.time
-    why = _GAPS.get(record.reason or "", "the hourly limit was reached")
-    span = f"from {_moment(since, zone)} to {_moment(until, zone)}"
-    return f"Nothing was recorded of {record.camera} {span}: {why}."
+    span = datetime.fromisoformat(since), datetime.fromisoformat(until)
+    return gap_sentence(record.camera, span, record.reason or "hourly limit", zone)
 
 
-def _moment(text: str, zone: tzinfo | None) -> str:
-    moment = datetime.fromisoformat(text)
+def gap_sentence(camera: str, span: tuple[datetime, datetime], reason: str, zone: tzinfo | None = UTC) -> str:
+    """Such as "Nothing was recorded of yard from ... to ...: the camera was down."."""
+    since, until = (_moment(moment, zone) for moment in span)
+    return f"Nothing was recorded of {camera} from {since} to {until}: {_GAPS.get(reason, reason)}."
+
+
+def _moment(moment: datetime, zone: tzinfo | None) -> str:
     shown = moment.astimezone(zone)
     return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
 
