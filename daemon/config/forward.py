@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.section import Section
-from daemon.config.values import Seconds, ZoneName
+from daemon.config.values import Seconds, Section, ZoneName
 from pipeline.record import Share
 from pipeline.record_members import Action
 

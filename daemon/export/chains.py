@@ -8,7 +8,6 @@ from pathlib import Path
 
 from daemon.export.files import ExportError
 from pipeline.journal.segments import closed_segments, line_end
-from pipeline.journal.signatures import Signature, read_signatures, signatures_path
 
 
 def runs_of(numbers: Sequence[int]) -> list[list[int]]:
@@ -18,15 +17,6 @@ def runs_of(numbers: Sequence[int]) -> list[list[int]]:
     gaps = [(one, two) for one, two in pairwise(numbers) if two != one + 1]
     firsts = [numbers[0], *(two for _, two in gaps)]
     return [list(run) for run in zip(firsts, [*(one for one, _ in gaps), numbers[-1]], strict=True)]
-
-
-def signatures_of(journals: Path, camera: str) -> list[Signature]:
-    """The signatures of a camera that can be read."""
-    try:
-        content = signatures_path(journals, camera).read_bytes()
-    except FileNotFoundError:
-        return []
-    return [signature for _, signature in read_signatures(content) if isinstance(signature, Signature)]
 
 
 def copy_lines(journals: Path, camera: str, first: int, last: int, target: Path) -> list[int]:

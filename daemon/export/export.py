@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from jinja2 import Environment, StrictUndefined
 
-from daemon.export.chains import copy_lines, runs_of, signatures_of
+from daemon.export.chains import copy_lines, runs_of
 from daemon.export.clips import Footage
 from daemon.export.files import MANIFEST, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
@@ -22,6 +22,7 @@ from daemon.search.found import FoundRecord
 from daemon.search.page import card_of
 from pipeline.journal import VerifyOptions, verify
 from pipeline.journal.segments import closed_segments
+from pipeline.journal.signatures import load_signatures
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
 
@@ -175,7 +176,7 @@ class _Writing:
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> ExportedChain:
-        signatures = signatures_of(self._options.journals, camera)
+        signatures = load_signatures(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         if self._options.linked:
             last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])

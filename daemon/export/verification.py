@@ -16,9 +16,7 @@ from daemon.export.check import check, sha256
 from daemon.export.export import spell_runs
 from daemon.export.files import MANIFEST, SUMS, ExportError
 from pipeline.journal.segments import line_end
-from pipeline.journal.signatures import read_signatures
-from pipeline.journal.witnesses import Witnesses
-from pipeline.record import ChainEnd
+from pipeline.journal.signatures import find_fault, read_signatures
 
 LARGEST = 64 * 2**30
 """Bytes that a zip may unpack to."""
@@ -118,15 +116,17 @@ def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
     hashes = {end.seq: end.hash for end in ends}
     path = chain.with_suffix(".signatures")
     name, content = f"chain/{path.name}", path.read_bytes() if path.is_file() else b""
-    witnesses, pieces, fault = Witnesses(path, tuple(read_signatures(content))), runs_of(list(hashes)), ""
-    if keys and not witnesses.lines:
+    lines, pieces, fault = list(read_signatures(content)), runs_of(list(hashes)), ""
+    if keys and not lines:
         fault = f"{name}: no signature reaches these records: export them again with --linked"
-    elif found := witnesses.fault(hashes, ends[-1] if ends else ChainEnd(), keys, whole=False):
+    elif found := find_fault(lines, chain.stem, hashes, None, keys):
         fault = f"{name}:{found[0]}: {found[1]}"
+    signatures = [signature for _, signature in lines if not isinstance(signature, str)]
     covered = 0
     for first, last in pieces:
-        covered += max((n for n in witnesses.numbers if first <= n <= last), default=first - 1) - first + 1
-    return ChainProof(pieces, covered, len(hashes), witnesses.keys), fault
+        covered += max((s.seq for s in signatures if first <= s.seq <= last), default=first - 1) - first + 1
+    signers = tuple(dict.fromkeys(signature.key for signature in signatures))
+    return ChainProof(pieces, covered, len(hashes), signers), fault
 
 
 def print_export(found: ExportVerification, say: Callable[[str], None], *, known: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from daemon.search.found import FoundRecord
 from pipeline.evidence import evidence_fault
-from pipeline.journal.signatures import Signature, read_signatures, signatures_path
+from pipeline.journal.signatures import read_signatures, signatures_path
 
 _SEQ = re.compile(rb'"seq":(\d{1,18})[,}]')
 
@@ -50,11 +50,9 @@ def _signed(found: FoundRecord, journals: Path) -> Checked:
     if not covering:
         return None, "It is not signed yet."
     ((_, signature),) = read_signatures(covering + b"\n")
-    own = isinstance(signature, Signature) and signature.camera == record.camera
     if (
-        not isinstance(signature, Signature)
-        or not own
-        or not signature.holds()
+        isinstance(signature, str)
+        or signature.fault(record.camera)
         or (seq == record.seq and signature.hash != record.hash)
     ):
         return False, f"The signature of record {seq:,} does not hold."

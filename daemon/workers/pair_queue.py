@@ -15,7 +15,7 @@ from daemon.threads.pair_queue import PairQueue, Proposed
 from daemon.threads.pulse import Pulses
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
-from pipeline.publisher.publisher import PublisherError, ServerAwayError
+from pipeline.publisher import PublisherError, ServerAwayError
 
 if TYPE_CHECKING:  # they load torch, which an edge does without until something happens
     from torch import Tensor
