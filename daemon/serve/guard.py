@@ -28,7 +28,7 @@ _HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
 }
 _LONGEST = 16 * 1024
-"""Bytes of an address."""
+"""Bytes of an address and all headers."""
 
 
 class Guard:
@@ -70,8 +70,11 @@ class Guard:
         hosts = request.headers.getlist("host")
         if request.method not in ("GET", "HEAD", "POST"):
             return _plain(HTTPStatus.METHOD_NOT_ALLOWED, "There are only GET, HEAD and POST.")
-        if len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"]) > _LONGEST:
-            return _plain(HTTPStatus.REQUEST_URI_TOO_LONG, "The address is too long.")
+        length = len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"])
+        if length + sum(len(name) + len(value) for name, value in request.headers.raw) > _LONGEST:
+            return _plain(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The address or the headers are too long."
+            )
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return _plain(
                 HTTPStatus.MISDIRECTED_REQUEST,
