@@ -12,7 +12,7 @@ import typer
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, Pictures, TimeZone
 from daemon.questions.errors import SearchError
-from daemon.questions.question import options_of
+from daemon.questions.restatement import restate
 
 if TYPE_CHECKING:
     from daemon.export.export import Exported
@@ -60,6 +60,7 @@ def export(
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
         from daemon.questions.local_time import LocalTime  # noqa: PLC0415
+        from daemon.search.output import gap_sentences  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), selection.present()
         filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
@@ -67,7 +68,7 @@ def export(
         footage = Footage(clips, local) if clips else None
         with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
             if question:
-                asked = selection.understood(search, question, asked, now, "export")
+                asked = selection.understood(search, question, asked, now)
             if asked.count:
                 raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
             matches = search.answer(asked)
@@ -76,7 +77,8 @@ def export(
             options = ExportOptions(
                 journals=search.folder,
                 local=local,
-                selection=options_of(asked, local),
+                selection=restate(asked, local),
+                gaps=gap_sentences(search, asked),
                 linked=linked,
                 footage=footage,
                 force=force,

@@ -17,6 +17,7 @@ from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
+
 def serve(
     config: OptionalFile = None,
     *,

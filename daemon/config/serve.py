@@ -49,7 +49,8 @@ class ServeSettings(Section):
         "its lines; null: no login",
     )
     proxy: bool = Field(
-        False, description="requests come through a proxy on this machine that speaks TLS; its X-Forwarded-For counts"
+        False,
+        description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts",
     )
     timezone: ZoneName | None = Field(
         None, description="of days and hours, such as Europe/Berlin; null: the machine's"

@@ -1,246 +1,43 @@
-"""Plain questions in English, read word by word into the same filters as options; what is not understood is named."""
+"""Plain questions in English, read word by word into the filters of options."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
+from importlib import resources
+from typing import Any
 
-from daemon.questions.errors import SearchError
+from daemon.questions.errors import NoJournalsError, SearchError
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Question
+from daemon.questions.question import GROUPINGS, TIME_GROUPINGS, Question
 from daemon.questions.reading import NUMBERS, Reading
-from daemon.questions.spans import MONTHS, Span, take_duration
+from daemon.questions.spans import MONTHS, PARTS, Span, take_duration
 from daemon.questions.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
-_VERBS: dict[str, str] = {
-    CAME: "came in|come in|comes in|coming in|come|came|comes|arrive|arrives|arrived|appear|appears|appeared|enter|"
-    "enters|entered|show up|showed up|turn up|turned up|walked in|driven in|drove in",
-    LEFT: "left|leave|leaves|leaving|depart|departs|departed|disappear|disappeared|drive off|drove off|drove away|"
-    "driven off|walk off|walked off|walked away|go away|went away|gone|exit|exited|went out|go out",
-    "got_out": "got out|get out|gets out",
-    "got_in": "got in|get in|got into|get into|gets into",
-    "placed": "put down|placed|left behind|dropped",
-    "removed": "taken away|took away|removed|picked up|taken",
-    "parked": "parked|park|parks",
-    "stopped": "stopped|stop|stops",
-    "crossed": "crossed|cross|crosses",
-    "opened": "opened|open|opens",
-    "closed": "closed|close|closes|shut",
-    "met": "met|meet",
-    "moved": "moved|move|moves",
+_LEXICON: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
+)
+_KIND_OF: dict[str, str] = {
+    verb: kind for kind, verbs in _LEXICON["verbs"].items() for verb in verbs.split("|")
 }
-_KIND_OF = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split("|")}
 _LONGEST_FIRST = sorted(_KIND_OF, key=len, reverse=True)
-_SCENE = {
-    "view_changed": ("moved", "move", "turned", "turn", "changed", "change", "shifted"),
-    "obstructed": ("covered", "blocked", "obstructed", "cover", "block"),
-}
-_TO, _FROM = ("to", "into", "onto", "towards", "through"), ("from", "out of")
-_PREPOSITIONS = (
-    *(
-        "in front of",
-        "next to",
-        "out of",
-        "into",
-        "onto",
-        "inside",
-        "outside",
-        "towards",
-        "through",
-        "opposite",
-    ),
-    *("around", "behind", "beside", "under", "along", "near", "from", "to", "at", "in", "on", "by"),
-)
-_PICTURE = (
-    "left",
-    "right",
-    "middle",
-    "background",
-    "foreground",
-    "left edge",
-    "right edge",
-    "top edge",
-    "bottom edge",
-)
+_WORDS = {name: tuple(words.split("|")) for name, words in _LEXICON["words"].items()}
+_PREPOSITIONS, _PICTURE, _FILLERS = _WORDS["prepositions"], _WORDS["picture"], _WORDS["fillers"]
+_UNKNOWABLE = {word: each["reason"] for each in _LEXICON["unknowable"] for word in each["words"].split("|")}
+_PRESENT = ("is", "are")
 _GROUPINGS = {
     "hour of the day": "hour-of-day",
     "hour of day": "hour-of-day",
     "day of the week": "weekday",
     "change": "kind",
-    **{
-        name: name
-        for name in ("hour", "day", "week", "month", "weekday", "camera", "object", "colour")
-    },
+    **{name: name for name in GROUPINGS if name not in ("hour-of-day", "kind")},
 }
-_FILLERS = [
-    "when",
-    "what",
-    "which",
-    "show",
-    "list",
-    "find",
-    "give",
-    "me",
-    "tell",
-    "us",
-    "please",
-    "the",
-    "a",
-    "an",
-    "any",
-    "all",
-    "some",
-    "of",
-    "there",
-    "here",
-    "ever",
-    "it",
-    "that",
-    "who",
-    "has",
-    "have",
-    "had",
-    "was",
-    "were",
-    "did",
-    "does",
-    "do",
-    "seen",
-    "see",
-    "saw",
-    "been",
-    "be",
-    "at",
-    "times",
-    "time",
-    "happened",
-    "happen",
-    "happens",
-    "visit",
-    "visited",
-    "events",
-    "event",
-    "narrations",
-    "narration",
-    "changes",
-    "change",
-    "anything",
-    "something",
-    "everything",
-    "recorded",
-    "detected",
-    "noticed",
-    "spotted",
-    "stood",
-    "stand",
-    "stands",
-    "stay",
-    "stayed",
-    "for",
-    "so",
-    "and",
-    "or",
-    "passed",
-    "pass",
-    "passes",
-    "by",
-    "going",
-    "standing",
-    "you",
-    "can",
-    "i",
-]
-_PRESENT = ("is", "are")
-_UNKNOWABLE = {
-    **dict.fromkeys(
-        [
-            "woman",
-            "women",
-            "man",
-            "men",
-            "boy",
-            "boys",
-            "girl",
-            "girls",
-            "lady",
-            "ladies",
-            "gentleman",
-            "guy",
-            "guys",
-            "child",
-            "children",
-            "kid",
-            "kids",
-            "son",
-            "daughter",
-        ],
-        "sexes and ages are not told; ask for a person or people",
-    ),
-    **dict.fromkeys(
-        [
-            "customer",
-            "customers",
-            "visitor",
-            "visitors",
-            "guest",
-            "guests",
-            "staff",
-            "postman",
-            "postmen",
-            "delivery",
-            "burglar",
-            "burglars",
-            "thief",
-            "employee",
-            "employees",
-            "neighbour",
-            "neighbours",
-            "wife",
-            "husband",
-            "police",
-            "driver",
-            "drivers",
-            "worker",
-            "workers",
-        ],
-        "who somebody is is not told; ask for people or vehicles",
-    ),
-    **dict.fromkeys(
-        [
-            "not",
-            "no",
-            "never",
-            "none",
-            "nobody",
-            "no-one",
-            "without",
-            "except",
-            "but",
-            "didn't",
-            "wasn't",
-            "unless",
-            "besides",
-            "neither",
-        ],
-        "a question cannot leave things out; ask for what there was",
-    ),
-    **dict.fromkeys(
-        ["unique", "same", "again", "twice", "different", "distinct"],
-        "who comes back is not told apart from others",
-    ),
-    **dict.fromkeys(["will", "tomorrow"], "only what was recorded can be asked for"),
-    **dict.fromkeys(
-        ["average", "usually", "mostly", "compare"],
-        "only counts and lists are known",
-    ),
-    **dict.fromkeys(["loitering", "loiter"], "ask for people longer than 5 minutes"),
-    "two": "ask how many",
-}
-_GOING = ("went", "go", "goes", "walk", "walked", "walks", "drive", "drove", "drives", "ran", "rode", "rides")
-_SCENE_NOUNS = ("light", "lights", "lighting", "view", "lens", "camera")
+_TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_STOPS = {*_FILLERS, *_KIND_OF, *_TIMES, "on", "in", "at", "to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +48,7 @@ class Asker:
         cameras: of the journals; also called by their words, "front door" for front_door.
         objects: that the journals name, beside the known nouns.
         local: in whose time zone days and hours are meant.
-        names_place: tells if the journals tell of a place; a camera of that name needs the word "camera" then.
+        names_place: True of a place in the journals; a camera of that name needs the word "camera" then.
         places: gives the places that the journals tell of.
     """
 
@@ -268,11 +65,13 @@ class Asker:
             SearchError: it is not understood; the message names the word, and what is nearest.
         """
         if not self.cameras:
-            raise SearchError("there are no narrations yet, so nothing can be asked: wait for the first one")
+            raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
             return _Parser(self, Reading.of(question), now).question()
         except SearchError as error:
-            raise SearchError(f"the question {question!r} cannot be answered: {error}") from None
+            examples = "".join(f"\n  {example}" for example in self.examples())
+            reason = f"the question {question!r} cannot be answered: {error}"
+            raise SearchError(f"{reason}. Understood here, for example:{examples}") from None
 
     def examples(self) -> list[str]:
         """Questions that are understood here."""
@@ -283,7 +82,6 @@ class Asker:
             f"when did a person last come {f'to the {place}' if place else 'in'}",
             "what happened last night",
             "busiest hour yesterday",
-            "is anybody still there",
         ]
 
     def camera_names(self) -> list[tuple[list[str], str]]:
@@ -319,8 +117,9 @@ class _Parser:
             if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
                 raise self._not_understood(word)
         parts = (
-            *(self._scene, self._grouping, self._camera, self._length, self._sureness, self._wanted, self._span),
-            *(self._order, self._colour, self._verb, self._noun, self._place, self._quoted, self._filler),
+            *(self._scene, self._grouping, self._camera, self._length, self._sureness, self._wanted),
+            *(self._span, self._order, self._colour, self._verb, self._noun, self._place, self._quoted),
+            self._filler,
         )
         while word := self.read.next:
             begin = self.read.place
@@ -347,17 +146,13 @@ class _Parser:
         timed = bool(span.said)
         filters = replace(asked.filters, since=since, until=until, between=between)
         if filters.kinds and (self.present or asked.open) and not (self.past or timed):
-            raise SearchError(
-                f"whether something is {filters.kinds[0].replace('ed', '')} now is not known; ask when it {filters.kinds[0]}"
-            )
-        if self.present and not timed and not self.past and filters.objects:
-            asked = replace(asked, open=True)
-        if asked.open and timed:
-            asked = replace(asked, open=False)
-        return replace(asked, filters=replace(filters, kinds=self._kinds(filters.kinds)))
-
-    def _kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(kinds))
+            kind = filters.kinds[0]
+            state = "open" if kind == "opened" else kind
+            raise SearchError(f"what is {state} now is not known; ask when it {kind}")
+        lasting = asked.open or (self.present and not self.past and bool(filters.objects))
+        presence = bool(filters.objects) and not filters.kinds and not {*asked.by} & {*TIME_GROUPINGS}
+        asked = replace(asked, open=lasting and not timed, presence=presence)
+        return replace(asked, filters=filters)
 
     # Parts of a question: each reads on and is true, or is false
 
@@ -365,7 +160,7 @@ class _Parser:
         """The camera itself, its view, or the light."""
         read = self.read
         read.take("the")
-        noun = read.take_one_of(_SCENE_NOUNS)
+        noun = read.take_one_of(_WORDS["scene"])
         if not noun:
             return False
         if read.take("of"):
@@ -376,7 +171,7 @@ class _Parser:
         while True:
             read.take("has", "have", "was", "is", "been", "or", "and")
             verb = read.next
-            found = next((kind for kind, verbs in _SCENE.items() if verb in verbs), "")
+            found = next((kind for kind in ("view_changed", "obstructed") if verb in _WORDS[kind]), "")
             if not found:
                 break
             if noun.startswith("light") and verb in ("change", "changed"):
@@ -405,7 +200,7 @@ class _Parser:
             if not self._named_camera(said=bool(read.take("camera"))):
                 read.place = begin
                 break
-        if read.next in _SCENE["obstructed"] and read.words[read.place - 1] == "camera":
+        if read.next in _WORDS["obstructed"] and read.words[read.place - 1] == "camera":
             read.place -= 1
         return True
 
@@ -427,21 +222,18 @@ class _Parser:
         said = bool(read.take("camera", "cameras")) or said
         taken = name in OBJECT_WORDS or name in COLOURS or name.isdecimal() or name in self.asker.objects
         subject = not said and not preposition and read.next in _KIND_OF
-        if not said and (subject or taken or (not preposition and name in _KIND_OF) or self._placed(name)):
+        if not said and (
+            subject or taken or (not preposition and name in _KIND_OF) or self.asker.names_place(name)
+        ):
             read.place = begin
             return False
         self._add(cameras=tuple(found))
         return True
 
-    def _placed(self, name: str) -> bool:
-        return self.asker.names_place(name)
-
     def _length(self) -> bool:
         read = self.read
         read.take("for", "that stayed", "who stayed")
-        sign = read.take(
-            "longer than", "more than", "over", "at least", "less than", "shorter than", "under", "at most"
-        )
+        sign = read.take(*_WORDS["longer"], *_WORDS["shorter"])
         if not sign:
             return False
         length = take_duration(read)
@@ -449,8 +241,7 @@ class _Parser:
             if sign in ("longer than", "shorter than"):
                 raise SearchError(f"{read.next!r} is no length: write {sign} 10 minutes")
             return False
-        longer = sign in ("longer than", "more than", "over", "at least")
-        self._add(**{"longer_s" if longer else "shorter_s": length.total_seconds()})
+        self._add(**{"longer_s" if sign in _WORDS["longer"] else "shorter_s": length.total_seconds()})
         return True
 
     def _sureness(self) -> bool:
@@ -537,15 +328,12 @@ class _Parser:
         if read.take("longest"):
             self.asked, self.known = replace(self.asked, order="longest"), True
             return True
-        order = read.take(
-            "last", "latest", "newest", "most recent", "most recently", "first", "earliest", "oldest"
-        )
+        order = read.take(*_WORDS["last"], *_WORDS["first"])
         if not order:
             return False
         limit = read.take_number()
         read.take("time")
-        first = order in ("first", "earliest", "oldest")
-        self.asked = replace(self.asked, order="first" if first else "last", limit=limit)
+        self.asked = replace(self.asked, order="first" if order in _WORDS["first"] else "last", limit=limit)
         return True
 
     def _colour(self) -> bool:
@@ -562,21 +350,14 @@ class _Parser:
 
     def _verb(self) -> bool:
         read = self.read
-        if (read.at("left") or read.at("right")) and read.words[max(0, read.place - 1)] == "the":
-            return False
-        verb = read.take(*_LONGEST_FIRST) or read.take_one_of(_GOING)
+        before = read.words[read.place - 1] if read.place else ""
+        verb = read.take(*_LONGEST_FIRST) or read.take_one_of(_WORDS["going"])
         if not verb:
             return False
-        kind = _KIND_OF.get(verb, "")
-        if not kind:
-            read.take("straight", "back")
-            kind = CAME if read.next in _TO else LEFT if read.next in ("from", "out") else ""
-            if not kind and not read.take("past", "by", "through"):
-                raise SearchError(f"{verb!r} needs where to, or from where: write {verb} to the entrance")
-        before_kinds = self.asked.filters.kinds
-        if before_kinds and kind not in before_kinds and not self.after_verb:
+        kind = self._kind_of(verb)
+        kinds = self.asked.filters.kinds
+        if kinds and kind not in kinds and not self.after_verb:
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
-        before = read.words[read.place - len(verb.split()) - 1] if read.place > len(verb.split()) else ""
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
         if kind in ("got_in", "got_out"):
@@ -595,20 +376,30 @@ class _Parser:
                 read.place = begin
         return True
 
+    def _kind_of(self, verb: str) -> str:
+        """The kind of a verb; of "went" by where to, empty of "went past"."""
+        if verb in _KIND_OF:
+            return _KIND_OF[verb]
+        if self.read.next in _WORDS["to"]:
+            return CAME
+        if self.read.next in ("from", "out"):
+            return LEFT
+        if not self.read.take("past", "by", "through"):
+            raise SearchError(f"{verb!r} needs where to, or from where: write {verb} to the entrance")
+        return ""
+
     def _noun(self) -> bool:
         read = self.read
         read.take("the", "a", "an")
         word = read.next
         known = {name.lower() for name in self.asker.objects} - {"scene"}
         noun = word if word in OBJECT_WORDS or word in known else word.removesuffix("s")
-        if word in _UNKNOWABLE or not (noun in OBJECT_WORDS or noun in known):
+        if word in NUMBERS or word in _UNKNOWABLE or not (noun in OBJECT_WORDS or noun in known):
             return False
         if word == "who" and self.asked.filters.objects:  # "people who"
             read.place += 1
             return True
         name = OBJECT_WORDS.get(noun, noun)
-        if word in NUMBERS:
-            return False
         if self.asked.filters.objects and not self.conjunction and name not in self.asked.filters.objects:
             raise SearchError(f"{word!r} is a second thing: join things with and, or ask for one at a time")
         read.place += 1
@@ -616,7 +407,7 @@ class _Parser:
         return True
 
     def _span(self) -> bool:
-        if self.read.take("right now", "just now", "now", "currently", "at the moment", "still"):
+        if self.read.take(*_WORDS["now"]):
             self.known = True
             self.asked = replace(self.asked, open=True)
             return True
@@ -656,7 +447,7 @@ class _Parser:
             name = " ".join(words)
             if len(words) < length:
                 continue
-            if name in _PICTURE or (not set(words) & _STOPS and self._placed(name)):
+            if name in _PICTURE or (not set(words) & _STOPS and self.asker.names_place(name)):
                 read.place = begin + length
                 self._set_place(name, preposition)
                 return True
@@ -668,9 +459,9 @@ class _Parser:
     def _set_place(self, name: str, preposition: str) -> None:
         if self.asked.filters.zones and not self.conjunction:
             raise SearchError(f"{name!r} is a second place: ask for one at a time")
-        if preposition in _TO and self.direction == LEFT:
+        if preposition in _WORDS["to"] and self.direction == LEFT:
             raise SearchError(f"who left to {name!r} is not known: ask who came there")
-        if preposition in _FROM and self.direction == CAME:
+        if preposition in _WORDS["from"] and self.direction == CAME:
             raise SearchError(f"who came from {name!r} is not known: ask who left there")
         self._add(zones=(name,))
 
@@ -688,15 +479,8 @@ class _Parser:
             self.present = True
             return True
         word = read.take_one_of(_FILLERS)
-        if word == "i" and not read.next:
-            return False
-        if word == "i":
-            read.place -= 1
-            return False
-        if word in ("there", "happened", "event", "events", "narrations", "narration", "show", "anything"):
-            self.known |= word != "there"
-        if word in ("was", "were", "did", "had"):
-            self.past = True
+        self.known |= word in _WORDS["everything"]
+        self.past |= word in ("was", "were", "did", "had")
         return bool(word)
 
     # What they share
@@ -739,32 +523,3 @@ class _Parser:
         cameras = f"; cameras: {', '.join(self.asker.cameras)}" if what == "place" else ""
         there = ", ".join(list(names)[:8]) or "none yet"
         return SearchError(f"{word!r} is no {what} here; {meant}{what}s: {there}{cameras}")
-
-
-_STOPS = {
-    *_FILLERS,
-    *_KIND_OF,
-    "today",
-    "yesterday",
-    "on",
-    "in",
-    "at",
-    "to",
-    "since",
-    "after",
-    "before",
-    "between",
-}
-_TIMES = (
-    "yesterday",
-    "today",
-    "between",
-    "since",
-    "before",
-    "after",
-    "morning",
-    "afternoon",
-    "evening",
-    "night",
-    *MONTHS,
-)

@@ -59,6 +59,7 @@ class Question:
         most: only the group with the most.
         open: only visits that have not ended.
         durations: how long the visits were.
+        presence: visits of things are meant, also of those that began before the span; not each narration.
         asked_at: what "now" is; None is the time of the answer.
     """
 
@@ -70,12 +71,8 @@ class Question:
     most: bool = False
     open: bool = False
     durations: bool = False
+    presence: bool = False
     asked_at: datetime | None = None
-
-    @property
-    def presence(self) -> bool:
-        """Who was there is asked, also who had come before the span; not what happened."""
-        return bool(self.filters.objects) and not self.filters.kinds and not set(self.by) & {*TIME_GROUPINGS}
 
     @property
     def of_visits(self) -> bool:

@@ -9,26 +9,15 @@ from dataclasses import dataclass
 from daemon.questions.errors import SearchError
 
 _TOKEN = re.compile(
-    r'"[^"]*"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|%|[^\W\d_](?:[\w-]*\w)?(?:\'[^\W\d]+)?|\S',
-    re.IGNORECASE,
+    r'"[^"]*"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|'
+    r"[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
 )
 _SKIPPED = set("?!,;.:()")
 _CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
-NUMBERS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-]
+NUMBERS = (
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
 _MOST = 10**6
 
 
@@ -94,6 +83,14 @@ class Reading:
                 raise SearchError(f"{found[0]} is too large a number")
             return int(found[0])
         return None
+
+    def take_pattern(self, pattern: str) -> re.Match[str] | None:
+        """Go past the next words if, joined by blanks, they begin with a match of whole words."""
+        found = re.match(rf"(?:{pattern})(?!\S)", " ".join(self.words[self.place :]))
+        if not found or not found[0]:
+            return None
+        self.place += len(found[0].split())
+        return found
 
     def said(self, begin: int) -> str:
         """The words from a place on, up to here."""

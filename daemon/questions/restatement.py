@@ -19,40 +19,21 @@ _KINDS = {
     "view_changed": "other views",
     "obstructed": "blocked views",
 }
-_SCENE = ("light_changed", "view_changed", "obstructed")
 _PLURALS = {"somebody": "people, cyclists and motorcyclists", "person": "people", "object": "objects"}
 
 
 def restate(question: Question, local: LocalTime) -> str:
     """As in "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
     filters = question.filters
-    things = _joined([_plural(name) for name in filters.objects], "or")
-    things = " ".join(filter(None, (_joined(filters.colours, "or"), things)))
-    kinds = _joined([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
-    if things or not filters.kinds:
-        things = things or ("visits" if question.of_visits or question.most else "everything")
-        kinds = kinds and f" who {kinds}" if _persons(filters) else kinds and f" that {kinds}"
-    said = things + kinds
-    if question.order in ("first", "last"):
-        said = f"the {question.order}{f' {question.limit}' if question.limit else ''} of {said}"
-    if question.order == "longest":
-        said = f"the longest stay of {said}"
-    if question.open:
-        said += " still there"
-    elif question.presence and things != "visits":
-        said += " that arrived or were there" if filters.since else ""
-    elif set(question.by) & {*TIME_GROUPINGS} and not filters.kinds:
-        said += " by their arrival"
+    parts = [_subject(question)]
     for bound, words in ((filters.longer_s, "longer than"), (filters.shorter_s, "shorter than")):
         if bound is not None:
-            said += f", {words} {duration_words(bound)}"
-    if question.durations:
-        said = f"how long, of {said}"
+            parts.append(f"{words} {duration_words(bound)}")
     if question.by:
-        said += f", by {_joined(question.by, 'and').replace('-', ' ')}"
+        by = ["change" if name == "kind" else name.replace("-", " ") for name in question.by]
+        parts.append(f"by {_joined(by, 'and')}")
     if question.most:
-        said += ", the most"
-    parts = [said]
+        parts.append("the most")
     if filters.cameras:
         parts.append(f"on camera {_joined(filters.cameras, 'or')}")
     if filters.zones:
@@ -61,10 +42,32 @@ def restate(question: Question, local: LocalTime) -> str:
         parts.append(f"saying {filters.text}")
     if filters.confidence is not None:
         parts.append(f"at least {filters.confidence:.0%} sure")
-    if when := span_words(filters, local):
-        parts.append(when)
-    sentence = ", ".join(parts)
+    sentence = ", ".join([*parts, *filter(None, [span_words(filters, local)])])
     return sentence[0].upper() + sentence[1:]
+
+
+def _subject(question: Question) -> str:
+    """Who or what did what, and which of them."""
+    filters = question.filters
+    names = _joined([_plural(name) for name in filters.objects], "or")
+    things = " ".join(filter(None, (_joined(filters.colours, "or"), names)))
+    kinds = _joined([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
+    visits = question.of_visits or question.most
+    if things or not kinds:
+        things = things or ("visits" if visits else "everything")
+        kinds = kinds and f" {'who' if _persons(filters) else 'that'} {kinds}"
+    said = things + kinds
+    if question.order in ("first", "last"):
+        said = f"the {question.order}{f' {question.limit}' if question.limit else ''} of {said}"
+    elif question.order == "longest":
+        said = f"the longest stay of {said}"
+    if question.open:
+        said += " still there"
+    elif question.presence and filters.since:
+        said += " that arrived or were there"
+    elif set(question.by) & {*TIME_GROUPINGS} and not filters.kinds:
+        said += " by their arrival"
+    return f"how long, of {said}" if question.durations else said
 
 
 def span_words(filters: Filters, local: LocalTime) -> str:

@@ -216,9 +216,9 @@ class Index:
             return
         if not has_room(self.store.path):
             raise sqlite3.OperationalError("the disk is nearly full")
-        number = db.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()[0]
+        first = db.execute("SELECT coalesce(max(id), 0) + 1 FROM records").fetchone()[0]
         records, sentences, gaps = list[tuple[object, ...]](), list[tuple[object, ...]](), []
-        for number, record in enumerate(batch.records, number + 1):
+        for number, record in enumerate(batch.records, first):
             records.append((number, file, *record[:7]))
             for n, row in enumerate(record.sentences):
                 visit = self._visit(row.visit) if row.visit else None
@@ -235,33 +235,32 @@ class Index:
 
     def forget(self, file: int) -> None:
         """Remove all that was read of a file, and the tracks and texts that nothing else names."""
-        of_file = "(SELECT id FROM records WHERE file = ?)"
         with self.store.transaction(self._mistrust) as db:
-            gone = f"FROM sentences WHERE record IN {of_file}"
-            texts = [row for (row,) in db.execute(f"SELECT DISTINCT text {gone}", (file,))]
-            visits = [row for (row,) in db.execute(f"SELECT DISTINCT visit {gone}", (file,))]
-            db.execute(f"DELETE {gone}", (file,))
-            db.execute(f"DELETE FROM gaps WHERE record IN {of_file}", (file,))
-            for table in ("records", "ends"):
-                db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
-            db.execute("DELETE FROM files WHERE id = ?", (file,))
-            unsaid = [
-                (number, text)
-                for number in texts
-                for (text,) in db.execute(
-                    "SELECT text FROM texts WHERE id = ? AND id NOT IN (SELECT text FROM sentences WHERE text = ?)",
-                    (number, number),
+            db.execute("CREATE TEMP TABLE gone AS SELECT id FROM records WHERE file = ?", (file,))
+            for table, name in (("texts", "text"), ("visits", "visit")):
+                db.execute(
+                    f"CREATE TEMP TABLE gone_{table} AS SELECT DISTINCT {name} AS id FROM sentences "
+                    "WHERE record IN (SELECT id FROM gone)"
                 )
-            ]
-            if unsaid:
-                sql = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
-                db.executemany(sql, unsaid)
-                db.executemany("DELETE FROM texts WHERE id = ?", [(number,) for number, _ in unsaid])
-                db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else their words stay in it
-            db.executemany(
-                "DELETE FROM visits WHERE id = ? AND NOT EXISTS (SELECT 1 FROM sentences WHERE visit = visits.id)",
-                [(visit,) for visit in visits if visit is not None],
+            for table, name in (("sentences", "record"), ("gaps", "record"), ("records", "id")):
+                db.execute(f"DELETE FROM {table} WHERE {name} IN (SELECT id FROM gone)")
+            db.execute("DELETE FROM ends WHERE file = ?", (file,))
+            db.execute("DELETE FROM files WHERE id = ?", (file,))
+            unused = (
+                "id IN (SELECT id FROM gone_texts) "
+                "AND NOT EXISTS (SELECT 1 FROM sentences s WHERE s.text = texts.id)"
             )
+            db.execute(
+                f"INSERT INTO words (words, rowid, text) SELECT 'delete', id, text FROM texts WHERE {unused}"
+            )
+            if db.execute(f"DELETE FROM texts WHERE {unused}").rowcount:
+                db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else their words stay in it
+            db.execute(
+                "DELETE FROM visits WHERE id IN (SELECT id FROM gone_visits) "
+                "AND NOT EXISTS (SELECT 1 FROM sentences s WHERE s.visit = visits.id)"
+            )
+            for table in ("gone", "gone_texts", "gone_visits"):
+                db.execute(f"DROP TABLE {table}")
         self._mistrust()
 
     def _added(self, identity: bytes, file: JournalFile, first: int) -> _Known:
@@ -281,7 +280,7 @@ class Index:
         return self._one("identity = ?", identity)
 
     def _one(self, where: str, value: object) -> _Known | None:
-        sql = f"SELECT id, name, offset, lines, tail, tail_hash, inode, size, mtime FROM files WHERE {where}"  # noqa: S608
+        sql = f"SELECT id, name, offset, lines, tail, tail_hash, inode, size, mtime FROM files WHERE {where}"
         row = self.store.connection.execute(sql, (value,)).fetchone()
         return _Known(*row) if row else None
 

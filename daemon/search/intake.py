@@ -14,8 +14,8 @@ from daemon.questions.words import ARRIVALS, DEPARTURES, colour_in
 from pipeline.record import RecordError, hash_holds, read_record
 
 ALTERED, UNLINKED, STEPPED, HELD = 1, 2, 4, 8
-"""Flags of a record: its hash does not hold, it does not continue the record before it, it is older than the record
-before it (the camera's clock stepped back)."""
+"""Flags of a record: its hash does not hold, it does not continue the record before it, it is older than that
+(the camera's clock stepped back)."""
 
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
@@ -31,14 +31,14 @@ class SentenceRow(NamedTuple):
     object: str
     colour: str
     confidence: float
-    count: int
+    many: int
     counted: bool
     visit: VisitRow | None
     text: str
 
 
 class VisitRow(NamedTuple):
-    """What one sentence tells of a track: a row of the table ``visits``. Times are microseconds since 1970."""
+    """What a sentence tells of a track: a row of the table ``visits``; microseconds since 1970."""
 
     camera: str
     track: str
@@ -48,7 +48,7 @@ class VisitRow(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """A row of the table ``records``, but for its file, with its sentences and the gap that it tells of."""
+    """A row of the table ``records``, but for its file; its sentences, and the gap that it tells of."""
 
     offset: int
     length: int
@@ -63,7 +63,7 @@ class RecordRow(NamedTuple):
 
 @dataclass(slots=True)
 class ChainMark:
-    """A camera's part of a file: its first record's number and ``prev``; number, hash and time of its last one."""
+    """A camera's part of a file: number and ``prev`` of its first record; number, hash, time of its last."""
 
     first_seq: int
     first_prev: str

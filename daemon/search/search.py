@@ -16,7 +16,7 @@ from daemon.search.faults import faults
 from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
 from daemon.search.intake import key_of
-from daemon.search.selection import Found, Gap, Group, Selection, Visit
+from daemon.search.selection import Gap, Group, Selection, Visit
 from pipeline.evidence import evidence_beside
 from pipeline.record import Record
 
@@ -153,9 +153,7 @@ class Search:
     def new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[FoundRecord]:
         """The narrations that a look found, in the order of their journals."""
         with self.index.store.snapshot():
-            found = list[Found]()
-            for file, offset in fresh.items():
-                found += self.selection.fresh(question.filters, file, offset)
+            found = self.selection.fresh(question.filters, fresh)
         yield from self.reader.read(found)
 
     def named(self, identity: str, filters: Filters) -> FoundRecord | None:
@@ -191,7 +189,7 @@ class Search:
         )
 
     def spread(self, filters: Filters) -> list[tuple[int, str]]:
-        """Time (microseconds since 1970) and camera of each record asked for, in their order; raises as `answer`."""
+        """Time (microseconds since 1970) and camera of each record, in their order; raises as `answer`."""
         return self.selection.spread(filters)
 
     def reread(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -21,8 +21,8 @@ _PLACE = re.compile(
     re.IGNORECASE,
 )
 _PREPOSITIONS = (
-    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|down|"
-    "from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
+    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|"
+    "down|from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
     "underneath|up|within"
 )
 _ADVERBS = {"downstairs", "upstairs", "indoors", "outdoors", "inside", "outside"}
@@ -33,6 +33,7 @@ _SECOND = 1_000_000
 _SPOKEN = {"parked": "parked", "stopped": "stopped", "crossed": "crossed"}
 """Actions that records without actions name in their words alone."""
 _FOUND = "records.id, file, offset, length, digest, flags"
+_TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _WATCHED_S = DAY_S
 """So long after a camera's last record an open visit is still believed to be there."""
 _END = (
@@ -120,11 +121,11 @@ class Selection:
         order = "DESC" if newest and limit else ""
         if question.of_visits:
             numbers = ", ".join(str(visit.record) for visit in self.visits(question))
-            sql = f"SELECT {_FOUND} FROM records WHERE id IN ({numbers}) ORDER BY time, id"  # noqa: S608
+            sql = f"SELECT {_FOUND} FROM records WHERE id IN ({numbers}) ORDER BY time, id"
             found = [Found(*row) for row in self.connection.execute(sql)]
             return (found[-limit:] if newest else found[:limit]) if limit else found
         sql = (
-            f"SELECT {_FOUND} FROM records JOIN (SELECT DISTINCT s.record, s.time "  # noqa: S608
+            f"SELECT {_FOUND} FROM records JOIN (SELECT DISTINCT s.record, s.time "
             f"FROM sentences s WHERE {where} ORDER BY s.time {order}, s.record {order} "
             f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.time, s.record"
         )
@@ -134,47 +135,62 @@ class Selection:
         """The records with a key, see `daemon.search.intake.key_of`, that are asked for."""
         where, values = self._where(Question(filters))
         sql = (
-            f"SELECT {_FOUND} FROM records WHERE key = :key AND EXISTS "  # noqa: S608
+            f"SELECT {_FOUND} FROM records WHERE key = :key AND EXISTS "
             f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY time, id"
         )
         return [Found(*row) for row in self.connection.execute(sql, values | {"key": key})]
 
-    def fresh(self, filters: Filters, file: int, offset: int) -> list[Found]:
-        """The records of a file from a byte on, in their order; cameras that no journal knows may yet come."""
+    def fresh(self, filters: Filters, begins: Mapping[int, int]) -> list[Found]:
+        """The records of some files, each from a byte on, in the order of their journals.
+
+        Cameras that are not known may yet come.
+        """
         where, values = self._where(Question(filters), strict=False)
         sql = (
-            f"SELECT {_FOUND} FROM records WHERE file = :file AND offset >= :offset "  # noqa: S608
-            f"AND EXISTS (SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY offset"
+            f"SELECT {_FOUND} FROM records WHERE file = :file AND offset >= :begin AND EXISTS "
+            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY offset"
         )
-        rows = self.connection.execute(sql, values | {"file": file, "offset": offset})
-        return [Found(*row) for row in rows]
+        found = list[Found]()
+        for (file,) in self.connection.execute("SELECT id FROM files ORDER BY chain, first").fetchall():
+            if file in begins:
+                rows = self.connection.execute(sql, values | {"file": file, "begin": begins[file]})
+                found += [Found(*row) for row in rows]
+        return found
 
     def spread(self, filters: Filters) -> list[tuple[int, str]]:
         """Time (microseconds since 1970) and camera of each record that is asked for, in their order."""
         where, values = self._where(Question(filters))
-        sql = f"SELECT DISTINCT s.time, s.camera, s.record FROM sentences s WHERE {where} ORDER BY 1, 3"  # noqa: S608
+        sql = f"SELECT DISTINCT s.time, s.camera, s.record FROM sentences s WHERE {where} ORDER BY 1, 3"
         return [(time, camera) for time, camera, _ in self.connection.execute(sql, values)]
 
     def visits(self, question: Question) -> list[Visit]:
-        """The visits that are asked for, in the order in which they began; the longest first where that is asked.
+        """The visits that are asked for, as they began; the longest ones first where those are asked for.
 
         Raises:
             SearchError: as `records`; no record names a track.
         """
         if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
             raise SearchError(
-                "these records name no tracks, so who is still there, and how long a visit was, is not known; "
+                "these records name no tracks: it is not known who is still there or how long a visit was; "
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, s.object, v.begin, v.end, {_END} FROM visits v "  # noqa: S608
-            f"JOIN (SELECT visit, min(s.object) AS object, min(record) AS record FROM sentences s WHERE {where} AND visit IS NOT NULL "
-            "GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
+            f"SELECT s.record, v.camera, v.track, s.object, v.begin, v.end, {_END} FROM visits v "
+            "JOIN (SELECT visit, min(s.object) AS object, min(record) AS record FROM sentences s "
+            f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
-            Visit(record, *of, moment_of(begin), end and moment_of(end), (until - begin) / _SECOND)
-            for record, *of, begin, end, until in self.connection.execute(sql, values)
+            Visit(
+                record,
+                camera,
+                track,
+                name,
+                moment_of(begin),
+                end and moment_of(end),
+                (until - begin) / _SECOND,
+            )
+            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
         if question.order == "longest":
             return sorted(visits, key=lambda visit: -visit.seconds)[: question.limit or 1]
@@ -199,7 +215,7 @@ class Selection:
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
         codes = [self._code(grouping, filters) for grouping in question.by]
         sql = (
-            f"SELECT {', '.join([*codes, f'count(DISTINCT {visit}) + total({others})'])}, "  # noqa: S608
+            f"SELECT {', '.join([*codes, f'count(DISTINCT {visit}) + total({others})'])}, "
             f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
             + (f" GROUP BY {', '.join(map(str, range(1, len(codes) + 1)))}" if codes else "")
         )
@@ -210,7 +226,9 @@ class Selection:
             if visits or not (question.by and filters.objects)
         ]
         if question.by and question.by[0] in TIME_GROUPINGS and not question.most:
-            found.sort(key=lambda each: [str(code).rjust(9) for code in each[0]])
+            found.sort(
+                key=lambda each: [(code if isinstance(code, int) else 0, str(code)) for code in each[0]]
+            )
         else:
             found.sort(key=lambda each: (-each[1].visits, each[1].labels))
         groups = [group for _, group in found]
@@ -228,7 +246,7 @@ class Selection:
         if since:
             where.append("end > :since")
             values["since"] = microseconds(since)
-        sql = f"SELECT camera, begin, end, reason FROM gaps WHERE {' AND '.join(where)} ORDER BY begin"  # noqa: S608
+        sql = f"SELECT camera, begin, end, reason FROM gaps WHERE {' AND '.join(where)} ORDER BY begin"
         return [
             gap
             for camera, begin, end, reason in self.connection.execute(sql, values)
@@ -243,7 +261,8 @@ class Selection:
     def objects(self) -> set[str]:
         """The objects that the journals name."""
         sql = (  # from one to the next in the index, in place of reading it all
-            "WITH RECURSIVE names(name) AS (SELECT min(object) FROM sentences UNION ALL SELECT (SELECT min(object) "
+            "WITH RECURSIVE names(name) AS (SELECT min(object) FROM sentences UNION ALL "
+            "SELECT (SELECT min(object) "
             "FROM sentences WHERE object > name) FROM names WHERE name IS NOT NULL) SELECT name FROM names"
         )
         return {name for (name,) in self.connection.execute(sql) if name}
@@ -264,17 +283,38 @@ class Selection:
     def _where(self, question: Question, *, strict: bool = True) -> tuple[str, dict[str, object]]:
         """The condition on a sentence ``s``, and the values in it."""
         filters = question.filters
-        where, values = ["1"], dict[str, object]()
-        values["now"] = microseconds(question.asked_at or datetime.now(UTC))
+        values: dict[str, object] = {"now": microseconds(question.asked_at or datetime.now(UTC))}
+        where = self._said_of(filters, values)
         if filters.cameras:
             self._check_cameras(filters.cameras, strict=strict)
             where.append(f"s.camera IN {_listed(filters.cameras)}")
-        if filters.colours:
-            where.append(f"s.colour IN {_listed([colour_of(word) for word in filters.colours])}")
-        if kinds := [kind_of(word) for word in filters.kinds]:
-            where.append(_of_kinds(kinds, placed=bool(filters.zones)))
         if filters.objects:
             where.append(self._of_objects(filters.objects))
+        if not filters.held:
+            where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
+        where.append(self._in_span(question, values))
+        ends = question.order in ("first", "last")
+        if question.presence or ends:
+            where.append("s.counted")
+        if question.presence and ends:
+            where.append(f"s.kind IN {_listed(ARRIVALS)}")
+        if question.open:
+            known = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
+            where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {known})")
+        for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
+            if bound is not None:
+                length = f"(SELECT {_END} - v.begin FROM visits v WHERE v.id = s.visit)"
+                where.append(f"{length} {sign} {bound * _SECOND:.0f}")
+        return " AND ".join(where), values
+
+    def _said_of(self, filters: Filters, values: dict[str, object]) -> list[str]:
+        """Conditions on what a sentence says."""
+        where = []
+        kinds = [kind_of(word) for word in filters.kinds]
+        if kinds:
+            where.append(_of_kinds(kinds, placed=bool(filters.zones)))
+        if filters.colours:
+            where.append(f"s.colour IN {_listed([colour_of(word) for word in filters.colours])}")
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
@@ -286,25 +326,8 @@ class Selection:
             self.connection.create_function(
                 "at_place", 2, lambda text, kind: any(place.holds(text, kind, kinds) for place in places)
             )
-            where.append("at_place((SELECT text FROM texts WHERE id = s.text), s.kind)")
-        if not filters.held:
-            where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
-        where += [self._in_span(question, values)]
-        if question.presence or question.order in ("first", "last"):
-            where.append("s.counted")
-        if question.presence and question.order in ("first", "last"):
-            where.append(f"s.kind IN {_listed(ARRIVALS)}")
-        if question.open:
-            where.append(
-                "s.visit IN (SELECT v.id FROM visits v WHERE v.end IS NULL AND v.begin <= :now "
-                f"AND {_END} >= :now)"
-            )
-        for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
-            if bound is not None:
-                where.append(
-                    f"(SELECT {_END} - v.begin FROM visits v WHERE v.id = s.visit) {sign} {bound * _SECOND:.0f}"
-                )
-        return " AND ".join(where), values
+            where.append(f"at_place({_TEXT}, s.kind)")
+        return where
 
     def _in_span(self, question: Question, values: dict[str, object]) -> str:
         """Sentences of the span, and where presence is asked the arrivals of those who were there already."""
@@ -376,7 +399,7 @@ class Selection:
             names, spoken = objects_of(word, known)
             condition = f"s.object IN {_listed(names)}"
             if spoken:
-                condition += f" AND (s.object = '{spoken}' OR (SELECT text FROM texts WHERE id = s.text) LIKE '%{spoken}%')"
+                condition += f" AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%')"
             either.append(f"({condition})")
         return f"({' OR '.join(either)})"
 
@@ -396,7 +419,7 @@ class _RecordPlace:
         )
 
     def holds(self, text: str, kind: str, kinds: Sequence[str]) -> bool:
-        """True where a sentence is about the place; of what moved, where it came there, or went from there."""
+        """True of a sentence about the place; of what moved, where it came there, or went from there."""
         text = text.lower()
         if self._named.search(text) is None:
             return False
@@ -420,7 +443,7 @@ def _of_kinds(kinds: Sequence[str], *, placed: bool) -> str:
     either = [f"s.kind IN {_listed(names)}", f"s.action IN {_listed([k for k in kinds if k != LEFT])}"]
     for kind in kinds:
         if kind in _SPOKEN:
-            text = f"(SELECT text FROM texts WHERE id = s.text) LIKE '% {_SPOKEN[kind]}%'"
+            text = f"{_TEXT} LIKE '% {_SPOKEN[kind]}%'"
             either.append(f"(s.action IS NULL AND {text})")
     return f"({' OR '.join(either)})"
 

@@ -15,10 +15,11 @@ from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import Filters, Question, merged
 from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
+from daemon.search.output import gap_sentences
 from daemon.search.search import Search
 from daemon.search.selection import Group
 from daemon.serve.timeline import Timeline, timeline
-from pipeline.report.words import gap_sentence, has_date
+from pipeline.report.words import has_date
 
 SHOWN = 50
 """Narrations on a page."""
@@ -145,7 +146,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         every = question.order == "all"
         answer = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
         found, more = list(answer.found), answer.more and every
-    if question.order == "all":
+    if question.order == "all" and not question.of_visits:
         undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
         span = (None, None) if undated else (filters.since, filters.until)
         drawn = timeline(search.spread(filters), *span, search.local)
@@ -158,14 +159,6 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         days=_days(search, asked),
         gaps=gap_sentences(search, question),
     )
-
-
-def gap_sentences(search: Search, question: Question) -> list[str]:
-    """What was not recorded of what is asked for, one sentence each."""
-    return [
-        gap_sentence(gap.camera, (gap.begin, gap.end), gap.reason, search.local.zone)
-        for gap in search.gaps(question)
-    ]
 
 
 def choices(search: Search, asked: Asked) -> Review:

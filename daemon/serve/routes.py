@@ -31,12 +31,13 @@ from daemon.questions.question import Filters
 from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
+from daemon.search.output import gap_sentences
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
 from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
 from daemon.serve.pictures import WIDTHS
-from daemon.serve.review import ALL_DAYS, Asked, Review, choices, gap_sentences, given_parameters, review
+from daemon.serve.review import ALL_DAYS, Asked, Review, choices, given_parameters, review
 from daemon.serve.site import Site, moment_of
 from pipeline.feedback import LONGEST_NOTE, TYPES, Correction, FeedbackError, FeedbackStore, Opinion
 from pipeline.record import Record

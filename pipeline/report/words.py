@@ -36,7 +36,7 @@ _GAPS = {
     "overload": "the computer could not keep up",
     "camera_down": "the camera was down",
     "outage": "narrated was not running",
-    "hourly limit": "the hourly limit was reached",
+    "limit": "the hourly limit was reached",
 }
 TYPES = {
     "appeared": "came or appeared",
@@ -78,14 +78,9 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
         number = many(record.deletion.records, "record")
         return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
     since, until = record.since or record.before.time, record.until or record.after.time
-    span = datetime.fromisoformat(since), datetime.fromisoformat(until)
-    return gap_sentence(record.camera, span, record.reason or "hourly limit", zone)
-
-
-def gap_sentence(camera: str, span: tuple[datetime, datetime], reason: str, zone: tzinfo | None = UTC) -> str:
-    """Such as "Nothing was recorded of yard from ... to ...: the camera was down."."""
-    since, until = (_moment(moment, zone) for moment in span)
-    return f"Nothing was recorded of {camera} from {since} to {until}: {_GAPS.get(reason, reason)}."
+    begin, end = (_moment(datetime.fromisoformat(text), zone) for text in (since, until))
+    why = _GAPS[record.reason or "limit"]
+    return f"Nothing was recorded of {record.camera} from {begin} to {end}: {why}."
 
 
 def _moment(moment: datetime, zone: tzinfo | None) -> str:

@@ -73,7 +73,19 @@ def test_a_question_is_said_back_and_counts(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["q=why", "since=nonsense", "confidence=2", "camera=nowhere", "between=9", "day=x"]
+    "query",
+    [
+        "q=why",
+        "q=cars+on+31+December+9999",
+        "until=0001-01-01",
+        "day=0001-01-01",
+        "until=9999-12-31",
+        "since=nonsense",
+        "confidence=2",
+        "camera=nowhere",
+        "between=9",
+        "day=x",
+    ],
 )
 def test_what_is_not_understood_is_said_beside_the_form(served: Served, query: str) -> None:
     answer = served.client.get(f"/review?{query}")
@@ -337,7 +349,8 @@ def test_what_was_not_recorded_is_said_in_one_line(odd: ServedHouse, tmp_path: P
     gap = {"event": RecordEvent.GAP, "since": since, "until": until, "reason": "camera_down"}
     odd.tell(900, sentences=(), **gap)
     line = (
-        "Nothing was recorded of yard from 1 May 2024, 00:03:20 to 1 May 2024, 00:15:00: the camera was down."
+        "ot everything was recorded, so counts are at least: "
+        "yard Wed 2024-05-01 00:03:20 to 00:15:00 (camera down)"
     )
     with Served(odd) as served:
         for query in ("", "?q=how+many+people", "?day=all"):
@@ -347,7 +360,7 @@ def test_what_was_not_recorded_is_said_in_one_line(odd: ServedHouse, tmp_path: P
     (tmp_path / "export.zip").write_bytes(answer.content)
     with zipfile.ZipFile(tmp_path / "export.zip") as archive:
         assert line in archive.read("index.html").decode()
-        assert json.loads(archive.read("export.json"))["gaps"] == [line]
+        assert json.loads(archive.read("export.json"))["gaps"] == [f"n{line}"]
 
 
 def test_before_the_first_narration(odd: ServedHouse) -> None:
@@ -355,7 +368,9 @@ def test_before_the_first_narration(odd: ServedHouse) -> None:
     with Served(odd) as served:
         assert "Nothing has been narrated yet." in served.client.get("/").text
         assert "Nothing was found" in served.client.get("/review").text
-        assert served.client.get("/review?q=how+many+cars").status_code == 200
+        answer = served.client.get("/review?q=how+many+cars")
+        assert answer.status_code == 400
+        assert "o narrations yet" in answer.text
 
 
 def test_one_answer_is_one_narration(served: Served) -> None:
