@@ -17,7 +17,7 @@ from pipeline.record import Record
 from pipeline.sources import Clock, SourceError
 from pipeline.sources.decode import video_stream
 from pipeline.sources.times import parsed_time, stamp_in_name
-from pipeline.sources.video import duration_of, opened
+from pipeline.sources.video import duration_of, open_container
 
 MARGIN_S = 3.0
 """Of a recording before the before frame and after the after frame."""
@@ -92,7 +92,7 @@ class Footage:
 
     def _read(self, path: Path) -> _Recording | None:
         try:
-            with closing(opened(path)) as container:
+            with closing(open_container(path)) as container:
                 stream = video_stream(container, 1)
                 length_s = duration_of(container, stream) or 0.0
                 created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
@@ -107,7 +107,7 @@ class Footage:
 
 def _cut(path: Path, record: Record, at_s: float | None, scratch: Path) -> Path | None:
     """Copy the packets from the keyframe before the narration on; None where there are none."""
-    with closing(opened(path)) as container:
+    with closing(open_container(path)) as container:
         stream = video_stream(container, 1)
         base = stream.time_base or Fraction(1, 1000)
         start = stream.start_time or 0
