@@ -1,5 +1,6 @@
-"""How long the pages of `narrated serve` take: a hundred thousand records a day, and a million of one second.
+"""How long the pages of `narrated serve` take: a hundred thousand records a day.
 
+    python benchmarks/bench_serve.py [--records 100000] [--days 1] [--folder DIR] [--clients 8]
 
 Writes the journals of `bench_query.py` within so many days, serves them by the command itself, in a process
 of its own, and asks: the first view after the start, then each page ten times, of which median and worst are
