@@ -84,8 +84,8 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         ConfigurationError: it cannot be put to use.
         JournalError: a journal cannot be opened.
     """
-    os.umask(os.umask(0o027) | 0o027)  # whatever is written tells what people did
     with Signals() as signals, ExitStack() as resources:
+        resources.callback(os.umask, os.umask(0o027))  # whatever is written tells what people did
         daemon = startup(path, configuration, secrets, resources, signals)
         try:
             main_loop(daemon)

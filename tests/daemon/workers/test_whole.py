@@ -22,11 +22,9 @@ from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 from running_daemon import until
 from workers_site import Edge, Site, wait
 
-from daemon.config.configuration import ConfigurationError, load_configuration, parse_configuration
-from daemon.config.plan import CameraPlan, camera_plans
-from daemon.config.secrets import Secrets
+from daemon.config.configuration import load_configuration
+from daemon.config.plan import CameraPlan
 from daemon.config.settings import CaptionerSettings
-from daemon.service import daemon as live
 from daemon.service.worker_metrics import of_workers
 from daemon.threads.narrator import Narrator
 from daemon.threads.narrator_thread import NarratorThread
@@ -38,7 +36,6 @@ from daemon.workers.messages import WorkerCard
 from daemon.workers.pair_queue import WorkersQueue
 from daemon.workers.worker import Worker
 from models import load_captioner, read_label
-from models.captioner import Captioner
 from models.grounded.grounded import Grounded
 from pipeline.journal import Journal
 from pipeline.pairs import FramePair, candidate_pairs
@@ -171,7 +168,6 @@ def test_an_edge_wakes_for_the_first_pair(site: Site, sighted: Grounded, tmp_pat
         )
         thread.loop.start()
         assert thread.captioning is None
-        assert queue.asking is None
         for each in pairs("yard"):
             queue.put("yard", each, wait=True)
         wait(lambda: heard)
@@ -269,19 +265,6 @@ def test_the_command_works_and_ends_at_sigterm(site: Site, notify: Any) -> None:
     finally:
         process.kill()
         process.communicate()
-
-
-def test_workers_need_a_server_and_a_captioner_that_sees(captioner: Captioner) -> None:
-    text = "version: 1\ndefaults: {narrate: {workers: redis}}\ncameras: {yard: {url: yard.mp4}}\n"
-    with pytest.raises(ConfigurationError, match=r"narrate\.workers: redis needs redis\.url"):
-        parse_configuration(text)
-    configuration = parse_configuration(text + "redis: {url: 'redis://localhost'}\n")
-    plans = camera_plans(configuration, Secrets())
-    with pytest.raises(ConfigurationError, match="ddla has no workers: take grounded"):
-        live._workers(plans, captioner.name, lambda: "", Pulses())
-    home = replace(plans[0], workers=False)
-    assert live._workers([home], captioner.name, lambda: "", Pulses()) is None
-    assert home.settings_sha256(captioner, limits=True) == plans[0].settings_sha256(captioner, limits=True)
 
 
 @pytest.mark.parametrize("given", [(), ("--redis", "embedded")])
