@@ -24,12 +24,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daemon.search.filters import Filters, Question
-from daemon.search.local_time import LocalTime
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search.search import Search
-from models.language.claims import COLOURS, Claims
+from models.language.claims import Claims
 from models.language.phrases import NOUNS, plain_sentence
 from models.language.places import PLACES
+from models.language.wording import COLOURS
 from pipeline.journal import VerifyOptions, verify
 from pipeline.record import format_time
 

@@ -1,6 +1,11 @@
-"""Classes that detectors answer, the objects that are told of, and their families: the one table of them."""
+"""Objects: the classes of the detector, the names in sentences and records, their nouns and families.
+
+The one table of them: a new object is one entry of `KINDS`, and of `OBJECTS` if the detector answers it.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 COCO = (
     "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic_light",
@@ -19,58 +24,92 @@ CLASSES = (*COCO, "van")
 """What the detector answers; COCO knows no van."""
 
 OBJECTS = (
-    "person",
-    "car",
-    "van",
-    "bus",
-    "truck",
-    "motorcycle",
-    "bicycle",
-    "animal",
-    "bag",
-    "bottle",
+    *("person", "car", "van", "bus", "truck", "motorcycle", "bicycle", "animal", "bag", "bottle"),
     "object",
 )
-"""What is told; "object" is what has no name here."""
+"""What the detector's answers are summed up to, in the order of its tensors; "object" has no other name."""
 
-_MEMBERS = {
-    "animal": ("bird", "cat", "dog", "horse", "sheep", "cow"),
-    "bag": ("backpack", "handbag", "suitcase"),
-    "object": (
-        "umbrella",
-        "skateboard",
-        "chair",
-        "potted_plant",
-        "train",
-        "boat",
-        "cup",
-        "laptop",
-        "book",
-        "sports_ball",
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An object that sentences name.
+
+    Attributes:
+        plural: the noun for several; the singular is the kind's name.
+        role: person, vehicle, animal, thing (lies where it was put), fixture (stays where it is) or other.
+        family: kinds of one family are easily taken for each other.
+        words: further nouns that people use for it, which are read but never written.
+        classes: of the detector, where they are not called as the kind.
+    """
+
+    plural: str
+    role: str
+    family: str
+    words: str = ""
+    classes: tuple[str, ...] = ()
+
+
+_PERSON_WORDS = (
+    "persons pedestrian pedestrians man men woman women boy boys girl girls child children kid kids lady "
+    "ladies gentleman guy guys someone somebody worker workers officer individual individuals figure figures "
+    "group crowd"
+)
+_PARCELS = ("umbrella", "skateboard", "chair", "potted_plant", "boat", "cup", "laptop", "book", "sports_ball")
+
+KINDS: dict[str, Kind] = {
+    "person": Kind("people", "person", "person", _PERSON_WORDS),
+    "car": Kind(
+        "cars",
+        "vehicle",
+        "vehicle",
+        "taxi taxis cab cabs suv suvs sedan sedans hatchback hatchbacks jeep jeeps",
     ),
+    "van": Kind("vans", "vehicle", "vehicle", "minivan minivans ambulance ambulances"),
+    "bus": Kind("buses", "vehicle", "vehicle", "coach coaches minibus minibuses"),
+    "truck": Kind("trucks", "vehicle", "vehicle", "lorry lorries pickup pickups trailer trailers"),
+    "vehicle": Kind("vehicles", "vehicle", "vehicle", "traffic automobile automobiles"),
+    "motorcycle": Kind(
+        "motorcycles", "vehicle", "two-wheeler", "motorbike motorbikes scooter scooters moped mopeds"
+    ),
+    "bicycle": Kind("bicycles", "other", "two-wheeler", "bike bikes"),
+    "cyclist": Kind("cyclists", "person", "two-wheeler", "biker bikers rider riders"),
+    "motorcyclist": Kind("motorcyclists", "person", "two-wheeler"),
+    "animal": Kind(
+        "animals",
+        "animal",
+        "animal",
+        "cat cats bird birds horse horses",
+        ("bird", "cat", "dog", "horse", "sheep", "cow"),
+    ),
+    "dog": Kind("dogs", "animal", "animal"),
+    "bag": Kind(
+        "bags", "thing", "bag", "backpack backpacks suitcase suitcases", ("backpack", "handbag", "suitcase")
+    ),
+    "bottle": Kind("bottles", "thing", "bottle"),
+    "object": Kind("objects", "thing", "object", "thing things something item items", (*_PARCELS, "train")),
+    "door": Kind("doors", "fixture", "door"),
+    "gate": Kind("gates", "fixture", "gate"),
 }
-"""Classes of the detector that an object's name stands for, where they are not one of the same name."""
+"""Every object that sentences name."""
 
-FAMILIES = {
-    "vehicle": ("car", "van", "bus", "truck", "vehicle"),
-    "wheels": ("motorcycle", "bicycle", "cyclist", "motorcyclist"),
-}
-"""Families of names that are easily taken for each other; any other name is a family of its own.
+PEOPLE = frozenset(name for name, kind in KINDS.items() if kind.role == "person")
+"""Those that are somebody: their clothes are named, never "a black person"."""
+VEHICLES = frozenset(name for name, kind in KINDS.items() if kind.family == "vehicle")
+"""Those whose paint is named."""
+ANIMALS = frozenset(name for name, kind in KINDS.items() if kind.role == "animal")
+THINGS = frozenset(name for name, kind in KINDS.items() if kind.role == "thing")
+"""Those that do not move by themselves: somebody puts them down and takes them away."""
 
-"vehicle" is one whose kind is not known.
-"""
-
-_FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
-_OBJECT_OF = {member: name for name, members in _MEMBERS.items() for member in members}
+_OBJECT_OF = {label: name for name, kind in KINDS.items() for label in kind.classes}
 
 
 def family_of(name: str) -> str:
-    """The family of an object's name."""
-    return _FAMILY_OF.get(name, name)
+    """The family of an object's name; a name that is not in the table is a family of its own."""
+    return KINDS[name].family if name in KINDS else name
 
 
 def object_of(label: str) -> str:
-    """The object's name that a class of a detector stands for."""
+    """The object that a class of the detector stands for."""
     return _OBJECT_OF.get(label, label)
 
 

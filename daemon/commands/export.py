@@ -10,8 +10,8 @@ import typer
 
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, Pictures, TimeZone
-from daemon.search.errors import SearchError
-from daemon.search.filters import options_of
+from daemon.questions.errors import SearchError
+from daemon.questions.question import options_of
 
 if TYPE_CHECKING:
     from daemon.export.export import Exported
@@ -61,7 +61,7 @@ def export(
     with selection.complaints():
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
-        from daemon.search.local_time import LocalTime  # noqa: PLC0415
+        from daemon.questions.local_time import LocalTime  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), selection.present()
         filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)

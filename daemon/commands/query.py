@@ -18,13 +18,13 @@ import typer
 
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, Pictures, TimeZone
-from daemon.search.errors import NoJournalsError, SearchError
-from daemon.search.filters import GROUPINGS, Question, options_of
+from daemon.questions.errors import NoJournalsError, SearchError
+from daemon.questions.question import GROUPINGS, Question, options_of
 from pipeline.disk import replacing
 
 if TYPE_CHECKING:
+    from daemon.questions.local_time import LocalTime
     from daemon.search.found import FoundRecord
-    from daemon.search.local_time import LocalTime
     from daemon.search.search import Search
 
 _SHOWN = 50
@@ -83,7 +83,7 @@ def query(
     """Ask what was narrated: with filters, or in plain English."""
     shape = OutputFormat.JSONL if json else shape
     with selection.complaints():
-        from daemon.search.local_time import LocalTime  # noqa: PLC0415
+        from daemon.questions.local_time import LocalTime  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), selection.present()
         filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)

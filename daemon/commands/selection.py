@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daemon.config.state import usual_state
-from daemon.search.errors import NoJournalsError, SearchError
-from daemon.search.filters import Filters, Question, merged, options_of
+from daemon.questions.errors import NoJournalsError, SearchError
+from daemon.questions.question import Filters, Question, merged, options_of
 from daemon.search.folders import default_state, journal_folder
 
 if TYPE_CHECKING:
-    from daemon.search.local_time import LocalTime
+    from daemon.questions.local_time import LocalTime
     from daemon.search.search import Search
 
 _TOLD_EVERY = 20_000
@@ -71,7 +71,7 @@ class Given:
         Raises:
             SearchError: a value is none, or two contradict each other.
         """
-        from daemon.search.time_of_day import parse_time_of_day  # noqa: PLC0415
+        from daemon.questions.time_of_day import parse_time_of_day  # noqa: PLC0415
 
         if self.first and self.last:
             raise SearchError("--first and --last: give one of them")

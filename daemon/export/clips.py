@@ -20,8 +20,8 @@ import numpy as np
 from av.container.input import InputContainer
 from av.video.stream import VideoStream
 
+from daemon.questions.local_time import LocalTime
 from daemon.replay.inputs import VIDEO_SUFFIXES, find_footage
-from daemon.search.local_time import LocalTime
 from pipeline.record import Record
 from pipeline.sources import Clock, SourceError
 from pipeline.sources.decode import video_stream

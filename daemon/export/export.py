@@ -15,8 +15,8 @@ from daemon.export.archive import Archive, opened_archive
 from daemon.export.chains import ChainLines
 from daemon.export.clips import Footage, Recorded
 from daemon.export.manifest import NAME, CheckedJournal, ExportedChain, ExportedClip, Manifest
+from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
-from daemon.search.local_time import LocalTime
 from daemon.search.page import Addresses, page
 from pipeline.journal import VerifyOptions, verify
 from pipeline.journal.segments import closed_segments

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from daemon.search.local_time import DAY_NAMES, DAY_S
+from daemon.questions.local_time import DAY_NAMES, DAY_S
 from daemon.search.selection import Loaded, Rows, Selection
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,11 +17,11 @@ from typing import BinaryIO
 
 import numpy as np
 
+from daemon.questions.words import colour_in
 from daemon.search.columns import Places, Sentences
 from daemon.search.folders import JournalFile, journal_files
 from daemon.search.intake import Batch, ChainMark, Phrase
 from daemon.search.store import has_room, memory_store, open_store
-from daemon.search.words import colour_in
 
 BLOCK = 8192
 """Records that are read, and written into the index, in one go."""

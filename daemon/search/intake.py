@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from daemon.questions.local_time import microseconds
 from daemon.search.columns import ALTERED, FIRST, MOST, STEPPED, SURE, UNLINKED, Places, Sentences
-from daemon.search.local_time import microseconds
 from pipeline.record import RecordError, hash_holds, read_record
 
 _DIGEST = 16

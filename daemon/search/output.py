@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from daemon.config.durations import format_offset
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime
 from daemon.search.counts import Group
-from daemon.search.errors import SearchError
 from daemon.search.found import FoundRecord
-from daemon.search.local_time import LocalTime
 from pipeline.report.words import has_date
 
 CSV_COLUMNS = (

@@ -11,8 +11,8 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
-from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
 from pipeline.report.words import EVENTS, sureness
 

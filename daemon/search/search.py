@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from daemon.questions.local_time import LocalTime, microseconds
+from daemon.questions.question import Filters, Question
 from daemon.search.counts import Group, counted
 from daemon.search.faults import faults
-from daemon.search.filters import Filters, Question
 from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
-from daemon.search.local_time import LocalTime, microseconds
 from daemon.search.selection import Selection
 from pipeline.evidence import evidence_beside
 from pipeline.record import Record
 
 if TYPE_CHECKING:
-    from daemon.search.questions import Asker
+    from daemon.questions.asker import Asker
 
 
 _NEAR = timedelta(days=1)
@@ -114,7 +114,7 @@ class Search:
 
     def asker(self) -> Asker:
         """Who reads plain questions about these journals."""
-        from daemon.search.questions import Asker  # noqa: PLC0415 - loads the parser
+        from daemon.questions.asker import Asker  # noqa: PLC0415 - loads the parser
 
         selection = self.selection
         return Asker(selection.cameras(), frozenset(selection.objects()), self.local, selection.tells_of)

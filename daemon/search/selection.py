@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import DAY_S, QUARTER_S, LocalTime, microseconds
+from daemon.questions.question import Filters
+from daemon.questions.words import CAME, LEFT, colour_of, kind_of, objects_of
 from daemon.search.columns import FIRST, SURE, Sentences
-from daemon.search.errors import SearchError
-from daemon.search.filters import Filters
-from daemon.search.local_time import DAY_S, QUARTER_S, LocalTime, microseconds
-from daemon.search.words import CAME, LEFT, colour_of, kind_of, objects_of
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64] | slice

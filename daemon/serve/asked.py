@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.search.errors import SearchError
-from daemon.search.filters import Filters, Question, merged, options_of
-from daemon.search.local_time import LocalTime
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question, merged, options_of
+from daemon.questions.time_of_day import parse_time_of_day
 from daemon.search.search import Search
-from daemon.search.time_of_day import parse_time_of_day
 
 ALL_DAYS = "all"
 LISTS = ("camera", "zone", "object", "kind", "colour")

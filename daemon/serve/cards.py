@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 from urllib.parse import quote
 
+from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
-from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
 from pipeline.feedback import Feedback, Remarks
 from pipeline.record import Record, RecordSentence

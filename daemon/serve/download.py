@@ -12,8 +12,8 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response, StreamingResponse
 
 from daemon.export.export import ExportOptions, write_export
-from daemon.search.errors import SearchError
-from daemon.search.filters import options_of
+from daemon.questions.errors import SearchError
+from daemon.questions.question import options_of
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 from daemon.serve.asked import Asked

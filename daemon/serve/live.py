@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from daemon.search.filters import Filters, Question
+from daemon.questions.question import Filters, Question
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 from daemon.serve.camera_tiles import CameraTile

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from starlette.datastructures import QueryParams
 
+from daemon.questions.question import Filters, Question
 from daemon.search.counts import Group
-from daemon.search.filters import Filters, Question
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 from daemon.serve.asked import Asked, day_bounds

@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Route
 
 from daemon.export.archive import ExportError
-from daemon.search.errors import SearchError
-from daemon.search.filters import Filters
+from daemon.questions.errors import SearchError
+from daemon.questions.question import Filters
+from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
-from daemon.search.words import ANIMALS, COLOURS, NOUNS
 from daemon.serve.access import Session
 from daemon.serve.asked import ALL_DAYS, Asked
 from daemon.serve.cards import moment_of

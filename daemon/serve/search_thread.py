@@ -10,9 +10,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-from daemon.search.filters import Filters, Question
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search.found import FoundRecord
-from daemon.search.local_time import LocalTime
 from daemon.search.search import Search
 
 _LOOK_EVERY_S = 0.5

@@ -17,8 +17,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from daemon.config.serve import ServeSettings
-from daemon.search.errors import SearchError
-from daemon.search.local_time import LocalTime
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime
 from daemon.serve.access import GuessLimit, Passwords, SessionCookies, password_file, session_key
 from daemon.serve.camera_tiles import CameraTiles
 from daemon.serve.errors import ServeError

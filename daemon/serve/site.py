@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from daemon import __version__
+from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
-from daemon.search.local_time import LocalTime
 from daemon.search.output import local_words
 from daemon.serve.access import GuessLimit, Passwords, Session, SessionCookies
 from daemon.serve.camera_tiles import CameraTile, CameraTiles

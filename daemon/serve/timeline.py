@@ -9,7 +9,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from daemon.search.local_time import LocalTime, microseconds
+from daemon.questions.local_time import LocalTime, microseconds
 from daemon.search.output import local_words
 from daemon.search.search import Occurrences
 from pipeline.report.words import has_date

@@ -221,7 +221,7 @@ def _again(fact: Fact, surer: Fact) -> bool:
     both = [(own, other) for own, other in sides if own and other]
     if len(families) == 1 and any(inside(own, other) >= _WITHIN for own, other in both):
         return True
-    return families != {"person", "wheels"} and any(iou(own, other) > _TWICE for own, other in both)
+    return families != {"person", "two-wheeler"} and any(iou(own, other) > _TWICE for own, other in both)
 
 
 def alone(before: Judged, after: Judged, gap_s: float) -> Tensor:

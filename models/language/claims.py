@@ -8,19 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from models.boxes import Box, area, hull
-from models.families import FAMILIES
+from models.families import ANIMALS, PEOPLE, THINGS, VEHICLES
 from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.wording import COLOURS, places_in
-
-# Apart from vehicles these are no families: they group what is told in one manner, not what looks alike.
-VEHICLES = frozenset(FAMILIES["vehicle"])
-"""Objects that drive, and whose paint is told."""
-PEOPLE = frozenset({"person", "cyclist", "motorcyclist"})
-"""Objects that are somebody, and whose clothes are told: "a black person" would not be heard as such."""
-ANIMALS = frozenset({"animal", "dog"})
-THINGS = frozenset({"bag", "bottle", "object"})
-"""Objects that do not move by themselves: somebody puts them down and takes them away."""
 
 CLOTHES = ("dark", "light", *COLOURS)
 """What people wear, where it is told: "in dark clothes", "in red"."""

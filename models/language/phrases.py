@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from models.language.claims import ANIMALS, COUNTED, PEOPLE, VEHICLES, Claims
+from models.families import ANIMALS, PEOPLE, VEHICLES
+from models.language.claims import COUNTED, Claims
 from models.language.verbs import FROM, TO, verbs_of
 from models.language.vocabulary import surface, tokenize
 from models.language.wording import places_in, read

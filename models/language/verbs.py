@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.language.claims import ANIMALS, THINGS, VEHICLES
+from models.families import ANIMALS, THINGS, VEHICLES
 
 FROM = {
     "left": "from the left",

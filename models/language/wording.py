@@ -90,6 +90,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
         ),
     ),
     ("disappeared", (rf"out of {_SCENE}",)),
+    ("moved", (r"instead of (?:on|in|near|at|by|behind|under)",)),
     (
         "replaced",
         (

@@ -27,11 +27,10 @@ from torch import Tensor
 
 from models.boxes import Box
 from models.detections import Detections
-from models.families import OBJECTS
+from models.families import OBJECTS, THINGS, VEHICLES
 from models.grounded.linker import looks
 from models.grounded.tracker import Tracker
 from models.grounded.tracks import Sight, Track
-from models.language.claims import THINGS, VEHICLES
 from models.language.facts import Fact
 from pipeline.following.confidence import confidence
 from pipeline.following.events import apart, doubled, end_of, evidence, in_doubt, through

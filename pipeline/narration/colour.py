@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.language.claims import PEOPLE, VEHICLES
+from models.families import PEOPLE, VEHICLES
 from models.language.phrases import coloured
 from models.sentences import Sentence
 from pipeline.sources import Image

@@ -16,7 +16,6 @@ from models.boxes import intersection
 from models.sentences import DescribeOptions, Sentence, Sighted
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
-from pipeline.narration.lessons import lesson, weighed
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
@@ -160,7 +159,6 @@ def narrate(
     for change, candidates in zip(changes, described, strict=True):
         sentences, abstained, event = list[Sentence](), "", change.event
         if candidates is not None:
-            candidates = _taught(candidates, change, captioner, least)  # noqa: PLW2901
             sentences, abstained = _chosen(candidates, least, options)
             sentences = _finished(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
@@ -197,16 +195,6 @@ def _all_sentences(
         for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
             found[n] = sentences
     return found
-
-
-def _taught(candidates: list[Sentence], change: Change, captioner: Captioner, least: float) -> list[Sentence]:
-    """Sentences as the corrections of people who watch this camera weigh them."""
-    weights = lesson(captioner.record, change.pair.after.camera)
-    if weights is None or not change.clusters:
-        return candidates
-    pictures = change.pair.before.image, change.pair.after.image
-    changed = np.logical_or.reduce([cluster.mask for cluster in change.clusters])
-    return weighed(candidates, pictures, changed, weights, least)
 
 
 def is_followed(pair: FramePair, captioner: Captioner) -> bool:

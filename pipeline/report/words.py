@@ -98,7 +98,7 @@ def happened(kind: str, noun: str, count: int) -> str:
         noun: the object that they name.
         count: how many objects; for an event, or where none are counted, how many times.
     """
-    from models.language.claims import THINGS  # noqa: PLC0415 - torch takes seconds to load
+    from models.families import THINGS  # noqa: PLC0415 - torch takes seconds to load
     from models.language.phrases import NOUNS  # noqa: PLC0415
 
     if kind in _EVENTS_TOLD:

@@ -11,8 +11,8 @@ from train.commands.options import Avoid, Exclude, Json, Teacher, print_json, sa
 from train.commands.terminal import progress_counts
 
 if TYPE_CHECKING:
+    from train.footage.teachers import TeacherFile
     from train.grounded.adaptation import Adapted, AdaptOptions
-    from train.grounded.lessons import Taught, Weighing
 
 
 def adapt(
@@ -23,7 +23,7 @@ def adapt(
     ] = None,
     feedback: Annotated[
         Path | None,
-        typer.Option(help="What people said on the page (feedback.sqlite3), in place of footage."),
+        typer.Option(help="feedback.sqlite3 of the page, in place of footage; teachers label the rest."),
     ] = None,
     journal: Annotated[
         Path | None, typer.Option(help="Folder of the journals; by default that of the feedback.")
@@ -52,18 +52,17 @@ def adapt(
     from train.footage.teachers import teacher_file  # noqa: PLC0415
     from train.grounded.adaptation import AdaptOptions  # noqa: PLC0415
 
-    if feedback is not None:
-        if clips is not None or teacher or labels is not None:
-            raise typer.BadParameter("give it without footage and teachers", param_hint="--feedback")
-        _teach(feedback, journal, evidence, out, checkpoint, as_json=as_json)
-        return
-    if clips is None:
-        raise typer.BadParameter("give footage, or --feedback", param_hint="--clips")
+    if (clips is None) == (feedback is None):
+        raise typer.BadParameter("give one of --clips and --feedback", param_hint="--clips")
     if not teacher and labels is None:
         raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
+    teachers = tuple(teacher_file(text) for text in teacher or ())
+    if feedback is not None:
+        footage, labels = _labelled(feedback, journal, evidence, out, teachers)
+        teachers = ()
     options = AdaptOptions(
-        clips=clips,
-        teachers=tuple(teacher_file(text) for text in teacher or ()),
+        clips=clips or footage,
+        teachers=teachers,
         out=out,
         checkpoint=checkpoint,
         labels=labels,
@@ -73,15 +72,34 @@ def adapt(
         exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
         seed=seed,
     )
-    _follow(options, as_json=as_json)
+    _follow(options, _command(options, feedback), as_json=as_json)
 
 
-def _follow(options: AdaptOptions, *, as_json: bool) -> None:
+def _labelled(
+    feedback: Path, journal: Path | None, evidence: Path | None, out: Path, teachers: tuple[TeacherFile, ...]
+) -> tuple[Path, Path]:
+    """The folders of pictures and label files made of feedback."""
+    from pipeline.feedback import FeedbackError  # noqa: PLC0415
+    from pipeline.journal import JournalError  # noqa: PLC0415
+    from train.footage.feedback import LABELS, PICTURES, FeedbackFiles, export_labels  # noqa: PLC0415
+    from train.learning.run_state import TrainError  # noqa: PLC0415
+
+    folder = out.with_suffix(".feedback")
+    try:
+        left_out = export_labels(FeedbackFiles(feedback, journal, evidence), teachers, folder)
+    except (FeedbackError, JournalError) as error:
+        raise TrainError(str(error)) from None
+    for reason, count in left_out.items():
+        say(f"{count} opinions are left out: {reason}")
+    return folder / PICTURES, folder / LABELS
+
+
+def _follow(options: AdaptOptions, command: str, *, as_json: bool) -> None:
     """Learn from footage as the teachers see it, and say what that gained."""
     from train.grounded.adaptation import adapt as adapted_to  # noqa: PLC0415
 
     with progress_counts() as tell:
-        adapted = adapted_to(options, command=_command(options), progress=tell, note=say)
+        adapted = adapted_to(options, command=command, progress=tell, note=say)
     if as_json:
         print_json(adapted.plain())
     else:
@@ -93,73 +111,18 @@ def _follow(options: AdaptOptions, *, as_json: bool) -> None:
         say(f"nothing is written to {options.out}: on the held-out footage it would be no better")
 
 
-def _teach(
-    feedback: Path,
-    journal: Path | None,
-    evidence: Path | None,
-    out: Path,
-    checkpoint: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Learn from corrections, and say what that gained."""
-    from pipeline.feedback import FeedbackError  # noqa: PLC0415
-    from pipeline.journal import JournalError  # noqa: PLC0415
-    from train.grounded.lessons import teach  # noqa: PLC0415
-    from train.grounded.remarks import Folders  # noqa: PLC0415
-    from train.learning.run_state import TrainError  # noqa: PLC0415
-
-    base = f" --checkpoint {checkpoint.name}" if checkpoint else ""
-    command = f"narrated-train adapt --feedback {feedback.name} --out {out.name}{base}"
-    try:
-        taught = teach(Folders(feedback, journal, evidence), out, checkpoint, command)
-    except (FeedbackError, JournalError) as error:
-        raise TrainError(str(error)) from None
-    if as_json:
-        print_json(taught.plain())
-    else:
-        for line in _taught_lines(taught):
-            typer.echo(line)
-    if taught.sha256:
-        say(f"{out}: adapted; name it in the configuration under captioner: checkpoint")
-    else:
-        say(f"nothing is written to {out}")
-
-
-def _taught_lines(taught: Taught) -> list[str]:
-    lines = [f"left out: {count} corrections: {reason}" for reason, count in taught.left_out.items()]
-    for name, lesson in taught.cameras.items():
-        lines.append(f"{name}: {lesson.corrections} corrections, {lesson.right} of them say it was right")
-        if lesson.before and lesson.after and lesson.elsewhere_before and lesson.elsewhere_after:
-            lines.append(f"  held out, a quarter at a time: {_change(lesson.before, lesson.after)}")
-            lines.append(
-                "  on the shipped validation pairs, had their cameras these weights: "
-                f"{_change(lesson.elsewhere_before, lesson.elsewhere_after)}"
-            )
-        lines.append(
-            f"  not learnt: {lesson.refused}" if lesson.refused else "  learnt, for this camera alone"
-        )
-    return lines or ["nobody has said anything that can be learnt from"]
-
-
-def _change(before: Weighing, after: Weighing) -> str:
-    return (
-        f"{before.false:.1%} of what is told was wrong, {after.false:.1%} is; {after.kept:.1%} of what was "
-        f"right is still told; log loss {before.loss:.3f} to {after.loss:.3f}"
-    )
-
-
-def _command(options: AdaptOptions) -> str:
+def _command(options: AdaptOptions, feedback: Path | None) -> str:
     """The command line for the record, without anybody's paths."""
     from train.footage.recipe import TEST_FOOTAGE  # noqa: PLC0415
 
+    given = f"--feedback {feedback.name}" if feedback else f"--clips {options.clips.name}"
     named = (
         ("--checkpoint", options.checkpoint),
         ("--labels", options.labels),
         ("--avoid", options.avoid),
     )
     return (
-        f"narrated-train adapt --clips {options.clips.name} --out {options.out.name}"
+        f"narrated-train adapt {given} --out {options.out.name}"
         + "".join(f" --teacher {teacher.path.name}" for teacher in options.teachers)
         + f" --steps {options.steps} --rate {options.rate:g} --seed {options.seed}"
         + "".join(f" {flag} {path.name}" for flag, path in named if path is not None)

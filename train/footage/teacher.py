@@ -19,7 +19,7 @@ from train.footage.votes import TRUST, Vote, merged
 LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "bottle", "vehicle")
 """What is reported, of the names in `models.families`; the generated captions have words for these alone."""
 
-UNNAMED = {"person": "person", "vehicle": "vehicle", "wheels": "motorcycle"}
+UNNAMED = {"person": "person", "vehicle": "vehicle", "two-wheeler": "motorcycle"}
 """What a family is called of which no detector names the kind."""
 
 

@@ -25,7 +25,7 @@ _ANSWERS = (
     *("person", "vehicle", "car", "bus", "truck", "van", "bike", "bicycle", "motorcycle"),
     *("cat", "dog", "backpack", "handbag", "suitcase", "bottle"),
 )
-FAMILY = {name: "wheels" if name == "bike" else family_of(object_of(name)) for name in _ANSWERS}
+FAMILY = {name: "two-wheeler" if name == "bike" else family_of(object_of(name)) for name in _ANSWERS}
 """The family of each class that a detector of the ensemble may answer; "bike" is either kind."""
 
 LIKELY, UNLIKELY = 0.62, 0.25

@@ -23,7 +23,7 @@ from pipeline.sources import Image
 from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
 
-MEASURED = ("person", "vehicle", "wheels")
+MEASURED = ("person", "vehicle", "two-wheeler")
 """What is measured."""
 
 FEWEST = 15

@@ -27,7 +27,7 @@ TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")
 
 _UNNAMED = {
     "vehicle": (("car", 1.0), ("truck", 0.5), ("bus", 0.5)),
-    "wheels": (("motorcycle", 1.0), ("bicycle", 0.7)),
+    "two-wheeler": (("motorcycle", 1.0), ("bicycle", 0.7)),
     "person": (("person", 1.0),),
 }
 

@@ -101,7 +101,7 @@ def verdicts(
     taken: set[int] = set()
     for n in ends.score.argsort(descending=True).tolist():
         family = family_of(OBJECTS[int(ends.label[n].argmax())])
-        if family not in ("person", "vehicle", "wheels"):
+        if family not in ("person", "vehicle", "two-wheeler"):
             continue
         own = [m for m, v in enumerate(here) if v.family == family]
         best = max(own, key=lambda m: on_this[n, m], default=None)

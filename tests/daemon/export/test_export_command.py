@@ -20,8 +20,8 @@ from drawn_footage import clip
 from daemon import cli
 from daemon.export.clips import Footage, Recorded
 from daemon.export.export import ExportOptions, write_export
-from daemon.search.filters import Filters, Question
-from daemon.search.local_time import LocalTime
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search.search import Search
 
 from .conftest import House

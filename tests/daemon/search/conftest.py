@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from narrations import narration
 
-from daemon.search.filters import Filters, Question
-from daemon.search.local_time import LocalTime
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search.search import Search
 from models.captioner import Sentence
 from pipeline.journal import Journal, SegmentLimits

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.search.errors import NoJournalsError
+from daemon.questions.errors import NoJournalsError
+from daemon.questions.local_time import LocalTime
 from daemon.search.folders import JournalFile, default_state, journal_folder
-from daemon.search.local_time import LocalTime
 from daemon.search.search import Search
 
 UTC_ZONE = LocalTime.named("UTC")

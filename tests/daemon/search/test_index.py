@@ -13,12 +13,12 @@ import pytest
 from narrations import narration
 from unpublished import unpublished
 
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search import index as index_module
 from daemon.search import store as store_module
 from daemon.search.faults import faults
-from daemon.search.filters import Filters, Question
 from daemon.search.index import Index
-from daemon.search.local_time import LocalTime
 from daemon.search.search import Search
 from pipeline.journal import Journal
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from daemon.search.errors import SearchError
-from daemon.search.filters import Filters, Question
-from daemon.search.local_time import LocalTime
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
 from daemon.search.search import Search
 from pipeline.changes import SceneEvent
 
@@ -199,7 +199,7 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
 
 def test_very_many_groups_are_counted_too(house, monkeypatch):
     monkeypatch.setattr("daemon.search.counts._TABLE", 3)
-    monkeypatch.setattr("daemon.search.local_time._TABLE", 3)
+    monkeypatch.setattr("daemon.questions.local_time._TABLE", 3)
     for n, sentence in enumerate(ALL):
         house.tell(86_400 * n, sentence)
     with Search(house.folder, LocalTime.named("UTC")) as search:

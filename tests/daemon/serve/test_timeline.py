@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.search.local_time import LocalTime, microseconds
+from daemon.questions.local_time import LocalTime, microseconds
 from daemon.search.search import Occurrences
 from daemon.serve.asked import day_bounds
 from daemon.serve.timeline import BARS, timeline

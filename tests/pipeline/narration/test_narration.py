@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from models import SHIPPED, load_captioner
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoders.encoder import ENCODERS
 from models.language.vocabulary import Vocabulary
@@ -18,7 +17,6 @@ from models.papers.ddla import DDLA
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resized
 from pipeline.narration.batch import aligned
-from pipeline.narration.lessons import SIGNS
 from pipeline.narration.narration import EVENT_SENTENCES, narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
@@ -91,19 +89,6 @@ def test_a_scene_event_is_told_in_its_own_words(captioner: Captioner, event: Sce
     (narration,) = narrate([change], captioner)
     assert narration.event is event
     assert narration.text == EVENT_SENTENCES[event]
-
-
-def test_lessons_of_one_camera_change_no_other() -> None:
-    captioner = load_captioner(SHIPPED["ddla"])
-    changes = _changes(_pair((30, 40)), _pair((30, 40), camera="gate"))
-    least = dataclasses.replace(ALL, min_confidence=1e-6)
-    before = narrate(changes, captioner, least)
-    assert all(narration.sentences for narration in before)
-    weights = {"yard": [-30.0] + [0.0] * (len(SIGNS) - 1)}
-    captioner.record = {**captioner.record, "lessons": weights}
-    yard, gate = narrate(changes, captioner, least)
-    assert yard.sentences == ()
-    assert gate == before[1]
 
 
 def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from daemon.search.errors import SearchError
+from daemon.questions.errors import SearchError
 
 MINUTES = 24 * 60
 """Of a day."""

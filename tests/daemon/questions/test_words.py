@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.search.words import (
+from daemon.questions.words import (
     ANIMALS,
     COLOURS,
     KINDS,
@@ -14,8 +14,9 @@ from daemon.search.words import (
     kind_of,
     objects_of,
 )
+from models.families import PEOPLE, VEHICLES
 from models.language import phrases, wording
-from models.language.claims import CLOTHES, PEOPLE, VEHICLES, Claims
+from models.language.claims import CLOTHES, Claims
 from pipeline.record import Record
 
 MEANT_OTHERWISE = {

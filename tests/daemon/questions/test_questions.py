@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.search.errors import SearchError
-from daemon.search.filters import options_of
-from daemon.search.local_time import LocalTime
-from daemon.search.questions import EXAMPLES, Asker
-from daemon.search.time_of_day import parse_time_of_day
+from daemon.questions.asker import EXAMPLES, Asker
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import options_of
+from daemon.questions.time_of_day import parse_time_of_day
 
 LONDON = LocalTime.named("Europe/London")
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)

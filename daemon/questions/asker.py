@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 
 from lark import Token, Tree, UnexpectedInput
 
-from daemon.search.errors import SearchError
-from daemon.search.filters import Filters, Question
-from daemon.search.grammar import ANYTHING, GROUPED, PREPOSITIONS, VERBS, plain, question_parser, spaced
-from daemon.search.local_time import LocalTime
-from daemon.search.spans import PARTS, TimeSpan, day_span, recent_span
-from daemon.search.time_of_day import MINUTES, parse_time_of_day
-from daemon.search.words import CAME, COLOURS, LEFT, OBJECT_WORDS
+from daemon.questions.errors import SearchError
+from daemon.questions.grammar import ANYTHING, GROUPED, PREPOSITIONS, VERBS, plain, question_parser, spaced
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Filters, Question
+from daemon.questions.spans import PARTS, TimeSpan, day_span, recent_span
+from daemon.questions.time_of_day import MINUTES, parse_time_of_day
+from daemon.questions.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
 EXAMPLES = (
     "when did a person last come to the entrance",

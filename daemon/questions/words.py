@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from daemon.search.errors import SearchError
+from daemon.questions.errors import SearchError
 
 NOUNS = {
     "person": "person persons people pedestrian pedestrians man men woman women boy boys girl girls child "

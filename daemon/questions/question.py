@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from daemon.search.time_of_day import format_time_of_day
+from daemon.questions.time_of_day import format_time_of_day
 
 if TYPE_CHECKING:
-    from daemon.search.local_time import LocalTime
+    from daemon.questions.local_time import LocalTime
 
 GROUPINGS = (
     *("hour", "day", "week", "month", "weekday", "hour-of-day"),
@@ -26,7 +26,7 @@ class Filters:
     Attributes:
         cameras: names; several of one attribute are alternatives.
         zones: places as sentences name them, with or without "at the".
-        objects: words for objects, see `daemon.search.words`.
+        objects: words for objects, see `daemon.questions.words`.
         kinds: kinds of change, see there.
         colours: of the object.
         text: words that a sentence must hold; "in quotes" together, with a star at the end any ending.

@@ -9,8 +9,8 @@ from importlib import resources
 
 from lark import Lark
 
-from daemon.search.spans import DAY_PATTERN, NUMBERS
-from daemon.search.words import CAME, COLOURS, LEFT, OBJECT_WORDS
+from daemon.questions.spans import DAY_PATTERN, NUMBERS
+from daemon.questions.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
 VERBS = {
     CAME: r"(?:c[ao]me|comes|coming) in(?:side)?"
@@ -81,7 +81,7 @@ _NEVER = "\x00"
 
 
 def question_parser(cameras: Sequence[str], objects: frozenset[str], is_place: Callable[[str], bool]) -> Lark:
-    """What parses questions; the arguments are those of `daemon.search.questions.Asker`."""
+    """What parses questions; the arguments are those of `daemon.questions.asker.Asker`."""
     nouns = {*OBJECT_WORDS, *ANYTHING, *(name.lower() for name in objects)} - {"who", "scene"}
     taken = nouns | set(COLOURS) | set(_STOPS.split()) | {"more", "fewer"}
     called = [

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daemon.config.durations import DURATION_PATTERN, parse_duration
-from daemon.search.errors import SearchError
+from daemon.questions.errors import SearchError
 
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 Number = TypeVar("Number", bound=np.generic)

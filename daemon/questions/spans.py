@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
-from daemon.search.errors import SearchError
-from daemon.search.local_time import DAY_NAMES, LocalTime
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import DAY_NAMES, LocalTime
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),

@@ -1,0 +1,285 @@
+"""Sentences: from the facts that are known to plain English.
+
+`render(Statement("entered", "person", colour="dark", origin="right"))` is "A person in dark clothes has come
+in from the right." Only what is given is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from models.families import KINDS, PEOPLE, VEHICLES
+from models.language.vocabulary import surface
+
+ACTIONS = (
+    *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
+    *("removed", "got_in", "got_out", "met", "waiting", "opened", "closed", "crossed", "replaced"),
+    *("instead", "more", "fewer", "changed"),
+)
+"""What can be said to have happened.
+
+The last four are of stills alone: "instead" is for two of a kind that may or may not be one, more and fewer
+count, and "changed" says no more than that.
+"""
+
+COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
+"""The colours of vehicles."""
+CLOTHES = ("dark", "light", *COLOURS)
+"""The colours of people: what they wear, "in dark clothes", "in red"."""
+
+COUNTED = 3
+"""More than these are several in `number_words`: in two pictures one of many is easily seen twice."""
+
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0))
+_SECONDS = 55.0  # a shorter time is told in seconds
+
+_FROM = {"far": "from the background", "near": "from the foreground", "middle": "from the middle"}
+_TO = {"far": "towards the background", "near": "towards the camera", "middle": "to the middle"}
+_COURSE = {**_TO, "far": "to the background", "near": "to the foreground"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one sentence says.
+
+    Attributes:
+        action: one of `ACTIONS`.
+        object: one of `models.families.KINDS`.
+        count: how many.
+        several: whether the number is left open; `count` is more than one then.
+        colour: of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of any other object it is not said.
+        large: a large one: "large vehicle".
+        place: words for where it is, "on the left" or a zone's; where it was, if it left, disappeared,
+            moved, resumed or was removed.
+        end: words for where a moved one is now.
+        origin, target: left, right, far, near or middle: where it came from and where it goes.
+        came_from: the same of its arrival, where it left or resumed: "who came in from the right".
+        came_at: when that was, with its preposition: "at 10:02", "before 12:00".
+        duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
+            long it stands, waits or is together.
+        other: the same has just been said of another one.
+        among: it is one of several that could be meant: "a car on the left has gone", not "the car".
+        partner: the object that it got into or out of.
+    """
+
+    action: str
+    object: str
+    count: int = 1
+    several: bool = False
+    colour: str = ""
+    large: bool = False
+    place: str = ""
+    end: str = ""
+    origin: str = ""
+    target: str = ""
+    came_from: str = ""
+    came_at: str = ""
+    duration_s: float | None = None
+    other: bool = False
+    among: bool = False
+    partner: str = ""
+
+
+def render(statement: Statement) -> str:
+    """The sentence, with a capital letter and a full stop.
+
+    Raises:
+        ValueError: an unknown action or object, or a count below 1.
+    """
+    if statement.action not in ACTIONS or statement.count < 1:
+        raise ValueError(f"no words for {statement.count} {statement.object} that {statement.action}")
+    text = " ".join(_FORMS[statement.action](statement).split())
+    return surface([text.replace(" ,", ",")])
+
+
+def noun_phrase(
+    name: str,
+    count: int = 1,
+    *,
+    colour: str = "",
+    large: bool = False,
+    article: str = "a",
+    several: bool = False,
+) -> str:
+    """Such as "a red car", "the person in dark clothes", "two large vehicles", "23 people".
+
+    Args:
+        name: one of `models.families.KINDS`.
+        count: how many.
+        colour: see `Statement`.
+        large: see `Statement`.
+        article: a, the, another or nothing.
+        several: say "several" in place of the number.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    if name not in KINDS:
+        raise ValueError(f"no noun for {name!r}")
+    if name == "object" and count == 1:
+        return "something else" if article == "another" else "something"
+    words = KINDS[name].plural if count > 1 else name
+    words = f"large {words}" if large else words
+    if colour in CLOTHES and name in PEOPLE:
+        words += f" in {colour}{' clothes' if colour in ('dark', 'light') else ''}"
+    elif colour in COLOURS and name in VEHICLES:
+        words = f"{colour} {words}"
+    if count > 1:
+        number = "several" if several else _NUMBERS[count] if count < len(_NUMBERS) else f"{count}"
+        lead = {"the": "" if several else "the ", "another": ""}.get(article, "")
+        return f"{lead}{number} {'other ' if article == 'another' else ''}{words}"
+    if article == "a":
+        article = "an" if words[0] in "aeiou" else "a"
+    return f"{article} {words}".strip()
+
+
+def duration(seconds: float) -> str:
+    """Such as "14 s", "a minute" or "3 hours"."""
+    if seconds < _SECONDS:
+        return f"{max(round(seconds), 1)} s"
+    unit, length = next((each for each in _UNITS if seconds >= 0.92 * each[1]), _UNITS[-1])
+    number = max(round(seconds / length), 1)
+    return f"{'an' if unit == 'hour' else 'a'} {unit}" if number == 1 else f"{number} {unit}s"
+
+
+def _indefinite(s: Statement) -> str:
+    return _subject(s, "a")
+
+
+def _definite(s: Statement) -> str:
+    return _subject(s, "a" if s.among else "the")
+
+
+def _subject(s: Statement, article: str) -> str:
+    article = "another" if s.other else article
+    return noun_phrase(s.object, s.count, colour=s.colour, large=s.large, article=article, several=s.several)
+
+
+def _has(s: Statement) -> str:
+    return "have" if s.count > 1 else "has"
+
+
+def _way(origin: str, target: str, course: dict[str, str] | None = None) -> str:
+    start = _FROM.get(origin, f"from the {origin}") if origin else ""
+    end = (course or _TO).get(target, f"to the {target}") if target else ""
+    return f"{start} {end}".strip()
+
+
+def _after(s: Statement) -> str:
+    return f", after {duration(s.duration_s)}" if s.duration_s else ""
+
+
+def _for(s: Statement) -> str:
+    return f"for {duration(s.duration_s)}" if s.duration_s else ""
+
+
+def _known(s: Statement) -> str:
+    """The one that is meant: by how it came, if that is known, else by where it was."""
+    subject = _definite(s)
+    if not (s.came_from or s.came_at):
+        return f"{subject} {s.place}"
+    who = "who" if s.object in PEOPLE else "that"
+    return f"{subject} {who} came in {_way(s.came_from, '')} {s.came_at}"
+
+
+def _entered(s: Statement) -> str:
+    if not s.origin:  # "has come in in the middle" is no English
+        come = "arrived" if s.place.startswith("in ") else "come in"
+        return f"{_indefinite(s)} {_has(s)} {come} {s.place}"
+    now = f"and {'are' if s.count > 1 else 'is'} now {s.place}" if s.place and s.origin not in s.place else ""
+    return f"{_indefinite(s)} {_has(s)} come in {_way(s.origin, '')} {now}"
+
+
+def _left(s: Statement) -> str:
+    return f"{_known(s)} {_has(s)} left {_way('', s.target)}{_after(s)}"
+
+
+def _disappeared(s: Statement) -> str:
+    return f"{_known(s)} {_has(s)} gone{_after(s)}"
+
+
+def _moved(s: Statement) -> str:
+    now = f"and {'are' if s.count > 1 else 'is'} now {s.end}" if s.end else ""
+    place = "" if s.origin else s.place
+    return f"{_definite(s)} {place} {_has(s)} moved {_way(s.origin, s.target, _COURSE)} {now}"
+
+
+def _crossed(s: Statement) -> str:
+    return f"{_indefinite(s)} {_has(s)} crossed {_way(s.origin, s.target)} {s.place}"
+
+
+def _halted(s: Statement) -> str:
+    """Stopped or parked; with a duration, that it still stands there."""
+    if s.duration_s:
+        stands = "stand" if s.count > 1 else "stands"
+        return f"{_definite(s)} still {stands} {s.place}{_after(s)}"
+    start = f"come in {_way(s.origin, '')} and " if s.origin else ""
+    return f"{_indefinite(s)} {_has(s)} {start}{s.action} {s.place}"
+
+
+def _resumed(s: Statement) -> str:
+    go = "walked on" if s.object == "person" else "set off"
+    return f"{_known(s)} {_has(s)} {go} {_way('', s.target)}{_after(s)}"
+
+
+def _removed(s: Statement) -> str:
+    return f"{_known(s)} {_has(s)} been taken away{_after(s)}"
+
+
+def _boarded(s: Statement) -> str:
+    way = "into" if s.action == "got_in" else "out of"
+    vehicle = noun_phrase(s.partner) if s.partner else "a vehicle"
+    return f"{_indefinite(s)} {_has(s)} got {way} {vehicle} {s.place}"
+
+
+def _met(s: Statement) -> str:
+    if s.duration_s:
+        return f"{_indefinite(s)} have been standing together {s.place} {_for(s)}"
+    return f"{_indefinite(s)} have met {s.place}"
+
+
+def _waiting(s: Statement) -> str:
+    standing = "waiting" if s.object in PEOPLE else "standing"
+    return f"{_indefinite(s)} {_has(s)} been {standing} {s.place} {_for(s)}"
+
+
+def _replaced(s: Statement) -> str:
+    others = "others" if s.count > 1 else "something else" if s.object == "object" else "another one"
+    return f"{_definite(s)} {s.place} {_has(s)} been replaced by {others}"
+
+
+def _instead(s: Statement) -> str:
+    verb = "are" if s.count > 1 else "is"
+    return f"{_indefinite(s)} {verb} {s.end} instead of {s.place}"
+
+
+def _counted(s: Statement) -> str:
+    return f"there are {s.action} {KINDS[s.object].plural} {s.place}"
+
+
+_FORMS: dict[str, Callable[[Statement], str]] = {
+    "entered": _entered,
+    "left": _left,
+    "appeared": lambda s: f"{_indefinite(s)} {_has(s)} appeared {s.place}",
+    "disappeared": _disappeared,
+    "moved": _moved,
+    "stopped": _halted,
+    "resumed": _resumed,
+    "parked": _halted,
+    "placed": lambda s: f"{_indefinite(s)} {_has(s)} been put down {s.place}",
+    "removed": _removed,
+    "got_in": _boarded,
+    "got_out": _boarded,
+    "met": _met,
+    "waiting": _waiting,
+    "opened": lambda s: f"{_definite(s)} {s.place} {_has(s)} opened",
+    "closed": lambda s: f"{_definite(s)} {s.place} {_has(s)} closed",
+    "crossed": _crossed,
+    "replaced": _replaced,
+    "instead": _instead,
+    "more": _counted,
+    "fewer": _counted,
+    "changed": lambda s: f"{_indefinite(s)} {_has(s)} changed {s.place}",
+}

@@ -1,0 +1,6 @@
+"""Tracking: one tracker a camera for its whole life; events at the ends and turns of tracks."""
+
+from pipeline.tracking.tracker import Tracker, TrackerSettings
+from pipeline.tracking.types import Detections, Event, Observation, Track
+
+__all__ = ["Detections", "Event", "Observation", "Track", "Tracker", "TrackerSettings"]

@@ -1,0 +1,124 @@
+"""Association: which detection continues which track, by a minimum-cost assignment.
+
+The cost of a pair is minus its log odds, logistic in distance, overlap, size, appearance and class, so that a
+pair below even odds is left alone. Sure detections find their tracks first, weak ones continue what is left
+(Zhang et al. 2022, "ByteTrack"); velocity comes from observations, not from a filter left alone (Cao et al.
+2023, "OC-SORT").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from models.boxes import overlaps
+from models.families import OBJECTS, family_of
+from pipeline.tracking.appearance import histogram_similarity
+from pipeline.tracking.motion import AHEAD_S, distances, outside
+from pipeline.tracking.types import Detections, Floats
+
+_NAMES = sorted({family_of(name) for name in OBJECTS})
+FAMILY = np.array([[family_of(name) == family for name in OBJECTS] for family in _NAMES], np.float64).T
+"""``(len(OBJECTS), families)``: which class is of which family."""
+
+TERMS = (
+    "bias", "distance", "distance, seen once", "distance, resting", "overlap", "overlap, resting", "height",
+    "width", "histogram", "embedding", "family", "outside",
+)  # fmt: skip
+WEIGHTS = np.array([-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3, -4.0])
+"""Of `TERMS`. Fitted to tracks of the validation cameras, but for the last: what has left the frame ends."""
+
+_FAR = 8.0  # own sizes beyond which nothing is compared
+_ODDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Detections of a frame made fit for association.
+
+    Attributes:
+        detections: N of them.
+        riding: ``(N,)``, 1 where a person sits on a two-wheeler.
+        histograms: ``(N, BINS)``.
+    """
+
+    detections: Detections
+    riding: Floats
+    histograms: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """M tracks as arrays, to be found again.
+
+    Attributes:
+        boxes: last ones ``(M, 4)``.
+        velocities: ``(M, 2)``, shares of the frame a second.
+        ages: ``(M,)``, seconds since the last observation.
+        counts: observations ``(M,)``.
+        resting: bool ``(M,)``.
+        histograms, embeddings, families: appearance ``(M, ...)``.
+    """
+
+    boxes: Floats
+    velocities: Floats
+    ages: Floats
+    counts: NDArray[np.int64]
+    resting: NDArray[np.bool_]
+    histograms: Floats
+    embeddings: Floats
+    families: Floats
+
+    def select(self, rows: NDArray[np.int64]) -> Targets:
+        """Some of them."""
+        return Targets(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def family_shares(classes: Floats) -> Floats:
+    """Square roots of the shares of families ``(N, families)``: a product of two is 1 where they agree."""
+    shares = classes @ FAMILY
+    return np.asarray(np.sqrt(shares / np.maximum(shares.sum(-1, keepdims=True), 1e-9)))
+
+
+def association_terms(targets: Targets, candidates: Candidates, aspect: float) -> Floats:
+    """What the log odds are made of, ``(M, N, len(TERMS))``."""
+    found = candidates.detections
+    count, many = len(targets.ages), len(found)
+    ahead = targets.boxes.copy()
+    ahead[:, :2] += targets.velocities * targets.ages.clip(max=AHEAD_S)[:, None]
+    size = np.sqrt(np.sqrt(targets.boxes[:, 2:].prod(1)[:, None] * found.boxes[:, 2:].prod(1)[None]) * aspect)
+    reach = np.maximum(targets.ages / 0.4, 0.5)[:, None] ** 0.75
+    step = np.minimum(distances(ahead, found.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
+    shared = overlaps(ahead, found.boxes)
+    ratio = np.abs(np.log(targets.boxes[:, None, 2:] / found.boxes[None, :, 2:])).clip(max=2)
+    once = (targets.counts == 1)[:, None]
+    resting = targets.resting[:, None]
+    likeness = (
+        targets.embeddings @ found.embeddings.T
+        if targets.embeddings.shape[1] and found.embeddings.shape[1]
+        else np.full((count, many), 0.5)
+    )
+    each = (
+        np.ones((count, many)),
+        step,
+        step * once,
+        step * resting,
+        shared,
+        shared * resting,
+        ratio[..., 1],
+        ratio[..., 0],
+        10 * (histogram_similarity(targets.histograms, candidates.histograms) - 0.96),
+        likeness,
+        targets.families @ family_shares(found.classes).T,
+        np.broadcast_to(outside(ahead)[:, None], (count, many)),
+    )
+    return np.stack(each, axis=-1)
+
+
+def assign(odds: Floats) -> list[tuple[int, int]]:
+    """Pairs (row, column) with positive log odds, of the largest sum."""
+    rows, columns = linear_sum_assignment(-np.clip(odds, 0, _ODDS))
+    return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if odds[r, c] > 0]

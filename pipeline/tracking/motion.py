@@ -1,0 +1,93 @@
+"""How tracks move: velocities by least squares, boxes predicted, and what of them lies outside the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.boxes import Box
+from pipeline.tracking.types import Floats, Observation
+
+VELOCITY_S = 0.8
+"""Observations of so many seconds make a velocity."""
+
+AHEAD_S = 1.0
+"""A track is predicted no further than this."""
+
+_EDGE = 0.006  # of the frame: a side so near to its edge is cut there
+
+
+def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> tuple[float, float]:
+    """Shares of the frame a second, x and y, at the end (or start) of a track; 0 where it was seen once.
+
+    A side that the frame's edge cuts stays there whatever the object does, so it is left out.
+    """
+    near = _near(observations, at_start=at_start)
+    if len(near) < 2:  # noqa: PLR2004 - no motion in one observation
+        return 0.0, 0.0
+    times = np.array([o.time_s for o in near])
+    boxes = np.array([o.box for o in near])
+    times = times - times.mean()
+    spread = float((times**2).sum())
+    speeds = []
+    for axis in (0, 1):
+        low, high = boxes[:, axis], boxes[:, axis] + boxes[:, axis + 2]
+        cut_low, cut_high = bool((low < _EDGE).any()), bool((high > 1 - _EDGE).any())
+        side = high if cut_low and not cut_high else low if cut_high and not cut_low else (low + high) / 2
+        speeds.append(float((times * side).sum()) / max(spread, 1e-9))
+    return speeds[0], speeds[1]
+
+
+def _near(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Observation]:
+    if at_start:
+        start = observations[0].time_s
+        return [o for o in observations[:12] if o.time_s <= start + VELOCITY_S + 1e-6]
+    end = observations[-1].time_s
+    return [o for o in observations[-12:] if o.time_s >= end - VELOCITY_S - 1e-6]
+
+
+def whole_box(observations: Sequence[Observation], *, at_start: bool = False) -> Box:
+    """The end's (start's) box as large as it was before the frame's edge cut it."""
+    near = _near(observations, at_start=at_start)
+    x, y, w, h = (near[0] if at_start else near[-1]).box
+    wide, high = max(o.box[2] for o in near), max(o.box[3] for o in near)
+    if x < _EDGE and wide > w:
+        x, w = x + w - wide, wide
+    elif x + w > 1 - _EDGE and wide > w:
+        w = wide
+    if y < _EDGE and high > h:
+        y, h = y + h - high, high
+    elif y + h > 1 - _EDGE and high > h:
+        h = high
+    return x, y, w, h
+
+
+def moved_box(box: Box, speed: tuple[float, float], seconds: float) -> Box:
+    """A box after so long at this velocity."""
+    return box[0] + speed[0] * seconds, box[1] + speed[1] * seconds, box[2], box[3]
+
+
+def outside(boxes: Floats) -> Floats:
+    """Share 0..1 of boxes ``(N, 4)`` outside of the frame."""
+    low = boxes[:, :2].clip(0, 1)
+    high = (boxes[:, :2] + boxes[:, 2:]).clip(0, 1)
+    return np.asarray(1 - (high - low).prod(1) / np.maximum(boxes[:, 2:].prod(1), 1e-12))
+
+
+def sizes(boxes: Floats, aspect: float) -> Floats:
+    """Roots of the areas of boxes ``(..., 4)``, in heights of the frame."""
+    return np.asarray(np.sqrt(np.maximum(boxes[..., 2] * boxes[..., 3] * aspect, 1e-9)))
+
+
+def distances(one: Floats, two: Floats, aspect: float) -> Floats:
+    """Distances ``(N, M)`` of middles in heights of the frame."""
+    step = one[:, None, :2] + one[:, None, 2:] / 2 - two[None, :, :2] - two[None, :, 2:] / 2
+    return np.asarray(np.hypot(step[..., 0] * aspect, step[..., 1]))
+
+
+def cover(one: Floats, two: Floats) -> Floats:
+    """Shares ``(N, M)`` of boxes one that lie within boxes two."""
+    low = np.maximum(one[:, None, :2], two[None, :, :2])
+    high = np.minimum((one[:, :2] + one[:, 2:])[:, None], (two[:, :2] + two[:, 2:])[None])
+    return np.asarray((high - low).clip(min=0).prod(-1) / np.maximum(one[:, None, 2:].prod(-1), 1e-12))

@@ -1,0 +1,217 @@
+"""The tracker of a camera: as long-lived as the camera; events at the ends and turns of tracks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import box_of
+from pipeline.tracking.appearance import histograms
+from pipeline.tracking.association import (
+    WEIGHTS,
+    Candidates,
+    Targets,
+    assign,
+    association_terms,
+    family_shares,
+)
+from pipeline.tracking.memory import FrameMemory, Memory
+from pipeline.tracking.motion import distances, sizes, velocity
+from pipeline.tracking.suppression import suppress
+from pipeline.tracking.types import Detections, Event, Floats, Observation, Track
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerSettings:
+    """How tracks begin, go on and end.
+
+    Attributes:
+        high: score from which a detection finds its track first and may begin one.
+        weak_penalty: log odds that a weaker detection needs on top.
+        direct_s: for so long a lost track that moved is continued by the next detection that fits.
+        resting_s: ... and one that rested.
+        rest_s: seconds in one place after which a track rests.
+        rest_sizes: own sizes within which it is one place.
+        entrance_wait_s: an entrance is decided so long after the first observation.
+        departure_wait_s: a departure so long after the last one.
+        hits: observations that make a track confirmed.
+    """
+
+    high: float = 0.3
+    weak_penalty: float = 1.0
+    direct_s: float = 1.0
+    resting_s: float = 10.0
+    rest_s: float = 2.0
+    rest_sizes: float = 0.35
+    entrance_wait_s: float = 1.0
+    departure_wait_s: float = 1.5
+    hits: int = 3
+
+
+_BLEND = 0.3  # share of a new detection in a track's appearance
+_PART = 0.8  # share of a box within a larger one of its family from which it is a part of that
+_KEEP_S = 12.0  # for so long every observation is kept; older ones are thinned out
+_THIN_S = 2.0
+_MOST = 240  # observations of one track
+
+
+class Tracker:
+    """Follows the objects of one camera. Deterministic.
+
+    Args:
+        aspect: width of the frame over its height.
+        settings: of tracks.
+    """
+
+    def __init__(self, aspect: float, settings: TrackerSettings | None = None) -> None:
+        self.aspect = aspect
+        self.settings = settings or TrackerSettings()
+        self.tracks: list[Track] = []
+        self.time_s: float | None = None
+        self._name = ""
+        self._count = 0
+        self._watching_since = 0.0
+        self._memory = Memory()
+
+    def update(self, time_s: float, detections: Detections, image: NDArray[np.uint8]) -> list[Event]:
+        """Take the next frame.
+
+        Args:
+            time_s: when; later than all before.
+            detections: with scores from `suppression.LOW` on.
+            image: the frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide.
+
+        Returns:
+            Events that are decided now, in order of their time.
+
+        Raises:
+            ValueError: the frame is not later than the last one.
+        """
+        if self.time_s is not None and time_s <= self.time_s:
+            raise ValueError(f"frames must come in order: {time_s} s after {self.time_s} s")
+        if self.time_s is None:
+            self._name = self._name or format(int(time_s), "x")
+            self._watching_since = time_s
+        found, riding = suppress(detections)
+        candidates = Candidates(found, riding, histograms(image, found.boxes))
+        used = self._associate(time_s, candidates)
+        self.time_s = time_s
+        self._memory.add(FrameMemory.of(time_s, image, found, used))
+        self._age(time_s)
+        return []
+
+    def _associate(self, time_s: float, candidates: Candidates) -> NDArray[np.bool_]:
+        """Continue tracks and begin new ones; which detections were used."""
+        scores = candidates.detections.scores
+        used, high = np.zeros(len(scores), bool), scores >= self.settings.high
+        left = [track for track in self.tracks if self._continues(track, time_s)]
+        for stage, penalty in ((high, 0.0), (~high, self.settings.weak_penalty)):
+            columns = np.flatnonzero(stage)
+            if not left or not len(columns):
+                continue
+            odds = self._odds(left, time_s, candidates)[:, columns] - penalty
+            pairs = assign(odds)
+            for row, column in pairs:
+                k = int(columns[column])
+                used[k] = True
+                self._extend(left[row], time_s, candidates, k, p=1 / (1 + np.exp(-odds[row, column])))
+            found = {row for row, _ in pairs}
+            left = [track for row, track in enumerate(left) if row not in found]
+        for k in np.flatnonzero(high & ~used).tolist():
+            used[k] = True
+            self._begin(time_s, candidates, k)
+        return used
+
+    def _continues(self, track: Track, time_s: float) -> bool:
+        if track.state == "ended":
+            return False
+        patience = self.settings.resting_s if track.rests_since_s is not None else self.settings.direct_s
+        return time_s - track.last.time_s <= patience + 1e-6
+
+    def _odds(self, tracks: list[Track], time_s: float, candidates: Candidates) -> Floats:
+        return np.asarray(association_terms(self._targets(tracks, time_s), candidates, self.aspect) @ WEIGHTS)
+
+    def _targets(self, tracks: list[Track], time_s: float) -> Targets:
+        return Targets(
+            np.array([t.last.box for t in tracks]),
+            np.array([t.velocity for t in tracks]),
+            np.array([time_s - t.last.time_s for t in tracks]),
+            np.array([len(t.observations) for t in tracks]),
+            np.array([t.rests_since_s is not None for t in tracks]),
+            np.array([t.histogram for t in tracks]),
+            np.array([t.embedding for t in tracks]),
+            family_shares(np.array([t.classes for t in tracks])),
+        )
+
+    def _begin(self, time_s: float, candidates: Candidates, k: int) -> None:
+        found = candidates.detections
+        self._count += 1
+        track = Track(
+            f"{self._name}-{self._count}",
+            [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
+            found.classes[k].copy(),
+            candidates.histograms[k],
+            found.embeddings[k],
+            since_s=time_s if time_s - self._watching_since >= self.settings.entrance_wait_s else None,
+            ridden=float(candidates.riding[k]),
+        )
+        self.tracks.append(track)
+
+    def _extend(self, track: Track, time_s: float, candidates: Candidates, k: int, p: float) -> None:
+        found = candidates.detections
+        observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
+        track.observations.append(observation)
+        track.classes += found.classes[k]
+        track.histogram = (1 - _BLEND) * track.histogram + _BLEND * candidates.histograms[k]
+        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
+        track.ridden += (float(candidates.riding[k]) - track.ridden) / min(len(track.observations), 20)
+        track.velocity = velocity(track.observations)
+        if len(track.observations) >= self.settings.hits:
+            track.state = "confirmed"
+        track.rests_since_s = self._rests_since(track)
+
+    def _rests_since(self, track: Track) -> float | None:
+        """Since when it has not left its place, if that is long enough."""
+        last = np.array([track.last.box])
+        size = sizes(last, self.aspect)[0]
+        boxes = np.array([o.box for o in track.observations])
+        far = distances(last, boxes, self.aspect)[0] > self.settings.rest_sizes * size
+        start = int(np.flatnonzero(far)[-1]) + 1 if far.any() else 0
+        since = track.observations[start].time_s
+        return since if track.last.time_s - since >= self.settings.rest_s else None
+
+    def _age(self, time_s: float) -> None:
+        """States, and what is old is forgotten."""
+        kept = []
+        for track in self.tracks:
+            away = time_s - track.last.time_s
+            if away > 0 and track.state == "confirmed":
+                track.state = "lost"
+            if not self._continues(track, time_s):
+                track.state = "ended"
+            if track.state != "ended" or away < _KEEP_S:
+                kept.append(track)
+            _thin(track)
+        self.tracks = kept
+
+
+def _thin(track: Track) -> None:
+    """Leave out old observations but for the first and one every `_THIN_S`, at most `_MOST`."""
+    observations = track.observations
+    if len(observations) <= _MOST // 2:
+        return
+    oldest = track.last.time_s - _KEEP_S
+    old, new = [o for o in observations if o.time_s < oldest], [o for o in observations if o.time_s >= oldest]
+    kept = old[:1]
+    for each in old[1:]:
+        if each.time_s - kept[-1].time_s >= _THIN_S:
+            kept.append(each)
+    if len(kept) + len(new) > _MOST:
+        kept = [kept[0], *kept[len(kept) + len(new) - _MOST + 1 :]]
+    track.observations = kept + new
+
+
+def _unit(vector: Floats) -> Floats:
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-9))

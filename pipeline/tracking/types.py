@@ -1,0 +1,194 @@
+"""What goes into a tracker and what comes out of it: detections, observations, tracks, events.
+
+Times are seconds of one clock that never goes back (Unix time in the daemon); boxes are ``(x, y, width,
+height)`` in 0..1 of the frame. No torch here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import Box
+from models.families import OBJECTS, family_of
+
+Floats = NDArray[np.float64]
+
+KINDS = (
+    "entered", "left", "appeared", "disappeared", "stopped", "resumed", "parked", "placed", "removed",
+    "got_in", "got_out", "met", "waiting",
+)  # fmt: skip
+"""Names of events. Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it
+appeared or disappeared. Things are placed and removed."""
+
+SIDES = ("left", "right", "far", "near")
+"""Edges of the frame, and ways."""
+
+ENTRANCES = ("entered", "appeared", "placed", "got_out")
+DEPARTURES = ("left", "disappeared", "removed", "got_in")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detections:
+    """N objects detected in one frame.
+
+    Attributes:
+        boxes: ``(N, 4)``, cut at the frame's edge.
+        scores: ``(N,)``, 0..1.
+        classes: ``(N, len(OBJECTS))``, probability 0..1 of each class.
+        embeddings: ``(N, E)`` unit vectors of appearance; ``(N, 0)`` where there are none.
+    """
+
+    boxes: Floats
+    scores: Floats
+    classes: Floats
+    embeddings: Floats
+
+    @classmethod
+    def of(cls, boxes: object, scores: object, classes: object, embeddings: object = None) -> Detections:
+        """From anything that NumPy reads, tensors on a CPU as well."""
+        score = np.asarray(scores, np.float64).reshape(-1)
+        count = len(score)
+        return cls(
+            np.asarray(boxes, np.float64).reshape(count, 4),
+            score,
+            np.asarray(classes, np.float64).reshape(count, len(OBJECTS)),
+            np.zeros((count, 0)) if embeddings is None else np.asarray(embeddings, np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Detections:
+        """Rows by number or by mask."""
+        return Detections(self.boxes[rows], self.scores[rows], self.classes[rows], self.embeddings[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A track in one frame.
+
+    Attributes:
+        time_s: when.
+        box: where.
+        score: of the detection.
+        p: that it continues what was observed before, by the association.
+    """
+
+    time_s: float
+    box: Box
+    score: float
+    p: float = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class Track:
+    """One object.
+
+    Attributes:
+        id: unique for the camera.
+        observations: in order of time; those of long ago are thinned out, the first stays.
+        classes: sum of its detections' class probabilities, `OBJECTS` in order.
+        histogram: mean of its colours, see `pipeline.tracking.appearance`.
+        embedding: mean of its embeddings, of unit length; of length 0 where there are none.
+        state: tentative (too young to be believed), confirmed, lost (not observed at present), ended.
+        since_s: when it came; None where it was there before the camera could see it come.
+        rests_since_s: when it came to rest; None while it moves.
+        ridden: share of its observations in which a person sat on a two-wheeler.
+        velocity: shares of the frame a second, x and y.
+    """
+
+    id: str
+    observations: list[Observation]
+    classes: Floats
+    histogram: Floats
+    embedding: Floats
+    state: str = "tentative"
+    since_s: float | None = None
+    rests_since_s: float | None = None
+    ridden: float = 0.0
+    velocity: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def first(self) -> Observation:
+        """Oldest observation."""
+        return self.observations[0]
+
+    @property
+    def last(self) -> Observation:
+        """Latest observation."""
+        return self.observations[-1]
+
+    @property
+    def object(self) -> str:
+        """Class by vote of all its observations."""
+        return self.vote()[0]
+
+    @property
+    def family(self) -> str:
+        """Family of its class."""
+        return family_of(self.object)
+
+    def vote(self) -> tuple[str, float]:
+        """Class with most votes, and its share of all votes."""
+        k = int(self.classes.argmax())
+        share = float(self.classes[k] / max(self.classes.sum(), 1e-9))
+        if self.ridden > 0.5:  # noqa: PLR2004 - most of the time
+            wheels = self.classes[OBJECTS.index("motorcycle")] > self.classes[OBJECTS.index("bicycle")]
+            return ("motorcyclist" if wheels else "cyclist"), share
+        return OBJECTS[k], share
+
+    def at(self, time_s: float) -> Box | None:
+        """Where it was, straight between two observations; None before the first and after the last."""
+        times = [o.time_s for o in self.observations]
+        if not times[0] - 1e-6 <= time_s <= times[-1] + 1e-6:
+            return None
+        boxes = np.array([o.box for o in self.observations])
+        x, y, w, h = (float(np.interp(time_s, times, boxes[:, k])) for k in range(4))
+        return x, y, w, h
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a track did, with the two frames that show it.
+
+    Attributes:
+        kind: one of `KINDS`.
+        track: its id.
+        object: voted class, "cyclist" and "motorcyclist" included.
+        class_p: share of the votes for that class, 0..1.
+        time_s: when it happened.
+        confidence: calibrated probability that it is so, 0..1.
+        before_time_s, after_time_s: moments of its own frame pair.
+        box_before, box_after: where it was then; None where it was not there.
+        since_s: when the track came; None where nobody saw that.
+        duration_s: how long it was there (departures), has rested (stopped, parked, waiting, met) or had
+            rested (resumed); None where that is not known.
+        rests: True where it stands still at the end of the event.
+        edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
+        way: where it came from or went to, of `SIDES`; empty where that is not clear.
+        path: middles of its feet from before to after.
+        other: id of the track that it met, got into or out of; empty without one.
+        same_as: an earlier track that this may be, and the probability; None without one.
+    """
+
+    kind: str
+    track: str
+    object: str
+    class_p: float
+    time_s: float
+    confidence: float
+    before_time_s: float
+    after_time_s: float
+    box_before: Box | None
+    box_after: Box | None
+    since_s: float | None = None
+    duration_s: float | None = None
+    rests: bool = False
+    edge: str = ""
+    way: str = ""
+    path: tuple[tuple[float, float], ...] = ()
+    other: str = ""
+    same_as: tuple[str, float] | None = None

@@ -1,0 +1,168 @@
+"""Sentences are made from facts by one function."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from models.families import KINDS
+from models.language.templates import ACTIONS, CLOTHES, Statement, duration, noun_phrase, render
+from models.language.wording import read
+
+LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=14)
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        (
+            replace(LEAVING, came_from="right", came_at="at 10:02"),
+            (
+                "The person in dark clothes who came in from the right at 10:02 has left to the left, "
+                "after 14 s."
+            ),
+        ),
+        (
+            replace(LEAVING, place="on the left", target="", duration_s=200),
+            "The person in dark clothes on the left has left, after 3 minutes.",
+        ),
+        (
+            Statement("entered", "car", colour="orange", origin="far", place="in the middle"),
+            "An orange car has come in from the background and is now in the middle.",
+        ),
+        (
+            Statement("entered", "person", 2, place="on the left", origin="left"),
+            "Two people have come in from the left.",
+        ),
+        (Statement("entered", "person", place="in the middle"), "A person has arrived in the middle."),
+        (
+            Statement("appeared", "vehicle", large=True, place="at the gate"),
+            "A large vehicle has appeared at the gate.",
+        ),
+        (
+            Statement("disappeared", "car", 5, several=True, place="in the lot"),
+            "Several cars in the lot have gone.",
+        ),
+        (Statement("disappeared", "object", place="on the left"), "Something on the left has gone."),
+        (Statement("disappeared", "car", place="on the left", among=True), "A car on the left has gone."),
+        (
+            Statement("disappeared", "car", place="on the left", other=True),
+            "Another car on the left has gone.",
+        ),
+        (
+            Statement("moved", "person", origin="left", target="far"),
+            "The person has moved from the left to the background.",
+        ),
+        (
+            Statement("moved", "car", place="on the left", end="at the gate"),
+            "The car on the left has moved and is now at the gate.",
+        ),
+        (
+            Statement("instead", "person", place="on the left", end="on the right"),
+            "A person is on the right instead of on the left.",
+        ),
+        (
+            Statement("stopped", "car", colour="blue", place="in the junction"),
+            "A blue car has stopped in the junction.",
+        ),
+        (
+            Statement("stopped", "car", colour="blue", place="in the junction", duration_s=60),
+            "The blue car still stands in the junction, after a minute.",
+        ),
+        (
+            Statement("resumed", "bus", came_from="left", target="right", duration_s=40),
+            "The bus that came in from the left has set off to the right, after 40 s.",
+        ),
+        (
+            Statement("got_in", "person", place="on the right", partner="truck"),
+            "A person has got into a truck on the right.",
+        ),
+        (
+            Statement("got_out", "person", place="on the right"),
+            "A person has got out of a vehicle on the right.",
+        ),
+        (Statement("met", "person", 2, place="on the left"), "Two people have met on the left."),
+        (
+            Statement("met", "person", 3, place="on the left", duration_s=61),
+            "Three people have been standing together on the left for a minute.",
+        ),
+        (
+            Statement("waiting", "person", place="at the door", duration_s=7200),
+            "A person has been waiting at the door for 2 hours.",
+        ),
+        (Statement("placed", "bag", place="on the left"), "A bag has been put down on the left."),
+        (
+            Statement("removed", "bag", place="on the left", duration_s=300),
+            "The bag on the left has been taken away, after 5 minutes.",
+        ),
+        (
+            Statement("crossed", "person", origin="left", target="right"),
+            "A person has crossed from the left to the right.",
+        ),
+        (Statement("opened", "gate", place="on the left"), "The gate on the left has opened."),
+        (
+            Statement("parked", "car", origin="right", place="in the lot"),
+            "A car has come in from the right and parked in the lot.",
+        ),
+        (
+            Statement("replaced", "car", place="on the left"),
+            "The car on the left has been replaced by another one.",
+        ),
+        (Statement("more", "car", place="on the left"), "There are more cars on the left."),
+    ],
+)
+def test_a_statement_becomes_plain_english(statement: Statement, text: str) -> None:
+    assert render(statement) == text
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("name", KINDS)
+def test_every_action_of_every_object_is_one_sentence(action: str, name: str) -> None:
+    for count in (1, 2, 5):
+        text = render(Statement(action, name, count, place="on the left", end="on the right", colour="red"))
+        assert text.endswith(".")
+        assert text[0].isupper()
+        assert "  " not in text
+        assert " ," not in text
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.role != "fixture"])
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [("appeared",) * 2, ("disappeared",) * 2, ("moved",) * 2, ("replaced",) * 2, ("instead", "moved")],
+)
+def test_what_is_said_of_stills_is_read_as_it_was_meant(action: str, kind: str, name: str) -> None:
+    text = render(Statement(action, name, place="on the left", end="on the right"))
+    found = read(text)
+    meant = {"object": "something", "dog": "animal"}.get(name, name)
+    assert (found.type, found.object) == (kind, meant)
+
+
+def test_colours_are_of_paint_and_clothes_only() -> None:
+    assert noun_phrase("car", colour="dark") == "a car"
+    assert noun_phrase("car", 23) == "23 cars"
+    assert noun_phrase("bag", colour="red") == "a bag"
+    assert {noun_phrase("person", colour=colour).split(" in ")[0] for colour in CLOTHES} == {"a person"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 s"),
+        (54, "54 s"),
+        (56, "a minute"),
+        (150, "2 minutes"),
+        (3500, "an hour"),
+        (86400 * 3, "3 days"),
+    ],
+)
+def test_a_duration_is_as_fine_as_people_say_it(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_what_has_no_words_is_refused() -> None:
+    with pytest.raises(ValueError, match="no words for 1 car that flew"):
+        render(Statement("flew", "car"))
+    with pytest.raises(ValueError, match="no noun for 'ufo'"):
+        render(Statement("appeared", "ufo"))
