@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from models.boxes import Box, iou
 from models.families import family_of
@@ -13,8 +11,8 @@ from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.pairs import FramePair
 from pipeline.policy.deduplication import Stories
-from pipeline.sources import Frame
-from pipeline.tracking import Detections, Event, Tracker, TrackerOptions
+from pipeline.sources import Frame, Polygon, covered
+from pipeline.tracking import Detections, Event, Tracker
 
 RING_S = 5.0
 """Frames of the last seconds are held, for an event chooses its own frame before and frame after."""
@@ -31,19 +29,18 @@ class CameraState:
     """What one camera remembers.
 
     Attributes:
-        limits: what was published lately, by which messages are held back.
+        limits: what was sent lately, by which messages are held.
         summary: the events of the running minute.
         stories: what pairs told lately.
-        tracker: of its objects; None before the first frame.
+        tracker: of its objects; None before the first frame, and after the scene was cut.
         frames: the last seconds, in the order of time.
         colours: votes for the colour of each open track.
         entered_from: side of the frame by which each open track came.
-        held_since: records held back since the last one that was not.
+        suppressed: records held from messages since the last one that was not.
     """
 
     limits: MessageLimits
     summary: MinuteSummary
-    tracking: TrackerOptions
     stories: Stories = field(default_factory=Stories)
     tracker: Tracker | None = None
     frames: deque[Frame] = field(default_factory=deque)
@@ -56,7 +53,7 @@ class CameraState:
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
         if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
-            self.tracker = Tracker(aspect, self.tracking, run=f"{frame.pts:x}")
+            self.tracker = Tracker(aspect)
             self.frames.clear()
         self._hold(frame)
         events = self.tracker.update(frame.time.timestamp(), detections, small)
@@ -65,7 +62,22 @@ class CameraState:
                 self.entered_from[event.track] = event.edge
         return events
 
-    def pair_of(self, event: Event) -> tuple[Frame, Frame] | None:
+    def continue_from(self, earlier: CameraState) -> None:
+        """Take over the tracks of the same camera under another plan."""
+        self.tracker, self.frames = earlier.tracker, earlier.frames
+        self.colours, self.entered_from = earlier.colours, earlier.entered_from
+
+    def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
+        """Whether the middle of an event's box lies in an area that is not looked at."""
+        box = event.box_after or event.box_before
+        if not masks or box is None or not self.frames:
+            return False
+        height, width = self.frames[-1].luma.shape
+        x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+        hidden = covered(masks, (height, width))
+        return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
+
+    def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:
         """The frames nearest to an event's own moments; None where only one is held."""
         before, after = self.frame_at(event.before_time_s), self.frame_at(event.after_time_s)
         return (before, after) if before.time < after.time else None
