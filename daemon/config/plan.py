@@ -41,6 +41,7 @@ class CameraPlan:
         clock_skew_s: difference between the camera's clock and ours above which the log warns.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
         workers: its pictures are looked at by workers, not by this process.
+        tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CameraPlan:
     clock_skew_s: float = 2.0
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
+    tracked: bool = True
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained, but for what is set by hand.

@@ -23,7 +23,7 @@ from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.work_queue import WorkQueue
 from daemon.threads.publication import Publishing
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
@@ -154,10 +154,10 @@ class _Replay:
             for plan in plans
         }
         left = [plan for plan in plans if plan.name not in self._earlier]
-        self._queue = PairQueue([plan.name for plan in left], capacity=2 * BATCH)
+        self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
         keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
         self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=keeper, accounts=self._queue.accounts
+            captioner, left, self._journals, live=False, evidence=keeper, counters=self._queue.counters
         )
         url = options.redis_url
         if url == "embedded":
@@ -174,7 +174,7 @@ class _Replay:
         while self._shown < len(self._threads):
             self._start_threads()
             batch = self._queue.take_whole(BATCH)
-            self._note(self._narrator.tell(batch))
+            self._note(self._narrator.process(batch))
             self._finish_cameras()
             self._show_next()
             if self._publishing:
@@ -278,7 +278,7 @@ class _Replay:
             last=thread.last_time,
             read_s=thread.read_s,
             problems=tuple(self._problems(thread)),
-            untold=self._narrator.untold(thread.plan.name),
+            untold=self._narrator.unreported(thread.plan.name),
         )
 
     def _show_next(self) -> None:

@@ -34,7 +34,7 @@ from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.work_queue import WorkQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.pulse import Pulses
 from daemon.threads.retention import Retention
@@ -288,7 +288,7 @@ def _narrator(
     configuration: Configuration,
     plans: Sequence[CameraPlan],
     journals: Mapping[str, Journal],
-    queue: PairQueue,
+    queue: WorkQueue,
     keeper: EvidenceKeeper,
 ) -> Narrator:
     """Load the captioner and try it; where it has workers, it looks with their eyes from now on."""
@@ -300,7 +300,7 @@ def _narrator(
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
     settle()
-    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    narrator = Narrator(captioner, plans, journals, live=True, counters=queue.counters, evidence=keeper)
     if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
         queue.begin(captioner, narrator.plans)
     return narrator

@@ -18,7 +18,7 @@ from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.lateness import Lateness
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.work_queue import WorkQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
@@ -50,7 +50,7 @@ class Daemon:
     secrets: Secrets
     captioner: CheckpointLabel
     journals: dict[str, Journal]
-    queue: PairQueue
+    queue: WorkQueue
     narrating: NarratorThread
     publishing: Publishing
     evidence: EvidenceKeeper
