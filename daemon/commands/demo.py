@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.captioner import CaptionerChoice, CaptionerFile, Device, loaded_captioner
+from daemon.commands.options import CaptionerChoice, Device, loaded_captioner
 from daemon.commands.outcome import finish
 from daemon.commands.serve import served
 from daemon.config.serve import ServeSettings
@@ -24,8 +24,7 @@ def demo(
         "demo"
     ),
     captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
-    device: Device = "auto",
+    device: Device = None,
     serve: Annotated[
         bool | None,
         typer.Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
@@ -40,7 +39,7 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = loaded_captioner(captioner, captioner_file, device)
+    loaded = loaded_captioner(captioner, device)
     finish(run_demo(clip, loaded, out, pictures=shown), out)
     if shown:
         raise typer.Exit(served(_page(), None, out))

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.captioner import CaptionerChoice, CaptionerFile, loaded_captioner
-from daemon.commands.options import Json
+from daemon.commands.options import CaptionerChoice, Device, Json, chosen_captioner, loaded_captioner
 from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_duration, parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
-from daemon.config.settings import CameraDefaults, CaptionerSettings, Configuration
+from daemon.config.settings import CameraDefaults, Configuration
 
 if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.config.plan import CameraPlan
@@ -93,8 +92,7 @@ def replay(
         Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
     captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    device: Device = None,
     evidence: EvidenceChoice = None,
     limits: LimitsChoice = False,
     fast: FastChoice = False,
@@ -117,18 +115,12 @@ def replay(
         raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
-    settings = configuration.captioner if configuration else CaptionerSettings()
-    device = device or settings.device
-    loaded = loaded_captioner(captioner, captioner_file, "cpu" if ray else device, settings)
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    loaded = loaded_captioner(captioner, "cpu" if ray else device, configuration)
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    cluster = (
-        _cluster(ray, stretch, chosen_checkpoint(settings, captioner, captioner_file), device)
-        if ray
-        else None
-    )
+    chosen = chosen_captioner(captioner, device, configuration)
+    cluster = _cluster(ray, stretch, *chosen) if ray else None
     finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.section import Section
-from daemon.config.values import Seconds, SecondsOrNone, ZoneName
+from daemon.config.values import Seconds, SecondsOrNone, Section, ZoneName
 from pipeline.record import Share
 
 KINDS = ("mqtt", "webhook", "command", "apprise")

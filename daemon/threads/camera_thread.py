@@ -86,6 +86,7 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
+        self._calibrated_at: datetime | None = None  # time of the last frame that calibrated it
         self._busy_since: float | None = None
         self._reading_since: float | None = None
         self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
@@ -206,8 +207,12 @@ class CameraThread:
             for item in watch(frames, thresholds, plan.pairs, tracked=plan.tracked):
                 self._rest()  # waiting for the narrator
                 is_pair = isinstance(item, FramePair)
-                deadline_s = plan.deadline_s if source.live and is_pair else None
-                if not self._queue.put(plan.name, item, wait=not source.live, deadline_s=deadline_s):
+                # What was held while a live camera calibrated has time.
+                newest = item.after.time if isinstance(item, FramePair) else item.frame.time
+                backlog = self._calibrated_at is not None and newest <= self._calibrated_at
+                wait = not source.live or backlog
+                deadline_s = plan.deadline_s if is_pair and not wait else None
+                if not self._queue.put(plan.name, item, wait=wait, deadline_s=deadline_s):
                     return
                 self.pairs += is_pair
                 self.motion_frames += not is_pair
@@ -266,6 +271,7 @@ class CameraThread:
                 self._store.save(plan, calibration)
             except OSError as error:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
+        self._calibrated_at = held[-1].time if held else None
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
         return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)

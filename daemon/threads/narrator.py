@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from time import monotonic
@@ -56,6 +56,7 @@ class _Camera:
         record_sha256: hash (hex) of all settings, the limits included.
         state: what it remembers.
         latest: what was journalled last.
+        recorded: ids that an earlier process wrote of the same footage.
     """
 
     plan: CameraPlan
@@ -64,6 +65,7 @@ class _Camera:
     record_sha256: str
     state: CameraState
     latest: tuple[Narration, FramePair] | None = None
+    recorded: set[str] = field(default_factory=set)
 
 
 class Narrator:
@@ -125,7 +127,11 @@ class Narrator:
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)
-        self._cameras[plan.name] = _Camera(plan, settings, context, record_sha256, state)
+        camera = _Camera(plan, settings, context, record_sha256, state)
+        if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
+            # Footage that is read again at a restart has the same ids: no record is written twice.
+            camera.recorded = {record.id for record in self._journals[plan.name]}
+        self._cameras[plan.name] = camera
 
     def remove(self, camera: str) -> None:
         """Let a camera go whose work is all done."""
@@ -279,6 +285,9 @@ class Narrator:
             JournalError: the journal of a replay cannot be written.
         """
         camera.latest = narration, pair
+        if narration.id in camera.recorded:
+            camera.state.suppressed = 0
+            return True
         try:
             record = self._journals[narration.camera].append(
                 replace(narration, settings_sha256=camera.record_sha256),

@@ -119,6 +119,16 @@ class WorkQueue:
             self._changed.notify_all()
             return True
 
+    def restart_waits(self) -> None:
+        """From now on there is a captioner: until then nothing was late."""
+        with self._changed:
+            now = monotonic()
+            for mine in self._work.values():
+                for k, work in enumerate(mine):
+                    if work.since is not None:
+                        until = None if work.until is None else work.until - work.since + now
+                        mine[k] = replace(work, since=now, until=until)
+
     def end(self, camera: str) -> None:
         """No more work of this camera will come."""
         with self._changed:
