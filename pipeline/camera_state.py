@@ -9,9 +9,8 @@ from models.boxes import Box, iou
 from models.families import family_of
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
-from pipeline.pairs import FramePair
-from pipeline.policy.deduplication import Stories
 from pipeline.sources import Frame, Polygon, covered
+from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
 
 RING_S = 5.0

@@ -1,9 +1,9 @@
 """The gate: when to look for objects, and when two frames are worth comparing.
 
 While something moves before a camera, and `HOLD_S` longer, every sampled frame is passed on for detection and
-tracking. Beside them go the candidate pairs of `pipeline.pairs`: all of them for a captioner that compares two
-frames; for one that tracks objects only those that no track can explain: slow change against the quiet scene
-of some minutes ago, what changed while nothing was seen, and events of the whole scene.
+tracking. Beside them go the candidate pairs of `pipeline.pairs`: all of them for a captioner that compares
+two frames; for one that tracks objects only those that no track can explain: slow change against the quiet
+scene of some minutes ago, what changed while nothing was seen, and events of the whole scene.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pipeline.sources import Frame, Image
 from pipeline.thresholds import PairThresholds
 
 HOLD_S = 3.0
-"""The gate stays open for so long after the last motion: departures are decided 1.5 s after the last sight."""
+"""The gate stays open for so long after the last motion: departures are decided 1.5 s after the last
+sight."""
 
 PREROLL_S = 1.6
 """What was seen before the gate opened is passed on as well: an event's before frame is 1.5 s old."""

@@ -1,17 +1,18 @@
 """Limits on messages: what keeps a busy camera from flooding its readers. The record is never limited.
 
-All of them go by the times of the frames, so that a replay of the same footage holds back the same. A narration
-beyond a limit is journalled and streamed like any other, marked with the limit that holds it from messages and
-from the page's first view:
+All of them go by the times of the frames, so that a replay of the same footage holds back the same. A
+narration beyond a limit is journalled and streamed like any other, marked with the limit that holds it from
+messages and from the page's first view:
 
 * cooldown: of each camera a kind of event (type, family of the object, place) is sent once within so many
-  seconds. What is held does not prolong that: rain on a lens is sent every 20 seconds, not once and never again.
+  seconds. What is held does not prolong that: rain on a lens is sent every 20 seconds, not once and never
+  again.
 * hourly: of each camera so many narrations are sent within any hour.
 * summary: of each camera so many events are sent within a minute; one further record at the end of the minute
   counts the others and names them.
 
-Where a clock steps back, what was sent in the future counts as sent now, so that no limit lasts longer than it
-says.
+Where a clock steps back, what was sent in the future counts as sent now, so that no limit lasts longer than
+it says.
 """
 
 from __future__ import annotations
@@ -172,7 +173,12 @@ _PAST = {
     "got_in": "got into a vehicle",
     "got_out": "got out of a vehicle",
 }
-_SIDES = {"far": "in the background", "near": "in the foreground", "left": "on the left", "right": "on the right"}
+_SIDES = {
+    "far": "in the background",
+    "near": "in the foreground",
+    "left": "on the left",
+    "right": "on the right",
+}
 
 
 def _count_words(counts: Counter[tuple[str, str, str]]) -> str:

@@ -139,8 +139,8 @@ def candidate_pairs(
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
 
     Pairs come in the order of their later frame. Each begins at or after the end of the last one, except
-    that one of the long baseline may reach back over somebody who crossed. Pure and deterministic; four frames
-    are held whatever the footage. Where the resolution changes or the clock goes back by more than
+    that one of the long baseline may reach back over somebody who crossed. Pure and deterministic; four
+    frames are held whatever the footage. Where the resolution changes or the clock goes back by more than
     `max_wait_s`, a new reference is taken; frames late by less are left out.
 
     Args:

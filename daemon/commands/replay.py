@@ -13,7 +13,7 @@ import typer
 from daemon.commands.options import CaptionerChoice, Device, Json, chosen_captioner, loaded_captioner
 from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
-from daemon.config.durations import parse_duration, parse_moment, parse_rate, parse_time
+from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
 
@@ -45,9 +45,11 @@ RayChoice = Annotated[
         "processors of this one (local). Needs --out."
     ),
 ]
-StretchChoice = Annotated[
-    str,
-    typer.Option(help="With --ray: files longer than this are split into stretches, looked at side by side."),
+SummariesChoice = Annotated[
+    bool,
+    typer.Option(
+        help="Let a summary stand for the events of a busy minute; without, every event is shown by itself."
+    ),
 ]
 
 
@@ -97,12 +99,14 @@ def replay(
     limits: LimitsChoice = False,
     fast: FastChoice = False,
     ray: RayChoice = None,
-    stretch: StretchChoice = "10m",
+    summaries: SummariesChoice = True,
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
     changed = {"sample": sample, "lower": lower, "upper": upper}
     plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
+    if not summaries:
+        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     if fast:
         plan = replace(plan, source=replace(plan.source, fast=True))
     span = _span(begin, end)
@@ -120,7 +124,7 @@ def replay(
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
     chosen = chosen_captioner(captioner, device, configuration)
-    cluster = _cluster(ray, stretch, *chosen) if ray else None
+    cluster = _cluster(ray, *chosen) if ray else None
     finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
@@ -181,16 +185,10 @@ def _span(begin: str | None, end: str | None) -> Span:
     return Span(first, last)
 
 
-def _cluster(address: str, stretch: str, checkpoint: Path, device: str) -> RayCluster:
+def _cluster(address: str, checkpoint: Path, device: str) -> RayCluster:
     from daemon.replay.cluster import RayCluster  # noqa: PLC0415
 
-    try:
-        stretch_s = parse_duration(stretch)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    if stretch_s < 1:
-        raise typer.BadParameter(f"--stretch {stretch} is too short: give seconds or minutes")
-    return RayCluster(address, checkpoint, device, stretch_s)
+    return RayCluster(address, checkpoint, device)
 
 
 def _replayed(

@@ -15,8 +15,8 @@ from daemon.config.settings import Camera, CameraDefaults, Configuration, Eviden
 from models.language.places import Zone
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
+from pipeline.limits import NO_LIMITS, LimitOptions
 from pipeline.pairs import PairOptions
-from pipeline.policy.limits import NO_LIMITS, LimitOptions
 from pipeline.sources import SourceOptions
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class CameraPlan:
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
     tracked: bool = True
+
+    def for_captioner(self, captioner: Captioner | CheckpointLabel) -> CameraPlan:
+        """The plan under which objects are tracked if the captioner detects any."""
+        return replace(self, tracked=captioner.name == "grounded")
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained.
@@ -104,7 +108,7 @@ def camera_plan(
         url: with its secrets.
         camera: its settings.
         start: aware wall-clock time of the first frame of a file.
-        limited: hold back floods, as a daemon must; else everything is told.
+        limited: hold messages by cooldown and hourly limit, as a daemon must.
     """
     pairs, narrate = camera.pairs, camera.narrate
     zones = camera.zones if isinstance(camera, Camera) else ()
@@ -122,9 +126,11 @@ def camera_plan(
             depth=narrate.depth,
         ),
         evidence=camera.evidence,
-        limits=LimitOptions(narrate.merge or None, narrate.cooldown or None, narrate.max_per_hour)
-        if limited
-        else NO_LIMITS,
+        limits=LimitOptions(
+            cooldown_s=(narrate.cooldown or None) if limited else None,
+            max_per_hour=narrate.max_per_hour if limited else None,
+            per_minute=narrate.max_per_minute,
+        ),
         deadline_s=narrate.deadline or None,
         workers=narrate.workers == "redis",
     )

@@ -41,7 +41,7 @@ def read_again(
     """
     try:
         new = load_configuration(path)
-        plans = camera_plans(new, secrets)
+        plans = [plan.for_captioner(captioner) for plan in camera_plans(new, secrets)]
         for plan in plans:
             plan.change_options(captioner)
     except (ConfigurationError, SecretError) as error:

@@ -26,6 +26,7 @@ REMOVED = {
     "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
     "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
     "CAMERA.narrate.beam_size": _FIXED,
+    "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
     "CAMERA.evidence.quality": f"{_FIXED} (85)",
 }
 """Advice by key; CAMERA stands for `defaults` and for each camera."""

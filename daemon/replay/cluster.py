@@ -1,7 +1,5 @@
 """A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder comes of it.
 
-The stretches of a long file are looked at by tasks of their own first, see `daemon.replay.stretches`.
-
 A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
 The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
 are there, such a replay is resumed, with nothing left but the report. So the record is to the byte the one
@@ -26,13 +24,10 @@ from daemon.replay.output import FinishedCamera, OutputFolder
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay, unseen
 from daemon.replay.resumption import identity
-from daemon.replay.stretches import Sights, lend_eyes, sights_of, stretches_of, thresholds_of
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
 from pipeline.machines import ClusterError, answer, connected, task
-from pipeline.sources.video import Stretch
-from pipeline.thresholds import PairThresholds
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +44,11 @@ class RayCluster:
             is started here and ends with the replay.
         checkpoint: the captioner's file; it travels with the tasks.
         device: ``auto``, ``cpu``, ``cuda``; only for one that begins with ``cuda`` a task asks for a GPU.
-        stretch_s: longer files are looked at in stretches, see `daemon.replay.stretches`.
     """
 
     address: str
     checkpoint: Path
     device: str
-    stretch_s: float = 600.0
 
 
 def replay_on(
@@ -119,17 +112,11 @@ def _narrated(
 ) -> Iterator[FinishedCamera]:
     """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
-    tell, look = (task(ray, work, gpus=gpus) for work in (_narrate, _look))
-    find_thresholds = task(ray, thresholds_of)
+    tell = task(ray, _narrate, gpus=gpus)
     checkpoint = ray.put(cluster.checkpoint.read_bytes())
     running = {}
     for each in footage:
-        looks = []
-        if stretches := stretches_of(each, options, cluster.stretch_s):
-            found = find_thresholds(each, options)
-            looks = [look(each, checkpoint, cluster.device, options, found, stretch) for stretch in stretches]
-        told = tell(each, checkpoint, cluster.device, options, __version__, *looks)
-        running[told] = each.camera
+        running[tell(each, checkpoint, cluster.device, options, __version__)] = each.camera
     while running:
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
@@ -142,30 +129,12 @@ def _narrated(
             logger.error("%s: %s; it is narrated here instead", camera, reason)  # noqa: TRY400 - for people
 
 
-def _look(  # noqa: PLR0917 - Ray passes references by position
-    footage: ReplayInput,
-    checkpoint: bytes,
-    device: str,
-    options: ReplayOptions,
-    thresholds: PairThresholds,
-    stretch: Stretch,
-) -> Sights:
-    """What a machine of the cluster sees in a stretch; where it cannot, whoever tells of it looks itself."""
-    captioner = _loaded(checkpoint, device)
-    lend_eyes(captioner, {})
-    try:
-        return sights_of(footage, options, captioner, thresholds, stretch)
-    except Exception:  # noqa: BLE001 - whoever tells meets it again, and says it
-        return {}
-
-
 def _narrate(
     footage: ReplayInput,
     checkpoint: bytes,
     device: str,
     options: ReplayOptions,
     version: str,
-    *looks: Sights,
 ) -> FinishedCamera:
     """A camera's part of a replay, as a machine of the cluster narrates it."""
     if version != __version__:
@@ -176,7 +145,6 @@ def _narrate(
         out = Path(name) / "part"
         part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
         captioner = _loaded(checkpoint, device)
-        lend_eyes(captioner, {name: each for sights in looks for name, each in sights.items()})
         report = replay([footage], captioner, part, unseen, ReplayProgress(Console(quiet=True)))
         return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
 

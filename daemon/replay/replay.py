@@ -23,8 +23,8 @@ from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
-from daemon.threads.work_queue import WorkQueue
 from daemon.threads.publication import Publishing
+from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
@@ -134,7 +134,8 @@ class _Replay:
         self._footage = {each.camera: each for each in footage}
         self._fetched = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-")))
         self._options, self._show = options, show
-        plans = [replace(options.plan, name=each.camera, url=str(each.paths[0])) for each in footage]
+        plan = options.plan.for_captioner(captioner)
+        plans = [replace(plan, name=each.camera, url=str(each.paths[0])) for each in footage]
         self._output: OutputFolder | None = None
         self._earlier: Mapping[str, Outcome] = {}
         if options.out:

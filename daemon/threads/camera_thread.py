@@ -132,7 +132,12 @@ class CameraThread:
     def counts(self) -> dict[str, float]:
         """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
         report = self.report
-        counts = {"pairs": float(self.pairs), "motion_frames": float(self.motion_frames), "screened_s": self.screened_s, **_counted(report)}
+        counts = {
+            "pairs": float(self.pairs),
+            "motion_frames": float(self.motion_frames),
+            "screened_s": self.screened_s,
+            **_counted(report),
+        }
         if report.screening is not None:
             counts |= {SCREENING + name: count for name, count in _counted(report.screening).items()}
         return counts

@@ -22,8 +22,8 @@ from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
 from models.sentences import DescribeOptions
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
-from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.batch import detect
+from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redacted
@@ -79,7 +79,9 @@ class Captioning:
         self._rested_at = float("inf")
         self._warned_at = float("-inf")
 
-    def narrate(self, pairs: Sequence[tuple[FramePair, bool]], settings: PairSettings) -> list[Narration | None]:
+    def narrate(
+        self, pairs: Sequence[tuple[FramePair, bool]], settings: PairSettings
+    ) -> list[Narration | None]:
         """Narrate pairs of cameras with equal settings, each with whether it is too late for the captioner.
 
         Returns:

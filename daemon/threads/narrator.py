@@ -206,9 +206,7 @@ class Narrator:
             began = monotonic()
             found = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
             took_ms = 1000 * (monotonic() - began)
-            narrations |= {
-                k: (narration, took_ms) for (k, _, _), narration in zip(group, found, strict=True)
-            }
+            narrations |= {k: (narration, took_ms) for (k, _, _), narration in zip(group, found, strict=True)}
         return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
@@ -276,9 +274,7 @@ class Narrator:
             narration, pair = camera.latest
             self._journal(camera, summary_narration(narration, *summary), pair, None)
 
-    def _journal(
-        self, camera: _Camera, narration: Narration, pair: FramePair, took_ms: float | None
-    ) -> bool:
+    def _journal(self, camera: _Camera, narration: Narration, pair: FramePair, took_ms: float | None) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
         Raises:

@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.settings import CaptionerSettings
-from daemon.threads.work_queue import WorkQueue
 from daemon.threads.pulse import Pulses
+from daemon.threads.work_queue import WorkQueue
 from pipeline.loop import Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
@@ -118,9 +118,7 @@ class NarratorThread:
             self.awake()
             self._work.restart_waits()
         ending = self._until is not None
-        batch = self._work.take(
-            1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait
-        )
+        batch = self._work.take(1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait)
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()

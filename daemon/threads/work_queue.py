@@ -55,9 +55,9 @@ class WorkQueue:
     """Holds the newest frames and pairs of all cameras, some of each: a busy one never displaces the others.
 
     A narrator that is too slow looks at fewer frames: where a live camera's share is full, every other one of
-    its waiting frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that has
-    waited longer than its deadline is told by its clusters, and only where a camera's share is full of pairs
-    does the oldest go.
+    its waiting frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that
+    has waited longer than its deadline is told by its clusters, and only where a camera's share is full of
+    pairs does the oldest go.
 
     Args:
         cameras: their names; work is taken from them in turn.

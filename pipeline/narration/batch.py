@@ -51,7 +51,8 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
         raise TypeError(f"the captioner {captioner.name} detects no objects")
     found = captioner.see([_looked_at(image) for image in images], LOW)
     return [
-        Detections.of(each.box.cpu(), each.score.cpu(), each.label.cpu(), each.feature.cpu()) for each in found
+        Detections.of(each.box.cpu(), each.score.cpu(), each.label.cpu(), each.feature.cpu())
+        for each in found
     ]
 
 

@@ -27,7 +27,8 @@ from pipeline.narration.narration import (
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Frame, Polygon
-from pipeline.tracking import DEPARTURES, ENTRANCES, Event
+from pipeline.tracking import Event
+from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 _MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
 
@@ -75,7 +76,8 @@ def narrate_event(
     changed = _changed(change)
     if context.describe.colours:
         _vote(colours, event, pair, changed)
-    sentence = _sentence(event, change, changed, context, _colour(colours), came_from)
+    statement = _statement(event, context.describe, _colour(colours), came_from)
+    sentence = _sentence(event, change, changed, render(statement))
     stamps = stamp(before), stamp(after)
     narration = Narration(
         id=_event_id(event, before.camera, *stamps, context),
@@ -93,15 +95,13 @@ def narrate_event(
     return narration, pair
 
 
-def _sentence(
-    event: Event, change: Change, changed: NDArray[np.bool_], context: EventContext, colour: str, origin: str
-) -> Sentence:
+def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: str) -> Sentence:
     start = change.pair.before.time.timestamp()
     box = event.box_after or event.box_before
     assert box is not None  # noqa: S101 - an event is somewhere
     was, now = event.box_before, event.box_after
     return Sentence(
-        render(_statement(event, box, context.describe, colour, origin)),
+        text,
         _change_type(event),
         event.object,
         box,
@@ -122,10 +122,12 @@ def _sentence(
     )
 
 
-def _statement(event: Event, box: Box, options: DescribeOptions, colour: str, origin: str) -> Statement:
-    at = event.box_before if event.kind in DEPARTURES or event.kind == "resumed" else event.box_after
-    zone = zone_of(at or box, options.zones)
-    where = zone.phrase if zone else place(at or box, depth=options.depth)
+def _statement(event: Event, options: DescribeOptions, colour: str, origin: str) -> Statement:
+    gone = event.kind in DEPARTURES or event.kind == "resumed"
+    box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
+    assert box is not None  # noqa: S101 - an event is somewhere
+    zone = zone_of(box, options.zones)
+    where = zone.phrase if zone else place(box, depth=options.depth)
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     return Statement(
         event.kind,
@@ -183,9 +185,7 @@ def _colour(colours: Counter[str]) -> str:
     return next(iter(colours)) if len(colours) == 1 else ""
 
 
-def _event_id(
-    event: Event, camera: str, before: FrameStamp, after: FrameStamp, context: EventContext
-) -> str:
+def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, context: EventContext) -> str:
     """Several events may share their frames: the track and what it did are part of the id."""
     settings = hashlib.sha256(f"{context.settings_sha256}\n{event.track}\n{event.kind}".encode()).hexdigest()
     return narration_id(camera, before, after, context.model, settings)

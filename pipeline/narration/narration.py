@@ -17,7 +17,6 @@ from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
 from pipeline.narration.outlines import outline
-from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
 if TYPE_CHECKING:  # what a narration is can be known without torch
