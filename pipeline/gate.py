@@ -28,6 +28,9 @@ PREROLL_S = 1.6
 PAUSE_S = 3.0
 """Between two frames so far apart nothing can be tracked."""
 
+GAP_S = 20.0
+"""Nothing is known of so long a while without a frame: an idle camera shows a keyframe every ten seconds."""
+
 PAIR_INTERVAL_S = 0.5
 """Pairs are found among two frames a second, whatever the sampling rate."""
 
@@ -47,16 +50,32 @@ class MotionFrame:
         frame: sampled frame.
         small: the picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide.
         restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
+        follows_loss: True where frames right before it were given up, because the machine is too slow.
     """
 
     frame: Frame
     small: Image
     restart: bool = False
+    follows_loss: bool = False
 
     @classmethod
     def of(cls, frame: Frame, *, restart: bool = False) -> MotionFrame:
         """A frame and its small picture."""
         return cls(frame, frame.picture.small(SMALL_WIDTH), restart)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gap:
+    """A while in which nothing was seen of a live camera.
+
+    Attributes:
+        before, after: the last frame before it and the first one after it.
+        reason: camera_down, or overload of this machine.
+    """
+
+    before: Frame
+    after: Frame
+    reason: str = "camera_down"
 
 
 class Gate:
@@ -104,15 +123,21 @@ class Gate:
 
 
 def watch(
-    frames: Iterable[Frame], thresholds: PairThresholds, options: PairOptions, *, tracked: bool
-) -> Iterator[MotionFrame | FramePair]:
-    """Frames to look at and pairs to compare, in the order of time.
+    frames: Iterable[Frame],
+    thresholds: PairThresholds,
+    options: PairOptions,
+    *,
+    tracked: bool,
+    live: bool = False,
+) -> Iterator[MotionFrame | FramePair | Gap]:
+    """Frames to look at, pairs to compare and gaps, in the order of time.
 
     Args:
         frames: sampled frames of one camera, in the order of time, at the detection rate.
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
         options: how pairs are found.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
+        live: tell of gaps: footage has none, only parts.
 
     Raises:
         ValueError: frames of two cameras are mixed.
@@ -124,6 +149,8 @@ def watch(
     last: Frame | None = None
     compared: datetime | None = None
     for frame in frames:
+        if live and last and (frame.time - last.time).total_seconds() >= GAP_S:
+            yield Gap(last, frame)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
             preroll.clear()
         if tracked:

@@ -22,7 +22,7 @@ from daemon.threads.calibration import (
     opening,
 )
 from daemon.threads.work_queue import WorkQueue
-from pipeline.gate import PAIR_INTERVAL_S, watch
+from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
@@ -209,18 +209,18 @@ class CameraThread:
             if thresholds is None:
                 thresholds, frames = self._live_thresholds(frames)
             self._rest()
-            for item in watch(frames, thresholds, plan.pairs, tracked=plan.tracked):
+            for item in watch(frames, thresholds, plan.pairs, tracked=plan.tracked, live=source.live):
                 self._rest()  # waiting for the narrator
                 is_pair = isinstance(item, FramePair)
                 # What was held while a live camera calibrated has time.
-                newest = item.after.time if isinstance(item, FramePair) else item.frame.time
+                newest = item.frame.time if isinstance(item, MotionFrame) else item.after.time
                 backlog = self._calibrated_at is not None and newest <= self._calibrated_at
                 wait = not source.live or backlog
                 deadline_s = plan.deadline_s if is_pair and not wait else None
                 if not self._queue.put(plan.name, item, wait=wait, deadline_s=deadline_s):
                     return
                 self.pairs += is_pair
-                self.motion_frames += not is_pair
+                self.motion_frames += isinstance(item, MotionFrame)
                 self._busy_since = monotonic()
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:

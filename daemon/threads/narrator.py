@@ -20,12 +20,12 @@ from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
-from pipeline.gate import MotionFrame
+from pipeline.gate import PAUSE_S, Gap, MotionFrame
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
-from pipeline.narration.events import EventContext, narrate_event, summary_narration
+from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
 from pipeline.narration.narration import ModelStamp, Narration, narrate
-from pipeline.pairs import FramePair, candidate_pairs
+from pipeline.pairs import FramePair, candidate_pairs, pair_l2
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
@@ -183,6 +183,8 @@ class Narrator:
             camera = self._cameras[work.camera]
             if isinstance(work.item, FramePair):
                 self._report_pair(camera, work.item, *narrations[k])
+            elif isinstance(work.item, Gap):
+                self._report_gap(camera, work.item)
             elif (found := next(detections)) is not None:
                 self._track(camera, work.item, found)
         return self._give_out()
@@ -211,6 +213,9 @@ class Narrator:
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
         state, least = camera.state, camera.context.describe.min_confidence
+        last = state.frames[-1] if state.frames else None
+        if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
+            self._report_gap(camera, Gap(last, motion.frame, "overload"))
         for event in state.track(motion, detections):
             if event.confidence < (self.least_confidence if least is None else least):
                 continue
@@ -227,6 +232,12 @@ class Narrator:
             )
             kind = (event.kind, event.object, event.edge)
             self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
+
+    def _report_gap(self, camera: _Camera, gap: Gap) -> None:
+        """Journal that nothing was seen for a while."""
+        pair = FramePair(gap.before, gap.after, pair_l2(gap.before, gap.after, camera.context.masks))
+        narration = gap_narration(gap, pair.l2, camera.context)
+        self._report(camera, narration, pair, 0.0, None)
 
     def _report_pair(
         self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float

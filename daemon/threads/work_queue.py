@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
-from pipeline.gate import MotionFrame
+from pipeline.gate import Gap, MotionFrame
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
@@ -30,7 +30,7 @@ class Work:
         since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
-    item: MotionFrame | FramePair
+    item: MotionFrame | FramePair | Gap
     late: bool = False
     until: float | None = None
     since: float | None = None
@@ -38,7 +38,7 @@ class Work:
     @property
     def camera(self) -> str:
         """Name of the camera."""
-        frame = self.item.after if isinstance(self.item, FramePair) else self.item.frame
+        frame = self.item.frame if isinstance(self.item, MotionFrame) else self.item.after
         return frame.camera
 
     @property
@@ -86,7 +86,7 @@ class WorkQueue:
         return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
 
     def put(
-        self, camera: str, item: MotionFrame | FramePair, *, wait: bool, deadline_s: float | None = None
+        self, camera: str, item: MotionFrame | FramePair | Gap, *, wait: bool, deadline_s: float | None = None
     ) -> bool:
         """Add work; where the camera's share is full, wait for room, or thin out what waits.
 
@@ -246,18 +246,20 @@ class WorkQueue:
         """Drop every other waiting frame, or the oldest pair where only pairs wait."""
         oldest = mine[0].since
         left: list[Work] = []
-        restart, odd = False, False
+        restart = lost = odd = False
         for work in mine:
-            if isinstance(work.item, FramePair):
+            if not isinstance(work.item, MotionFrame):
                 left.append(work)
                 continue
             odd = not odd
             restart |= work.item.restart
             if odd and work is not mine[-1]:
                 self.thinned[camera] += 1
+                lost = True
                 continue
-            left.append(replace(work, item=replace(work.item, restart=restart)))
-            restart = False
+            item = replace(work.item, restart=restart, follows_loss=lost or work.item.follows_loss)
+            left.append(replace(work, item=item))
+            restart = lost = False
         if len(left) == len(mine):
             self._drop(camera, deque([left.pop(0)]), NEWER_CAME)
         left[0] = replace(left[0], since=oldest)
@@ -266,7 +268,8 @@ class WorkQueue:
 
     def _drop(self, camera: str, work: deque[Work], reason: str) -> int:
         pairs = sum(each.is_pair for each in work)
-        self.thinned[camera] += len(work) - pairs
+        if frames := sum(isinstance(each.item, MotionFrame) for each in work):
+            self.thinned[camera] += frames
         self.counters.drop(camera, reason, pairs)
         return pairs
 

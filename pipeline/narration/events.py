@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from models.boxes import Box, intersection, offset
 from models.families import PEOPLE, VEHICLES
 from models.language.places import place, zone_of
-from models.language.templates import Statement, render
+from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
+from pipeline.gate import Gap
 from pipeline.narration.colour import look_name, scene_cast
 from pipeline.narration.narration import (
     FrameStamp,
@@ -30,6 +31,11 @@ from pipeline.sources import Frame, Polygon
 from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
+_GAP_REASONS = {
+    "camera_down": "the camera gave no pictures",
+    "overload": "this machine was too slow",
+    "outage": "narrated was not running",
+}
 _MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
 
 
@@ -189,6 +195,29 @@ def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, 
     """Several events may share their frames: the track and what it did are part of the id."""
     settings = hashlib.sha256(f"{context.settings_sha256}\n{event.track}\n{event.kind}".encode()).hexdigest()
     return narration_id(camera, before, after, context.model, settings)
+
+
+def gap_narration(gap: Gap, l2: float, context: EventContext) -> Narration:
+    """That nothing was seen for a while."""
+    before, after = stamp(gap.before), stamp(gap.after)
+    away_s = (after.time - before.time).total_seconds()
+    text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[gap.reason]}."
+    camera = gap.after.camera
+    return Narration(
+        id=narration_id(camera, before, after, context.model, context.settings_sha256),
+        camera=camera,
+        before=before,
+        after=after,
+        clock=gap.after.clock,
+        event=RecordEvent.GAP,
+        sentences=(Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0),),
+        l2=l2,
+        model=context.model,
+        settings_sha256=context.settings_sha256,
+        since=before.time,
+        until=after.time,
+        reason=gap.reason,
+    )
 
 
 def summary_narration(latest: Narration, sentence: Sentence, covers: tuple[str, ...]) -> Narration:
