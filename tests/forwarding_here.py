@@ -19,7 +19,8 @@ from running_daemon import unused_port
 
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-from daemon.forward.forwarder import Forwarding, checked, shutdown, startup
+from daemon.forward.forwarder import Forwarding, check, shutdown, startup
+from daemon.forward.sender import Sender
 from daemon.service.signals import Signals
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, PublisherOptions, open_publisher
@@ -42,16 +43,21 @@ def until(reached: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
 def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
     """The forwarder in this process, until the block ends."""
     configuration, secrets = load_configuration(path), Secrets()
-    settings = checked(configuration, secrets)
+    settings = check(configuration, secrets)
     with Signals() as signals, ExitStack() as resources:
         running = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
         try:
-            until(lambda: not running.reading.alive or not running.intake._first)
+            until(lambda: all(joined(sender) for sender in running.senders.values()))
             yield running
         finally:
             shutdown(running)
-        for loop in running.loops:
-            loop.raise_error()
+        for sender in running.senders.values():
+            sender.loop.raise_error()
+
+
+def joined(sender: Sender) -> bool:
+    """True once the target is in the groups of all streams."""
+    return bool(sender._queue._streams or not sender.loop.alive)
 
 
 class Camera:

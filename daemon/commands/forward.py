@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json as json_format
+from contextlib import closing
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from daemon.commands.options import ConfigurationFile, Json, Verbose
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-
-if TYPE_CHECKING:
-    from daemon.forward.ledger import Letter
 
 
 def forward(
@@ -28,78 +26,62 @@ def forward(
     ] = None,
     record: Annotated[str | None, typer.Option(help="With --retry: only the record with this id.")] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Begin with what the streams still hold.")
+        bool, typer.Option("--from-start", help="Targets that are new begin with what the streams hold.")
     ] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Send narrations to MQTT, web hooks, commands and notification services, until SIGTERM or Ctrl-C."""
+    """Send narrations to MQTT, web hooks and notification services, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     if (target or record or json) and not (dead or retry):
         raise typer.BadParameter("--target, --record and --json go with --dead or --retry")
-    from daemon.forward.forwarder import (  # noqa: PLC0415 - loads the client of Redis
-        checked,
-        hush_libraries,
-        ledger_folder,
-        run,
-    )
-
-    if dead or retry:
-        from daemon.forward.ledger import Ledger  # noqa: PLC0415
-
-        with Ledger(ledger_folder(configuration)) as ledger:
-            if retry:
-                _tell_retried(ledger.retry(target, record), json=json)
-            else:
-                _tell_dead(ledger.dead(target), sum(ledger.forgotten(target).values()), json=json)
-        return
+    from daemon.forward.forwarder import check, hush_libraries, run  # noqa: PLC0415 - the client of Redis
     from daemon.health.log import start_logging  # noqa: PLC0415
 
     secrets = Secrets()
+    if dead or retry:
+        url = secrets.reveal(configuration.redis.url or "")
+        if retry:
+            _retry(url, target, record, json=json)
+        else:
+            _show_dead(url, target, json=json)
+        return
     start_logging(secrets, verbose=verbose)
     hush_libraries()
-    settings = checked(configuration, secrets, str(config))
+    settings = check(configuration, secrets, str(config))
     raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))
 
 
-def _tell_retried(count: int, *, json: bool) -> None:
+def _retry(url: str, target: str | None, record: str | None, *, json: bool) -> None:
+    from daemon.forward.queue import TIMEOUT_S, retry_dead_letters  # noqa: PLC0415
+    from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
+
+    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.asked() as client:
+        count = retry_dead_letters(client, target, record)
     if json:
         typer.echo(json_format.dumps({"queued": count}))
     else:
-        typer.echo(f"{_letters(count)} queued again; a running `narrated forward` sends them now")
+        typer.echo(f"{_count(count)} queued again; a running `narrated forward` sends them now")
 
 
-def _tell_dead(letters: list[Letter], forgotten: int, *, json: bool) -> None:
-    if forgotten:
-        typer.echo(
-            f"{_letters(forgotten)} more, older than these, are gone from the ledger; "
-            "their records are in the journals",
-            err=True,
-        )
-    if json:
-        for letter in letters:
-            typer.echo(json_format.dumps(_members(letter), ensure_ascii=False))
-        return
-    for letter in letters:
-        queued = datetime.fromtimestamp(letter.taken).astimezone()
-        typer.echo(
-            f"{queued:%Y-%m-%d %H:%M:%S}  {letter.target}  {letter.record.id}  {letter.reason}\n"
-            f"    {letter.record.text}"
-        )
-    typer.echo(_letters(len(letters)), err=True)
+def _show_dead(url: str, target: str | None, *, json: bool) -> None:
+    from daemon.forward.queue import TIMEOUT_S, read_dead_letters  # noqa: PLC0415
+    from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
+
+    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.asked() as client:
+        letters = read_dead_letters(client, target)
+    for name, entry, fields in letters:
+        record, moment = json_format.loads(fields["json"]), int(entry.partition("-")[0]) / 1000
+        if json:
+            members = {key: record[key] for key in ("id", "camera", "text")}
+            members |= {"target": name, "time": record["after"]["time"], "reason": fields["reason"]}
+            typer.echo(json_format.dumps(members, ensure_ascii=False))
+        else:
+            when = f"{datetime.fromtimestamp(moment).astimezone():%Y-%m-%d %H:%M:%S}"
+            typer.echo(f"{when}  {name}  {record['id']}  {fields['reason']}\n    {record['text']}")
+    if not json:
+        typer.echo(_count(len(letters)), err=True)
 
 
-def _letters(count: int) -> str:
-    return "1 dead letter" if count == 1 else f"{count or 'no'} dead letters"
-
-
-def _members(letter: Letter) -> dict[str, Any]:
-    return {
-        "target": letter.target,
-        "id": letter.record.id,
-        "camera": letter.record.camera,
-        "time": letter.record.after.time,
-        "text": letter.record.text,
-        "attempts": letter.attempts,
-        "reason": letter.reason,
-    }
+def _count(letters: int) -> str:
+    return "1 dead letter" if letters == 1 else f"{letters or 'no'} dead letters"

@@ -5,32 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.values import Seconds, SecondsOrNone, Section, ZoneName
+from daemon.config.values import Seconds, Section, ZoneName
 from pipeline.record import Share
+from pipeline.record_members import Action
 
-KINDS = ("mqtt", "webhook", "command", "apprise")
+KINDS = ("mqtt", "webhook", "apprise")
 """Kinds of targets, which are keys of the section."""
 
-Kind = Literal[
-    "appeared",
-    "disappeared",
-    "moved",
-    "more",
-    "fewer",
-    "replaced",
-    "unknown",
-    "light_changed",
-    "view_changed",
-    "obstructed",
-    "cap_reached",
-    "cap_ended",
-]
-EVENT_TYPES: tuple[str, ...] = get_args(Kind)
-"""Kinds of change: types of sentences, then events of the whole scene or of the hourly cap."""
+_Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown"]
+_Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
+_Retired = Literal["cap_reached", "cap_ended"]
+Kind = Literal[_Type, _Scene, Action, _Retired]
+"""What a filter may ask for: types and actions of sentences, events of records."""
+
+EVENT_TYPES: tuple[str, ...] = (*get_args(_Type), *get_args(_Scene))
+"""Types of the events that Home Assistant is told of."""
 
 PictureChoice = Literal["overlay", "after", "before", "none"]
 
@@ -60,12 +53,6 @@ def _topic(text: str) -> str:
     return text
 
 
-def _without_secret(words: tuple[str, ...]) -> tuple[str, ...]:
-    if any(_PLACEHOLDER.search(word) for word in words):
-        raise ValueError("everybody sees a command's arguments in `ps`: put secrets under environment")
-    return words
-
-
 def _words(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -93,27 +80,24 @@ class FilterSettings(Section):
 class TargetSettings(Section):
     """What all kinds of targets have."""
 
+    kind: ClassVar[str]
+
     filter: FilterSettings = FilterSettings()
     template: Template = Field(
         "{{ text }}", description="the message, a Jinja template; docs/forward.md lists the names it may use"
     )
     picture: PictureChoice = Field("overlay", description="which picture is sent along; none: no picture")
     timeout: Seconds = Field(10.0, description="longest wait for the target")
-    queue: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        10_000, description="how many narrations may wait for it; beyond that, the oldest become dead letters"
-    )
     attempts: Annotated[int, Field(ge=1, le=1000)] = Field(
         5,
-        description="how often a narration that the target refuses is tried before it becomes a dead letter",
+        description="how often a record that the target refuses is tried before it becomes a dead letter",
     )
-    expire: SecondsOrNone = Field(
-        86400.0, description="a narration that waits longer for a target that is away becomes a dead letter"
-    )
-    longest_wait: Seconds = Field(60.0, description="longest pause between two attempts")
 
 
 class MqttSettings(TargetSettings):
     """A broker, with discovery for Home Assistant."""
+
+    kind = "mqtt"
 
     url: str = Field(description="mqtt:// or mqtts://, secrets as in a camera's url")
     topic: Topic = Field("narrated", description="what all topics begin with")
@@ -128,6 +112,8 @@ class MqttSettings(TargetSettings):
 
 class WebhookSettings(TargetSettings):
     """An address that takes a POST."""
+
+    kind = "webhook"
 
     url: str = Field(description="https:// or http://; ${cred:NAME} where the address itself is a secret")
     secret: str | None = Field(
@@ -149,19 +135,10 @@ class WebhookSettings(TargetSettings):
         return self
 
 
-class CommandSettings(TargetSettings):
-    """A program that is started for each narration."""
-
-    run: Annotated[tuple[str, ...], AfterValidator(_without_secret), Field(min_length=1, strict=False)] = (
-        Field(description="program and arguments, without a shell; the record is its stdin")
-    )
-    environment: dict[str, str] = Field(
-        default_factory=dict, description="further variables; secrets as in a camera's url"
-    )
-
-
 class AppriseSettings(TargetSettings):
     """Any of the services that Apprise knows."""
+
+    kind = "apprise"
 
     url: str = Field(description="Apprise's address of the service, best as ${cred:NAME}")
     title: Template = Field("{{ camera }}", description="the title, a Jinja template")
@@ -170,15 +147,11 @@ class AppriseSettings(TargetSettings):
 class ForwardSettings(Section):
     """What `narrated forward` sends where."""
 
-    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = Field(
-        "narrated-forward", description="consumer group on the streams; a second forwarder needs its own"
-    )
     timezone: ZoneName | None = Field(
         None, description="time zone of hours and local times, such as Europe/Berlin; null: the machine's"
     )
     mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")
     webhook: dict[str, WebhookSettings] = Field(default_factory=dict, description="web hooks, by name")
-    command: dict[str, CommandSettings] = Field(default_factory=dict, description="programs, by name")
     apprise: dict[str, AppriseSettings] = Field(default_factory=dict, description="Apprise, by name")
 
     @model_validator(mode="after")
@@ -206,9 +179,8 @@ def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
             for key in ("url", "secret"):
                 if text := getattr(target, key, None):
                     yield f"{where}.{key}", text
-            for key in ("headers", "environment"):
-                for inner, text in (getattr(target, key, None) or {}).items():
-                    yield f"{where}.{key}.{inner}", text
+            for header, text in getattr(target, "headers", {}).items():
+                yield f"{where}.headers.{header}", text
 
 
 def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,11 +198,10 @@ def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
     shown = dict(target)
     if "url" in shown:
         shown["url"] = _hidden_url(shown["url"])
-    for key in ("headers", "environment"):
-        if key in shown:
-            shown[key] = {
-                name: text if _PLACEHOLDER.search(text) else "***" for name, text in shown[key].items()
-            }
+    if "headers" in shown:
+        shown["headers"] = {
+            name: text if _PLACEHOLDER.search(text) else "***" for name, text in shown["headers"].items()
+        }
     return shown
 
 

@@ -5,24 +5,32 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import apprise
+
 from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import rendered
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError, needed
+from daemon.forward.target import AwayError, RefusedError
 
 
 class AppriseTarget:
-    """Notifies one service; see `Target`. Apprise does not say why it failed: every failure may pass."""
+    """Notifies one service. Apprise does not say why it failed: every failure may pass."""
 
-    def __init__(self, settings: AppriseSettings, secrets: Secrets) -> None:
+    updates = False
+
+    def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
-        self._service = service(secrets.reveal(settings.url))
-        if self._service is None:
-            raise AwayError("Apprise does not know this address: see its list of services")
+        self._service = _load(secrets.reveal(settings.url))
         for each in self._service:
             each.socket_connect_timeout = each.socket_read_timeout = settings.timeout
         self._kind = ", ".join(str(each.service_name) for each in self._service)
+
+    @staticmethod
+    def check(settings: AppriseSettings, secrets: Secrets) -> str:
+        """See `Target.check`."""
+        known = _load(secrets.reveal(settings.url))
+        return "" if known else "url: Apprise knows no such service; see its list, `apprise --details`"
 
     def send(self, message: Message) -> None:
         """Notify; see `Target.send`."""
@@ -38,13 +46,10 @@ class AppriseTarget:
         """Nothing is open between two messages."""
 
 
-def service(url: str) -> Any:
-    """Apprise with one address; None where it does not know what that is.
-
-    Its own log is silenced: it shows addresses, which are secrets here.
-    """
-    apprise = needed("apprise")
+def _load(url: str) -> Any:
+    """Apprise with one address, empty where it does not know it; its log, which shows it, is silenced."""
     logging.getLogger("apprise").disabled = True
     asset = apprise.AppriseAsset(app_id="narrated", async_mode=False, secure_logging=True)
-    made = apprise.Apprise(asset=asset)
-    return made if made.add(url) and len(made) == 1 else None
+    service = apprise.Apprise(asset=asset)
+    service.add(url)
+    return service

@@ -2,65 +2,54 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from zoneinfo import ZoneInfo
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import ForwardSettings, MqttSettings, TargetSettings, secret_texts
+from daemon.config.forward import ForwardSettings, TargetSettings, secret_texts
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder
-from daemon.forward.courier import Courier
 from daemon.forward.filter import Filter
-from daemon.forward.intake import Intake
-from daemon.forward.kinds import fault, open_target
-from daemon.forward.ledger import REMEMBERED, Ledger, LedgerError
-from daemon.forward.lock import alone
-from daemon.forward.target import Target
+from daemon.forward.queue import Queue
+from daemon.forward.sender import Sender
+from daemon.forward.target import Target, target_class
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.pulse import Pulses
 from pipeline.evidence import EvidenceStore
-from pipeline.loop import LIMIT_S, Loop
-from pipeline.publisher import Outage, ServerAwayError
 
 GRACE_S = 10.0
 """From the signal to the end: what is being sent is sent to its end, as far as that fits."""
 
 _TURN_S = 0.1
-_IDLE_S = 0.5
-_COUNTED_EVERY_S = 10.0
-
 _OWN = frozenset({"daemon", "pipeline", "models"})
 
 logger = logging.getLogger(__name__)
 
 
-def hush_libraries() -> None:
-    """Only our own words reach the log from now on.
+class ForwardError(Exception):
+    """It cannot start; the message says what to do."""
 
-    HTTP clients and the libraries of services log addresses, whole or in part, and those are secrets here.
-    """
+
+def hush_libraries() -> None:
+    """Keep libraries out of the log: they log addresses, which are secrets here."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: record.name.partition(".")[0] in _OWN)
 
 
-def ledger_folder(configuration: Configuration) -> Path:
-    """Where the ledger lies: the unit's own folder, else beside the journals."""
-    return unit_folder(configuration.state / "forward")
-
-
-def checked(configuration: Configuration, secrets: Secrets, name: str = "configuration") -> ForwardSettings:
+def check(configuration: Configuration, secrets: Secrets, name: str = "configuration") -> ForwardSettings:
     """The section `forward`, if it can be used.
 
     Raises:
         ConfigurationError: with one line per problem, none of which shows a secret.
-        MissingExtraError: a library is not installed.
+        ModuleNotFoundError: a library is not installed.
     """
     settings = configuration.forward
     problems = []
@@ -76,8 +65,8 @@ def checked(configuration: Configuration, secrets: Secrets, name: str = "configu
             problems.append(f"{key}: {error}")
     if not problems:
         for target, each in settings.targets():
-            if found := fault(each, secrets):
-                problems.append(f"forward target {target}: {found}")
+            if fault := target_class(each).check(each, secrets):
+                problems.append(f"forward target {target}: {fault}")
     if problems:
         raise ConfigurationError([f"{name}: {problem}" for problem in problems])
     return settings
@@ -87,62 +76,25 @@ def checked(configuration: Configuration, secrets: Secrets, name: str = "configu
 class Forwarding:
     """Everything that runs; made by `startup`, ended by `shutdown`."""
 
-    ledger: Ledger
-    intake: Intake
-    couriers: dict[str, Courier]
+    senders: dict[str, Sender]
     pulses: Pulses
     watch: ServiceWatch
     signals: Signals
-    reading: Loop = field(init=False)
-    outage: Outage = field(default_factory=Outage)
-    away: str = ""
-    _status: str = ""
-    _counted_at: float = float("-inf")
-    _forgotten: dict[str, int] | None = None
-
-    @property
-    def loops(self) -> list[Loop]:
-        """All threads."""
-        return [self.reading, *(courier.loop for courier in self.couriers.values())]
 
     @property
     def status(self) -> str:
-        """One line for `systemctl status`; the ledger is counted now and then."""
-        if monotonic() - self._counted_at >= _COUNTED_EVERY_S:
-            self._counted_at = monotonic()
-            counted = self.ledger.counts().values()
-            waiting, dead = (sum(each[state] for each in counted) for state in ("waiting", "dead"))
-            parts = [f"{len(self.couriers)} targets, {waiting} waiting, {dead} dead letters"]
-            self._tell_forgotten()
-            parts += [f"not reading: {self.away}"] if self.away else []
-            parts += [f"{name}: {courier.away}" for name, courier in self.couriers.items() if courier.away]
-            self._status = "; ".join(parts)
-        return self._status
-
-    def _tell_forgotten(self) -> None:
-        """Warn where dead letters have gone since the last look; an earlier process has told of its own."""
-        forgotten = self.ledger.forgotten()
-        before = forgotten if self._forgotten is None else self._forgotten
-        for name, count in forgotten.items():
-            if (more := count - before.get(name, 0)) > 0:
-                logger.warning(
-                    "target %s: %d dead letters more than the %d that are kept: the oldest are gone from the "
-                    "ledger; their records are in the journals",
-                    *(name, more, REMEMBERED),
-                )
-        self._forgotten = forgotten
+        """One line for `systemctl status`."""
+        failing = [f"{name}: {sender.failing}" for name, sender in self.senders.items() if sender.failing]
+        return "; ".join([", ".join(self.senders), *failing])
 
 
 def run(
     configuration: Configuration, secrets: Secrets, settings: ForwardSettings, *, from_start: bool = False
 ) -> int:
-    """Forward as `checked` allows until SIGTERM or SIGINT.
-
-    Returns:
-        Exit code 0.
+    """Forward as `check` allows until SIGTERM or SIGINT; the exit code, 0.
 
     Raises:
-        LedgerError, PublisherError: it cannot start, or not go on.
+        ForwardError, PublisherError: it cannot start, or not go on.
     """
     with Signals() as signals, ExitStack() as resources:
         forwarding = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
@@ -150,8 +102,8 @@ def run(
             main_loop(forwarding)
         finally:
             shutdown(forwarding)
-        for loop in forwarding.loops:
-            loop.raise_error()
+        for sender in forwarding.senders.values():
+            sender.loop.raise_error()
     return 0
 
 
@@ -164,137 +116,70 @@ def startup(
     *,
     from_start: bool = False,
 ) -> Forwarding:
-    """Open the ledger, start the threads."""
-    folder = ledger_folder(configuration)
-    resources.enter_context(alone(folder))
-    ledger = resources.enter_context(Ledger(folder))
-    targets = dict(settings.targets())
-    _warn(configuration, settings, ledger)
-    if from_start:
-        ledger.forget_positions()
+    """Start one thread a target."""
+    folder = unit_folder(configuration.state / "forward")
+    _lock(folder, resources)
     zone = ZoneInfo(settings.timezone) if settings.timezone else None
-    pulses, store = Pulses(), EvidenceStore(configuration.state / "evidence")
-    couriers = {}
-    for name, each in targets.items():
-        opener = _opener(name, each, configuration, secrets, ledger)
-        couriers[name] = Courier(name, each, opener, ledger, store, pulses=pulses, zone=zone)
-    watch = ServiceWatch()
+    watch, store, url = (
+        ServiceWatch(),
+        EvidenceStore(configuration.state / "evidence"),
+        configuration.redis.url,
+    )
     resources.callback(watch.close)
-
-    def wake(names: Sequence[str]) -> None:
-        for name in names:
-            couriers[name].loop.wake()
-
-    url = configuration.redis.url or ""
-    intake = Intake(
-        lambda: secrets.reveal(url),
-        settings.group,
-        ledger,
-        {name: Filter(each.filter, zone) for name, each in targets.items()},
-        {name: each.queue for name, each in targets.items()},
-        from_start=from_start,
-        queued=wake,
-    )
-    forwarding = Forwarding(ledger, intake, couriers, pulses, watch, signals)
-    forwarding.reading = Loop(
-        "streams", lambda: _read(forwarding), pulses=pulses, within_s=2 * LIMIT_S, last=intake.close
-    )
+    forwarding = Forwarding({}, Pulses(), watch, signals)
+    for name, target in settings.targets():
+        path = folder / f"{name}.json"
+        queue = Queue(lambda: secrets.reveal(url or ""), name, path, from_start=from_start)
+        opener = _opener(target, secrets, queue, list(configuration.cameras))
+        forwarding.senders[name] = Sender(target, opener, queue, store, pulses=forwarding.pulses, zone=zone)
     signals.watching()
-    for loop in forwarding.loops:
-        loop.start()
+    for sender in forwarding.senders.values():
+        sender.loop.start()
     return forwarding
-
-
-def _warn(configuration: Configuration, settings: ForwardSettings, ledger: Ledger) -> None:
-    """What the administrator may not have meant."""
-    names = [name for name, _ in settings.targets()]
-    for name, count in ledger.orphan(names).items():
-        logger.warning(
-            "%d records wait for %s, which is no longer a target: they are dead letters", count, name
-        )
-    for doubt in doubts(configuration, settings):
-        logger.warning("%s", doubt)
 
 
 def main_loop(forwarding: Forwarding) -> None:
     """Look after the threads, and tell systemd, until the end is asked for or a thread has failed."""
-    watch, told_ready = forwarding.watch, False
-    while not forwarding.signals.stop.is_set():
-        if any(loop.started and not loop.alive for loop in forwarding.loops):
-            return
-        try:
-            status = forwarding.status
-        except LedgerError as error:
-            status = str(error)
-        if not told_ready:
-            watch.ready(status)
-            logger.info("forwarding: %s", status)
-            told_ready = True
-        watch.progress(status, healthy=not forwarding.pulses.overdue())
-        forwarding.signals.stop.wait(_TURN_S)
+    watch, signals = forwarding.watch, forwarding.signals
+    watch.ready(forwarding.status)
+    logger.info("forwarding to %s", forwarding.status)
+    while not signals.stop.is_set() and all(sender.loop.alive for sender in forwarding.senders.values()):
+        watch.progress(forwarding.status, healthy=not forwarding.pulses.overdue())
+        signals.stop.wait(_TURN_S)
 
 
 def shutdown(forwarding: Forwarding) -> None:
-    """End the threads; what is not sent yet waits in the ledger."""
+    """End the threads; what is not sent yet waits in Redis."""
     forwarding.watch.stopping()
-    for loop in forwarding.loops:
-        loop.stop()
+    for sender in forwarding.senders.values():
+        sender.loop.stop()
     until = monotonic() + GRACE_S
-    for loop in forwarding.loops:
-        if not loop.join(until - monotonic()):
+    for name, sender in forwarding.senders.items():
+        if not sender.loop.join(until - monotonic()):
             logger.warning(
-                "a target takes too long to end: what it was being sent is sent again at the next start"
+                "target %s takes too long to end: its message is sent again at the next start", name
             )
 
 
-def doubts(configuration: Configuration, settings: ForwardSettings) -> list[str]:
-    """What filters ask for and this configuration does not know: another daemon may publish it."""
-    cameras = set(configuration.cameras)
-    zones = {zone.name for camera in configuration.cameras.values() for zone in camera.zones}
-    found = []
-    for name, target in settings.targets():
-        asked = target.filter
-        unknown = [each for each in asked.camera if not set("*?[") & set(each) and each not in cameras]
-        found += [f"target {name}: the configuration has no camera {each}" for each in unknown]
-        found += [
-            f'target {name}: the configuration has no zone "{each}"'
-            for each in asked.zone
-            if each not in zones
-        ]
-    return found
-
-
 def _opener(
-    name: str, settings: TargetSettings, configuration: Configuration, secrets: Secrets, ledger: Ledger
+    settings: TargetSettings, secrets: Secrets, queue: Queue, cameras: list[str]
 ) -> Callable[[], Target]:
-    def seen() -> dict[str, list[str]]:
-        wanted = Filter(settings.filter)
-        known: dict[str, list[str]] = {each: [] for each in configuration.cameras if wanted.has_camera(each)}
-        try:
-            return known | ledger.seen(name) if isinstance(settings, MqttSettings) else {}
-        except LedgerError:
-            return known  # its own thread tells what is wrong with the ledger
+    wanted = Filter(settings.filter)
 
-    return lambda: open_target(name, settings, secrets, seen)
+    def objects() -> dict[str, list[str]]:
+        known: dict[str, list[str]] = {camera: [] for camera in cameras} | queue.objects
+        return {camera: list(found) for camera, found in known.items() if wanted.has_camera(camera)}
+
+    return lambda: target_class(settings)(settings, secrets, queue.target, objects)
 
 
-def _read(forwarding: Forwarding) -> None:
-    """One turn of the thread that reads the streams."""
-    stopped = forwarding.reading.stopped
+def _lock(folder: Path, resources: ExitStack) -> None:
+    """Keep a second forwarder out of the folder until the resources are closed."""
     try:
-        forwarding.intake.read()
-    except ServerAwayError as error:
-        forwarding.away = str(error)
-        stopped.wait(forwarding.outage.pause_s(error))
-        return
-    except LedgerError as error:
-        if not forwarding.away:
-            logger.warning("nothing is taken from the streams: %s; trying again, nothing is lost", error)
-        forwarding.away = str(error)
-        stopped.wait(_IDLE_S)
-        return
-    if forwarding.away:
-        logger.warning("reading the streams again")
-    forwarding.away = forwarding.outage.reason = ""
-    if forwarding.intake.idle:
-        stopped.wait(_IDLE_S)
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        file = resources.enter_context((folder / "lock").open("a"))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ForwardError(f"another narrated forward works in {folder}: stop that one first") from None
+    except OSError as error:
+        raise ForwardError(f"{folder}: {error.strerror or error}; may this user write there?") from None

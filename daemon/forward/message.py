@@ -1,4 +1,4 @@
-"""One narration as one target is sent it."""
+"""One record as one target is sent it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 
 _MOST_BYTES = 10_000_000
-_INSTEAD = {
-    "overlay": ("overlay", "after", "before"),
-    "after": ("after", "overlay", "before"),
-    "before": ("before", "overlay", "after"),
-    "none": (),
-}
 
 
 @dataclass(frozen=True)
@@ -27,12 +21,11 @@ class Message:
     """What a target sends.
 
     Attributes:
-        record: what was narrated; its id is the same at every attempt.
+        record: its id is the same at every attempt.
         sentences: those that passed the target's filter.
-        picture: file of the picture; None where there is none, or none any more.
-        zone: in which local times are told; None is the machine's.
-        newest: False where the target has been sent something later of the same camera: what is shown as the
-            last must stay.
+        picture: its file; None where there is none, or none any more.
+        zone: of the times in messages; None is the machine's.
+        newest: False where the target was sent something later of the same camera.
     """
 
     record: Record
@@ -41,17 +34,12 @@ class Message:
     zone: tzinfo | None = None
     newest: bool = True
 
-    @property
-    def text(self) -> str:
-        """The sentences in one line; what the record says where it has none."""
-        return " ".join(s.text for s in self.sentences) or self.record.text or self.record.event
-
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """What templates may name; see `template.NAMES`."""
+        """Values by the names that templates may use; see `template.NAMES`."""
         record = self.record
         return {
-            "text": self.text,
+            "text": " ".join(s.text for s in self.sentences) or record.text or record.event,
             "camera": record.camera,
             "time": record.after.moment.astimezone(self.zone),
             "event": record.event,
@@ -67,7 +55,7 @@ class Message:
         return "image/webp" if self.picture and self.picture.suffix == ".webp" else "image/jpeg"
 
     def picture_bytes(self) -> bytes | None:
-        """The picture; None where there is none, it went with its record, or nobody would take it."""
+        """The picture; None where there is none, retention took it, or it is too large to send."""
         try:
             if self.picture is None or self.picture.stat().st_size > _MOST_BYTES:
                 return None
@@ -76,10 +64,10 @@ class Message:
             return None
 
 
-def picture_of(record: Record, store: EvidenceStore, choice: PictureChoice) -> Path | None:
-    """The file of the picture that is wanted, of another one of the same pair, or None."""
-    for name in _INSTEAD[choice] if record.evidence else ():
-        reference = getattr(record.evidence, name)
-        if reference and (path := store.find(reference)):
-            return path
-    return None
+def find_picture(record: Record, store: EvidenceStore, choice: PictureChoice) -> Path | None:
+    """The file of the chosen picture, of another one of the same pair, or None."""
+    if record.evidence is None or choice == "none":
+        return None
+    names = (choice, "overlay", "after", "before")
+    references = [getattr(record.evidence, name) for name in names]
+    return next((path for each in references if each and (path := store.find(each))), None)

@@ -1,82 +1,84 @@
-"""An MQTT broker, and Home Assistant behind it."""
+"""An MQTT broker, with discovery for Home Assistant."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import ssl
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from daemon.config.forward import MqttSettings
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+from daemon import __version__
+from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import rendered
-from daemon.forward.discovery import (
-    LONGEST_STATE,
-    MOST_OBJECTS,
-    OFFLINE,
-    ON,
-    ONLINE,
-    Topics,
-    device,
-    discovery_topic,
-    slug,
-    status_topic,
-)
 from daemon.forward.filter import kind_of
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, Seen, needed
-from pipeline.record import Record, RecordSentence
+from daemon.forward.target import AwayError, Objects, check_url
+from pipeline.record import RecordSentence
 
-PORT, TLS_PORT = 1883, 8883
 ANNOUNCED_S = 1.0
 """From announcing something new to its first event: until then Home Assistant does not listen to it."""
 
+LONGEST_STATE = 255
+"""Characters of a state; Home Assistant takes no longer one."""
+
+MOST_OBJECTS = 50
+"""Binary sensors per camera: a captioner with words of its own must not make a thousand."""
+
+_PORT, _TLS_PORT = 1883, 8883
 _KEEPALIVE_S = 30
-_COMING = frozenset({"appeared", "moved", "more", "replaced"})
+_LONGEST_RECONNECT_S = 60
+_PRESENT = frozenset({"appeared", "moved", "more", "replaced"})
 """Changes after which an object is there."""
 
 
 class MqttTarget:
-    """Publishes at QoS 1, and counts as sent what the broker has acknowledged; see `Target`.
+    """Publishes at QoS 1; sent is what the broker has acknowledged.
 
-    What is sent is not retained but for the last sentence, the last picture, the devices and whether we are
-    there; so Home Assistant, started anew, sees how things are, and no old event.
+    Retained are only the last sentence, the last picture, the devices and whether we are there: Home
+    Assistant, restarted, sees how things are, and no old event. A record that completes an earlier one
+    changes these and is no event.
 
     Args:
-        name: of the target; with `settings.topic` it names the session, so that a lost one is taken over.
         settings: which broker.
         secrets: put into its address.
-        seen: cameras with the objects they were told of, whose devices are announced at every connection.
+        name: of the target; with `settings.topic` it names the session, so that a lost one is taken over.
+        objects: kinds of objects by camera, announced at every connection: the broker may have forgotten all.
 
     Raises:
         AwayError: the broker cannot be reached, or refuses us.
     """
 
-    def __init__(self, name: str, settings: MqttSettings, secrets: Secrets, seen: Seen) -> None:
-        self._mqtt = needed("paho.mqtt.client")
-        self._settings, self._seen = settings, seen
+    updates = True
+
+    def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, objects: Objects) -> None:
+        self._settings, self._objects = settings, objects
         self._announced: dict[str, tuple[tuple[str, ...], str | None]] = {}
-        self._types: dict[str, str] = {}
+        self._shown: dict[str, str] = {}  # id of the record in the retained topics, by camera
         self._answered, self._refusal = threading.Event(), ""
         address = urlsplit(secrets.reveal(settings.url))
-        self._host = address.hostname or ""
-        self._client = self._mqtt.Client(
-            self._mqtt.CallbackAPIVersion.VERSION2,
-            client_id=slug(f"{settings.topic}-{name}"),
-            clean_session=True,
+        tls = address.scheme == "mqtts"
+        self._host, port = address.hostname or "", address.port or (_TLS_PORT if tls else _PORT)
+        self._client = Client(
+            CallbackAPIVersion.VERSION2, client_id=slug(f"{settings.topic}-{name}"), clean_session=True
         )
         if address.username:
             self._client.username_pw_set(unquote(address.username), unquote(address.password or ""))
-        if address.scheme == "mqtts":
+        if tls:
             self._client.tls_set_context(ssl.create_default_context(cafile=settings.ca))
-        self._client.will_set(status_topic(settings.topic), OFFLINE, qos=1, retain=True)
+        self._client.will_set(f"{settings.topic}/status", "offline", qos=1, retain=True)
         self._client.on_connect = self._connected
         self._client.connect_timeout = settings.timeout
-        self._client.reconnect_delay_set(1, max(1, int(settings.longest_wait)))
-        port = address.port or (TLS_PORT if address.scheme == "mqtts" else PORT)
+        self._client.reconnect_delay_set(1, _LONGEST_RECONNECT_S)
         try:
             self._client.connect(self._host, port, _KEEPALIVE_S)
         except (OSError, ValueError) as error:
@@ -85,88 +87,84 @@ class MqttTarget:
         if not self._answered.wait(settings.timeout) or self._refusal:
             self._client.disconnect()
             self._client.loop_stop()
-            why = self._refusal or "no answer"
-            raise AwayError(f"{self._host}:{port} refuses the login: {why}")
+            raise AwayError(f"{self._host}:{port} refuses the login: {self._refusal or 'no answer'}")
+
+    @staticmethod
+    def check(settings: MqttSettings, secrets: Secrets) -> str:
+        """See `Target.check`."""
+        return check_url(secrets.reveal(settings.url), "mqtt", "mqtts")
 
     def send(self, message: Message) -> None:
         """Publish it; see `Target.send`."""
         until = time.monotonic() + self._settings.timeout
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
-        record, topics = message.record, Topics(self._settings.topic, message.record.camera)
+        record, settings = message.record, self._settings
+        if record.continues and self._shown.get(record.camera) != record.continues:
+            return  # something newer is shown
+        base = f"{settings.topic}/{slug(record.camera)}"
         picture = message.picture_bytes()
-        if picture:
-            self._types[record.camera] = message.picture_type
-        if announcements := self._announce(record.camera, (s.object for s in message.sentences)):
-            self._wait(announcements, until)
+        kind = message.picture_type if picture else None
+        if announcement := self._announce(record.camera, (s.object for s in message.sentences), kind):
+            self._wait([announcement], until)
             time.sleep(ANNOUNCED_S)
             until += ANNOUNCED_S
-        sent = [
-            self._publish(topics.event, json.dumps(event, ensure_ascii=False)) for event in _events(message)
-        ]
+        sent = []
+        if not record.continues:
+            sentences: Iterable[RecordSentence | None] = message.sentences or [None]
+            events = (_event(message, sentence) for sentence in sentences)
+            sent += [self._publish(f"{base}/event", json.dumps(e, ensure_ascii=False)) for e in events]
         if message.newest:
-            sent += self._shown(message, topics, picture)
+            self._shown[record.camera] = record.id
+            text = rendered(settings.template, message.values)
+            state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
+            more = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
+            attributes = json.dumps(more | {"objects": record.objects}, ensure_ascii=False)
+            sent.append(self._publish(f"{base}/attributes", attributes, retain=True))
+            sent.append(self._publish(f"{base}/sentence", state, retain=True))
+            if picture:
+                sent.append(self._publish(f"{base}/picture", picture, retain=True))
+            if time.time() - record.after.moment.timestamp() < settings.off_delay:
+                present = {s.object for s in message.sentences if s.type in _PRESENT}
+                sent += [self._publish(f"{base}/object/{slug(name)}", "ON") for name in sorted(present)]
         self._wait(sent, until)
 
     def close(self) -> None:
         """Say that we go, and go."""
         if self._client.is_connected():
-            try:
-                said = self._client.publish(status_topic(self._settings.topic), OFFLINE, qos=1, retain=True)
-                said.wait_for_publish(1.0)
-            except (ValueError, RuntimeError):
-                pass
+            with suppress(ValueError, RuntimeError):
+                self._publish(f"{self._settings.topic}/status", "offline", retain=True).wait_for_publish(1.0)
         self._client.disconnect()
         self._client.loop_stop()
 
-    def _shown(self, message: Message, topics: Topics, picture: bytes | None) -> list[Any]:
-        """What stands there until something newer comes."""
-        record = message.record
-        text = rendered(self._settings.template, message.values)
-        more = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
-        more["objects"] = list(record.objects)  # type: ignore[assignment]
-        sent = [
-            self._publish(topics.attributes, json.dumps(more, ensure_ascii=False), retain=True),
-            self._publish(topics.sentence, _short(text), retain=True),
-        ]
-        if picture:
-            sent.append(self._publish(topics.picture, picture, retain=True))
-        if time.time() - record.after.moment.timestamp() < self._settings.off_delay:
-            there = {s.object for s in message.sentences if s.type in _COMING}
-            sent += [self._publish(topics.of(name), ON) for name in sorted(there)]
-        return sent
-
-    def _connected(self, client: Any, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:
-        """At the first connection, and at every later one: the broker may have forgotten all."""
-        if code.is_failure:
-            self._refusal = str(code)
-        else:
-            self._refusal = ""
+    def _connected(self, _client: Any, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:
+        """Announce all; in paho's thread, at the first connection and at every later one."""
+        self._refusal = str(code) if code.is_failure else ""
+        if not self._refusal:
             self._announced.clear()
-            for camera, objects in self._seen().items():
+            for camera, objects in self._objects().items():
                 self._announce(camera, objects)
-            client.publish(status_topic(self._settings.topic), ONLINE, qos=1, retain=True)
+            self._publish(f"{self._settings.topic}/status", "online", retain=True)
         self._answered.set()
 
-    def _announce(self, camera: str, objects: Iterable[str]) -> list[Any]:
-        """Tell Home Assistant of the camera, if there is anything new."""
-        prefix, settings = self._settings.discovery, self._settings
-        known, kind = self._announced.get(camera, ((), None))
+    def _announce(self, camera: str, objects: Iterable[str], kind: str | None = None) -> Any:
+        """Describe the camera to Home Assistant, if there is anything new; the message, or None."""
+        settings = self._settings
+        known, known_kind = self._announced.get(camera, ((), "image/jpeg"))
         wanted = tuple(dict.fromkeys([*known, *(name for name in objects if name != "scene")]))[:MOST_OBJECTS]
-        kind = None if settings.picture == "none" else self._types.get(camera, kind or "image/jpeg")
-        if prefix is None or self._announced.get(camera) == (wanted, kind):
-            return []
-        payload = device(settings.topic, camera, wanted, settings.off_delay, kind)
+        kind = None if settings.picture == "none" else kind or known_kind
+        if settings.discovery is None or self._announced.get(camera) == (wanted, kind):
+            return None
         self._announced[camera] = wanted, kind
-        return [
-            self._publish(discovery_topic(prefix, settings.topic, camera), json.dumps(payload), retain=True)
-        ]
+        payload = json.dumps(device(settings.topic, camera, wanted, settings.off_delay, kind))
+        place = f"{settings.discovery}/device/{slug(f'{settings.topic}_{camera}')}/config"
+        return self._publish(place, payload, retain=True)
 
     def _publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> Any:
         return self._client.publish(topic, payload, qos=1, retain=retain)
 
     def _wait(self, sent: list[Any], until: float) -> None:
-        """Until the broker has acknowledged everything."""
+        """Wait until the broker has acknowledged everything."""
         try:
             for each in sent:
                 each.wait_for_publish(max(0.0, until - time.monotonic()))
@@ -176,27 +174,80 @@ class MqttTarget:
             raise AwayError(f"{self._host} has not acknowledged within {self._settings.timeout:g} s")
 
 
-def _events(message: Message) -> list[dict[str, Any]]:
-    """One event a sentence, and one where there is none."""
-    record = message.record
-    if not message.sentences:
-        kind = "unknown" if record.event == "change" else record.event
-        return [_event(record, kind, message.text)]
-    return [_event(record, kind_of(record, s), s.text, s) for s in message.sentences]
+def slug(text: str) -> str:
+    """The text as a part of a topic and of an id, unlike that of any other text."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text)
+    return plain if plain == text else f"{plain}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def _event(record: Record, kind: str, text: str, sentence: RecordSentence | None = None) -> dict[str, Any]:
-    event: dict[str, Any] = {
-        "event_type": kind,
-        "id": record.id,
-        "camera": record.camera,
-        "time": record.after.time,
-        "text": text,
+def device(
+    topic: str, camera: str, objects: Iterable[str], off_delay_s: float, picture_type: str | None
+) -> dict[str, Any]:
+    """The payload of device discovery (Home Assistant 2024.11 or later).
+
+    Args:
+        topic: what all topics begin with.
+        camera: its name.
+        objects: kinds of objects, each a binary sensor.
+        off_delay_s: how long the sensors stay on.
+        picture_type: MIME type of the last picture; None where none is sent.
+    """
+    base, device_id = f"{topic}/{slug(camera)}", slug(f"{topic}_{camera}")
+    sensors: dict[str, dict[str, Any]] = {
+        "event": {
+            "platform": "event",
+            "name": "Change",
+            "icon": "mdi:eye",
+            "state_topic": f"{base}/event",
+            "event_types": EVENT_TYPES,
+        },
+        "sentence": {
+            "platform": "sensor",
+            "name": "Last sentence",
+            "icon": "mdi:text-long",
+            "state_topic": f"{base}/sentence",
+            "json_attributes_topic": f"{base}/attributes",
+        },
     }
-    if sentence is not None:
-        event |= {"object": sentence.object, "confidence": sentence.confidence, "box": sentence.box}
-    return event
+    if picture_type:
+        sensors["picture"] = {
+            "platform": "image",
+            "name": "Last picture",
+            "image_topic": f"{base}/picture",
+            "content_type": picture_type,
+        }
+    for name in objects:
+        sensors[f"object_{slug(name)}"] = {
+            "platform": "binary_sensor",
+            "name": name.capitalize(),
+            "icon": "mdi:motion-sensor",
+            "state_topic": f"{base}/object/{slug(name)}",
+            "payload_on": "ON",
+            "off_delay": max(1, round(off_delay_s)),
+        }
+    status = {"payload_available": "online", "payload_not_available": "offline"}
+    return {
+        "device": {
+            "identifiers": [device_id],
+            "name": camera,
+            "manufacturer": "narrated",
+            "model": "Narrated camera",
+            "sw_version": __version__,
+        },
+        "origin": {"name": "narrated", "sw_version": __version__},
+        "availability": [{"topic": f"{topic}/status", **status}],
+        "qos": 1,
+        "components": {key: {**each, "unique_id": f"{device_id}_{key}"} for key, each in sensors.items()},
+    }
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
+def _event(message: Message, sentence: RecordSentence | None) -> dict[str, Any]:
+    record = message.record
+    event: dict[str, Any] = {"id": record.id, "camera": record.camera, "time": record.after.time}
+    if sentence is None:
+        kind = "unknown" if record.event == "change" else record.event
+        return event | {"event_type": kind, "text": message.values["text"]}
+    members = sentence.model_dump(mode="json", include={"text", "object", "confidence", "box", "action"})
+    if sentence.action is None:
+        del members["action"]
+    return event | {"event_type": kind_of(record, sentence)} | members

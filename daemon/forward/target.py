@@ -1,14 +1,18 @@
-"""What every kind of target does, and how it fails."""
+"""What every kind of target does, and how it fails; a kind is the module of its name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
+from daemon.config.forward import TargetSettings
+from daemon.config.secrets import Secrets
 from daemon.forward.message import Message
 
-EXTRA = "pip install 'narrated[forward]'"
+Objects = Callable[[], Mapping[str, list[str]]]
+"""Kinds of objects that a target was sent, by camera."""
 
 
 class DeliveryError(Exception):
@@ -19,53 +23,53 @@ class AwayError(DeliveryError):
     """The target cannot be reached, or takes nothing now: later it will.
 
     Attributes:
-        after_s: seconds after which the target asks to be tried again; 0 where it does not say.
+        retry_after_s: seconds after which the target asks to be tried again; 0 where it does not say.
     """
 
-    def __init__(self, words: str, after_s: float = 0.0) -> None:
+    def __init__(self, words: str, retry_after_s: float = 0.0) -> None:
         super().__init__(words)
-        self.after_s = after_s
+        self.retry_after_s = retry_after_s
 
 
 class RefusedError(DeliveryError):
     """The target does not want this message; others it may take."""
 
 
-class MissingExtraError(Exception):
-    """A library that a kind of target needs is not installed."""
-
-
 class Target(Protocol):
-    """Takes messages; for one thread."""
+    """Takes messages; for one thread.
+
+    Attributes:
+        updates: it shows the last message, and one that completes it can take its place.
+    """
+
+    updates: bool
+
+    def __init__(self, settings: Any, secrets: Secrets, name: str, objects: Objects) -> None:
+        """Open it; raises `AwayError`."""
+
+    @staticmethod
+    def check(settings: Any, secrets: Secrets) -> str:
+        """Why it can never be sent anything, as configured, without secrets; empty where it may."""
 
     def send(self, message: Message) -> None:
-        """Deliver; when this returns, the target has taken the message.
-
-        Raises:
-            AwayError: nothing can be delivered now.
-            RefusedError: this message cannot.
-        """
-        ...
+        """Deliver: when this returns, the target has taken the message. Raises `DeliveryError`."""
 
     def close(self) -> None:
         """Let go of connections."""
-        ...
 
 
-Seen = Callable[[], dict[str, list[str]]]
-"""Cameras of which a target has been sent something, each with the objects it was told of."""
+def target_class(settings: TargetSettings) -> type[Target]:
+    """The class of the target; raises `ModuleNotFoundError` where its library is not installed."""
+    module = import_module(f"daemon.forward.{settings.kind}")
+    found: type[Target] = getattr(module, f"{settings.kind.title()}Target")
+    return found
 
 
-def needed(module: str) -> Any:
-    """A library of the extra.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+def check_url(url: str, *schemes: str) -> str:
+    """What is wrong with an address, without the address; empty where nothing is."""
     try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        if (error.name or "").partition(".")[0] != package:
-            raise
-        raise MissingExtraError(f"forwarding needs {package}: {EXTRA}") from None
+        address = urlsplit(url)
+        usable = address.scheme in schemes and address.hostname and address.port != 0
+    except ValueError:
+        usable = False
+    return "" if usable else f"url: write {schemes[0]}://host or {schemes[1]}://host, with a port if need be"

@@ -13,14 +13,15 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import httpx
+
 from daemon import __version__
 from daemon.config.forward import WebhookSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import rendered
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError, needed
+from daemon.forward.target import AwayError, RefusedError, check_url
 
-_OK, _REDIRECTED, _BAD, _FAILING = 200, 300, 400, 500
 _HOLDING = frozenset({401, 403, 404, 407, 408, 425, 429})
 """Not the message's fault: a password, an address or the hour is wrong."""
 
@@ -28,20 +29,26 @@ _PREFIX = "whsec_"
 
 
 class WebhookTarget:
-    """Posts messages; see `Target`."""
+    """Posts messages."""
 
-    def __init__(self, settings: WebhookSettings, secrets: Secrets) -> None:
-        self._httpx = needed("httpx")
+    updates = False
+
+    def __init__(self, settings: WebhookSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
-        self._url = self._httpx.URL(secrets.reveal(settings.url))
+        self._url = httpx.URL(secrets.reveal(settings.url))
         self._key = signing_key(secrets.reveal(settings.secret)) if settings.secret else None
         headers = {name: secrets.reveal(text) for name, text in settings.headers.items()}
-        self._client = self._httpx.Client(
+        self._client = httpx.Client(
             timeout=settings.timeout,
             follow_redirects=False,  # the key's owner named one address
             verify=ssl.create_default_context(cafile=settings.ca),
             headers={"user-agent": f"narrated/{__version__}", **headers},
         )
+
+    @staticmethod
+    def check(settings: WebhookSettings, secrets: Secrets) -> str:
+        """See `Target.check`."""
+        return check_url(secrets.reveal(settings.url), "https", "http")
 
     def send(self, message: Message) -> None:
         """Post it; see `Target.send`."""
@@ -51,33 +58,28 @@ class WebhookTarget:
         identity = message.record.id.replace(".", "_")  # the dot parts what is signed
         headers = {"content-type": kind, "webhook-id": identity, "webhook-timestamp": str(int(time.time()))}
         if self._key is not None:
-            headers["webhook-signature"] = signature(self._key, identity, headers["webhook-timestamp"], body)
+            signed = f"{identity}.{headers['webhook-timestamp']}.".encode() + body
+            digest = hmac.new(self._key, signed, hashlib.sha256).digest()
+            headers["webhook-signature"] = "v1," + base64.b64encode(digest).decode()
         try:
-            request = self._client.build_request("POST", self._url, content=body, headers=headers)
-            answer = self._client.send(request, stream=True)  # the status is all that counts
-            answer.close()
-        except (self._httpx.TransportError, OSError) as error:
-            raise AwayError(
-                f"{self._url.host} cannot be reached: {str(error) or type(error).__name__}"
-            ) from None
-        self._judge(answer)
+            with self._client.stream("POST", self._url, content=body, headers=headers) as response:
+                self._check_status(response)  # the body is not read
+        except (httpx.TransportError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise AwayError(f"{self._url.host} cannot be reached: {reason}") from None
 
     def close(self) -> None:
         """Let the connection go."""
         self._client.close()
 
-    def _judge(self, answer: Any) -> None:
-        status, words = (
-            answer.status_code,
-            f"{self._url.host} answers {answer.status_code} {answer.reason_phrase}",
-        )
-        if _OK <= status < _REDIRECTED:
-            return
-        if _REDIRECTED <= status < _BAD:
+    def _check_status(self, response: httpx.Response) -> None:
+        words = f"{self._url.host} answers {response.status_code} {response.reason_phrase}"
+        if response.status_code in _HOLDING or response.is_server_error:
+            raise AwayError(words, _retry_after_s(response.headers.get("retry-after", "")))
+        if response.is_redirect:
             raise RefusedError(f"{words}: it redirects: give the address that it redirects to")
-        if status in _HOLDING or status >= _FAILING:
-            raise AwayError(words, _after_s(answer.headers.get("retry-after", "")))
-        raise RefusedError(words)
+        if not response.is_success:
+            raise RefusedError(words)
 
     def _json(self, message: Message) -> bytes:
         values = message.values
@@ -91,21 +93,15 @@ class WebhookTarget:
 
 def signing_key(text: str) -> bytes:
     """The bytes of a key: Base64 behind ``whsec_``, else the text itself."""
-    try:
-        return (
-            base64.b64decode(text.removeprefix(_PREFIX), validate=True) if _PREFIX in text else text.encode()
-        )
-    except binascii.Error:
-        return text.encode()
+    if text.startswith(_PREFIX):
+        try:
+            return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
+        except binascii.Error:
+            pass
+    return text.encode()
 
 
-def signature(key: bytes, identity: str, timestamp: str, body: bytes) -> str:
-    """The header ``webhook-signature`` of version 1."""
-    signed = hmac.new(key, f"{identity}.{timestamp}.".encode() + body, hashlib.sha256)
-    return "v1," + base64.b64encode(signed.digest()).decode()
-
-
-def _after_s(text: str) -> float:
+def _retry_after_s(text: str) -> float:
     """Seconds of the header ``Retry-After``: a number, or a date."""
     if text.isdecimal():
         return float(text)

@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from forwarding_here import Broker, Camera, Listener, Receiver
 
-from daemon.forward import forwarder, intake
+from daemon.forward import queue, sender
 from daemon.service.embedded_redis import EmbeddedServer, find_servers
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the test's own process, new streams are looked for more often, and waiting is short."""
-    monkeypatch.setattr(intake, "_DISCOVERY_S", 0.1)
-    monkeypatch.setattr(intake, "_BLOCK_MS", 50)
-    monkeypatch.setattr(forwarder, "_IDLE_S", 0.05)
+    monkeypatch.setattr(queue, "_SCAN_EVERY_S", 0.1)
+    monkeypatch.setattr(queue, "_BLOCK_MS", 50)
+    monkeypatch.setattr(sender, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(sender, "LONGEST_BACKOFF_S", 0.05)
 
 
 @pytest.fixture

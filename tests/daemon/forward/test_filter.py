@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import Any
+from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 import narrations
@@ -18,8 +18,9 @@ from daemon.forward.filter import Filter
 from daemon.forward.message import Message
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.narration.narration import EVENT_SENTENCES, CapEvent, Narration
+from pipeline.narration.narration import EVENT_SENTENCES, Narration
 from pipeline.record import ChainEnd, Record, build_record
+from pipeline.record_members import Action
 
 CAR = Sentence("A car has appeared in the lot.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
 PERSON = Sentence("A person has left at the entrance.", "disappeared", "person", None, 0.4, 0.55)
@@ -33,7 +34,7 @@ def record(*sentences: Sentence, second: float = 0, **changed: Any) -> Record:
 
 
 def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | None:
-    found = Filter(FilterSettings.model_validate(asked), UTC).passing(given or record())
+    found = Filter(FilterSettings.model_validate(asked), UTC).select(given or record())
     return None if found is None else [s.object for s in found]
 
 
@@ -80,8 +81,8 @@ def test_hours_and_the_other_hours_share_the_day(second: int, begin: int, end: i
 
 def test_hours_are_those_of_the_place() -> None:
     asked = FilterSettings(hours="02:00-03:00")  # midnight in UTC is two in summer's Berlin
-    assert Filter(asked, ZoneInfo("Europe/Berlin")).passing(record()) is not None
-    assert Filter(asked, ZoneInfo("Asia/Tokyo")).passing(record()) is None
+    assert Filter(asked, ZoneInfo("Europe/Berlin")).select(record()) is not None
+    assert Filter(asked, ZoneInfo("Asia/Tokyo")).select(record()) is None
 
 
 def test_events_of_the_scene() -> None:
@@ -90,15 +91,24 @@ def test_events_of_the_scene() -> None:
     assert passed({}, light) == ["scene"]
     assert passed({"object": "person"}, light) is None
     assert passed({"kind": "appeared"}, light) is None
-    capped = build_record(narrations.narration(sentences=(), event=CapEvent.REACHED), ChainEnd())
-    assert passed({}, capped) == passed({"kind": "cap_reached"}, capped) == []
-    assert passed({"object": "car"}, capped) is passed({"kind": "moved"}, capped) is None
+    gap = record().model_copy(update={"event": "gap", "sentences": ()})
+    assert passed({}, gap) == passed({"kind": "gap"}, gap) == []
+    deleted = gap.model_copy(update={"event": "deletion"})
+    assert passed({}, deleted) is None
+    assert passed({"kind": "deletion"}, deleted) == []
+    assert passed({"object": "car"}, gap) is passed({"kind": "moved"}, gap) is None
 
 
 def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
     types = Record.model_json_schema()["$defs"]["RecordSentence"]["properties"]["type"]["enum"]
     events = Record.model_json_schema()["properties"]["event"]["enum"]
-    assert set(EVENT_TYPES) == {*types, *events} - {"none", "change"}
+    assert set(EVENT_TYPES) == {*types, *events} - {"none", "change", "cap_reached", "cap_ended"}
+    for kind in [*EVENT_TYPES, *get_args(Action), "cap_reached"]:
+        assert FilterSettings.model_validate({"kind": kind}).kind == (kind,)
+    stopped = record().model_copy(
+        update={"sentences": (record().sentences[0].model_copy(update={"action": "stopped"}),)}
+    )
+    assert passed({"kind": "stopped"}, stopped) == passed({"kind": "appeared"}, stopped) == ["car"]
 
 
 def words(template: str) -> str:
@@ -146,10 +156,8 @@ def test_the_sandbox_holds(template: str) -> None:
         ("mqtt: {a: {url: x, filter: {kind: flown}}}", "'appeared'"),
         ("mqtt: {a: {url: x, filter: {hours: 22-6}}}", '"22:00-06:00", in quotes'),
         ("mqtt: {a: {url: x, topic: 'a/#'}}", "without +, # and $"),
-        ("mqtt: {a: {url: x}}, command: {a: {run: [x]}}", "two targets are called 'a'"),
+        ("mqtt: {a: {url: x}}, webhook: {a: {url: x}}", "two targets are called 'a'"),
         ("mqtt: {'a b': {url: x}}", "letters, digits"),
-        ("command: {a: {run: [x, '${env:X}']}}", "in `ps`"),
-        ("command: {a: {run: []}}", "at least 1"),
         ("webhook: {a: {url: x, secret: hunter2}}", "not the key itself"),
         ("timezone: Mars/Olympus", "Europe/Berlin"),
     ],

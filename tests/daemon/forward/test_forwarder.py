@@ -16,12 +16,13 @@ import pytest
 import redis
 from forwarding_here import Camera, Receiver, forwarding, until
 
-from daemon.forward.ledger import Ledger
+from daemon.forward.forwarder import Forwarding
+from daemon.forward.queue import dead_key
 from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
 
-HOOK = "  webhook:\n    office: {{url: '{url}', longest_wait: 50ms{more}}}\n"
+HOOK = "  webhook:\n    office: {{url: '{url}'{more}}}\n"
 
 Configure = Callable[..., Path]
 Cameras = Callable[..., Camera]
@@ -29,6 +30,11 @@ Cameras = Callable[..., Camera]
 
 def hook(receiver: Receiver, more: str = "") -> str:
     return HOOK.format(url=receiver.url, more=more and f", {more}")
+
+
+def sent(running: Forwarding, target: str = "office", camera: str = "yard") -> int:
+    """Number of the last record that the target was sent."""
+    return int(running.senders[target]._queue._sent.get(stream_key(camera), ("", 0))[1])
 
 
 def test_what_comes_is_forwarded_in_order_and_what_was_there_before_is_not(
@@ -47,18 +53,6 @@ def test_what_comes_is_forwarded_in_order_and_what_was_there_before_is_not(
     assert body["camera"] == "yard"
     assert body["objects"] == ["car"]
     assert read_record(json.dumps(body["record"])).id == told[0]
-
-
-def test_from_start_takes_what_the_streams_hold_and_sends_nothing_twice(
-    configure: Configure, camera: Cameras, receiver: Receiver
-) -> None:
-    path = configure(hook(receiver))
-    told = camera().tell(4)
-    for _ in range(2):
-        with forwarding(path, from_start=True) as running:
-            until(lambda: len(receiver.taken) == 4)
-            until(lambda: running.ledger.positions()[stream_key("yard")].seq == 4)
-    assert receiver.ids == told
 
 
 def test_what_is_told_while_it_does_not_run_is_sent_at_the_next_start(
@@ -85,11 +79,10 @@ def test_a_target_that_is_down_loses_nothing_and_holds_up_nobody(
             told = camera().tell(20)
             until(lambda: len(other.taken) == 20)
             assert receiver.taken == []
-            until(lambda: "cannot be reached" in running.couriers["office"].away)
+            until(lambda: "cannot be reached" in running.senders["office"].failing)
             receiver.start()
             until(lambda: len(receiver.taken) == 20)
-            until(lambda: not running.couriers["office"].away)
-            until(lambda: running.ledger.counts() == {})
+            until(lambda: not running.senders["office"].failing)
         assert receiver.ids == other.ids == told
     finally:
         other.stop()
@@ -122,34 +115,11 @@ def test_redis_is_killed_and_returns(
                 file.unlink()
             for file in redis_server.folder.glob("appendonly*/*"):
                 file.unlink()
-        until(lambda: running.away)
+        until(lambda: running.senders["office"].failing)
         redis_server.start()
         told += yard.tell(2)  # where the server has forgotten all, the first three are published again, too
         until(lambda: len(receiver.taken) == 5)
-        until(lambda: running.ledger.positions()[stream_key("yard")].seq == 5)
-    assert receiver.ids == told
-
-
-def test_a_flushed_server_brings_nothing_twice(
-    configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer
-) -> None:
-    """Even while the daemon has published again only the first of what was lost."""
-    yard, key = camera(), stream_key("yard")
-    with forwarding(configure(hook(receiver))) as running, redis.Redis.from_url(redis_server.url) as client:
-        told = yard.tell(3)
-        until(lambda: len(receiver.taken) == 3)
-        until(lambda: running.ledger.counts() == {})
-        with running.ledger._transaction() as run:
-            run("DELETE FROM deliveries")  # more is published again than it remembers by its id
-        first, *others = client.xrange(key)
-        client.flushall()
-        client.xadd(key, first[1], id=first[0])
-        until(lambda: client.xinfo_groups(key) and client.xinfo_groups(key)[0]["entries-read"])
-        until(lambda: client.xinfo_groups(key)[0]["pending"] == 0)
-        for entry, fields in others:
-            client.xadd(key, fields, id=entry)
-        told += yard.tell(1)
-        until(lambda: len(receiver.taken) == 4)
+        until(lambda: sent(running) == 5)
     assert receiver.ids == told
 
 
@@ -171,9 +141,9 @@ def test_entries_are_acknowledged_and_strange_ones_pass(
         told += camera("lane").tell()
         until(lambda: len(receiver.taken) == 2)
         groups = lambda: [client.xinfo_groups(stream_key(name))[0] for name in ("yard", "lane", "strange")]  # noqa: E731
-        until(lambda: [(g["name"], g["pending"]) for g in groups()] == [("narrated-forward", 0)] * 3)
+        until(lambda: [(g["name"], g["pending"]) for g in groups()] == [("narrated-forward:office", 0)] * 3)
     assert receiver.ids == told
-    assert sum("is not a narrated record" in r.getMessage() for r in caplog.records) == 2
+    assert sum("is not a record of narrated" in r.getMessage() for r in caplog.records) == 2
 
 
 def test_records_that_the_stream_lost_are_counted(
@@ -193,7 +163,7 @@ def test_records_that_the_stream_lost_are_counted(
     with forwarding(path):
         until(lambda: len(receiver.taken) == 3)
     assert receiver.ids == told + missed[-2:]
-    assert "camera yard: the stream has lost 4 records" in caplog.text
+    assert "the stream of camera yard has lost 4 records" in caplog.text
 
 
 def test_sigkill_in_the_middle_loses_nothing(
@@ -219,7 +189,7 @@ def test_sigkill_in_the_middle_loses_nothing(
     assert len(set(receiver.ids)) < len(told)
     with forwarding(path) as running:
         until(lambda: set(receiver.ids) == set(told))
-        until(lambda: running.ledger.counts() == {})
+        until(lambda: sent(running) == len(told))
     twice = [count for count in Counter(receiver.ids).values() if count > 1]
     assert len(twice) <= kills
     assert list(dict.fromkeys(receiver.ids)) == told
@@ -228,16 +198,81 @@ def test_sigkill_in_the_middle_loses_nothing(
 def test_a_crash_between_taking_and_acknowledging(
     configure: Configure, camera: Cameras, receiver: Receiver, redis_server: EmbeddedServer
 ) -> None:
-    """What was read and not acknowledged comes again to the next process; what the ledger has does not."""
+    """What was read and not acknowledged comes again to the next process; what was settled does not."""
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path):
         told = yard.tell()
         until(lambda: receiver.taken)
     told += yard.tell(3)
     with redis.Redis.from_url(redis_server.url) as client:
-        client.xreadgroup("narrated-forward", "forward", {stream_key("yard"): ">"}, count=2)
+        client.xreadgroup("narrated-forward:office", "forward", {stream_key("yard"): ">"}, count=2)
     with forwarding(path):
         until(lambda: len(receiver.taken) == 4)
+    assert receiver.ids == told
+
+
+def test_a_target_may_say_when_it_wants_to_be_asked_again(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    receiver.status, receiver.answers = 429, {"retry-after": "1"}
+    with forwarding(configure(hook(receiver))) as running:
+        camera().tell()
+        until(lambda: running.senders["office"].failing)
+        receiver.status = 204
+        began = time.monotonic()
+        until(lambda: receiver.taken)
+        assert time.monotonic() - began > 0.5  # 50 ms without the header
+    assert len(receiver.requests) == 2
+
+
+def test_two_forwarders_do_not_share_a_folder(configure: Configure, receiver: Receiver) -> None:
+    path = configure(hook(receiver))
+    with (
+        forwarding(path),
+        pytest.raises(Exception, match="another narrated forward works in"),
+        forwarding(path),
+    ):
+        pass
+
+
+def test_from_start_takes_what_the_streams_hold_once(
+    configure: Configure, camera: Cameras, receiver: Receiver
+) -> None:
+    path = configure(hook(receiver))
+    told = camera().tell(4)
+    for _ in range(2):
+        with forwarding(path, from_start=True):
+            until(lambda: len(receiver.taken) == 4)
+    assert receiver.ids == told
+
+
+@pytest.mark.parametrize("running_meanwhile", [True, False], ids=["while it runs", "while it does not"])
+def test_a_flushed_server_brings_nothing_twice(
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    redis_server: EmbeddedServer,
+    running_meanwhile: bool,
+) -> None:
+    """Even while the daemon has published again only the first of what was lost."""
+    yard, key, path = camera(), stream_key("yard"), configure(hook(receiver))
+    with redis.Redis.from_url(redis_server.url) as client:
+        with forwarding(path):
+            told = yard.tell(3)
+            until(lambda: len(receiver.taken) == 3)
+            first, *others = client.xrange(key)
+            if running_meanwhile:
+                client.flushall()
+                client.xadd(key, first[1], id=first[0])
+                until(lambda: client.xinfo_groups(key) and client.xinfo_groups(key)[0]["entries-read"])
+        if not running_meanwhile:
+            client.flushall()
+            client.xadd(key, first[1], id=first[0])
+        with forwarding(path):
+            for entry, fields in others:
+                client.xadd(key, fields, id=entry)
+            told += yard.tell(1)
+            until(lambda: len(receiver.taken) == 4)
     assert receiver.ids == told
 
 
@@ -246,19 +281,19 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
     camera: Cameras,
     receiver: Receiver,
     narrated: Callable[..., Any],
+    redis_server: EmbeddedServer,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
     path, yard = configure(hook(receiver, "attempts: 3")), camera()
     receiver.status = 400
-    with forwarding(path) as running:
+    with forwarding(path), redis.Redis.from_url(redis_server.url) as client:
         (bad,) = yard.tell()
-        until(lambda: running.ledger.counts() == {"office": {"waiting": 0, "dead": 1}})
+        until(lambda: client.xlen(dead_key("office")) == 1)
         assert len(receiver.requests) == 3
         receiver.status = 204
         (good,) = yard.tell()
         until(lambda: receiver.ids == [good])
-        until(lambda: "delivered again" in caplog.text)  # a command closes the handlers of this process
         shown = narrated("forward", "-c", path, "--dead")
         assert shown.code == 0, shown.err
         assert bad in shown.out
@@ -273,123 +308,29 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
         assert "1 dead letter queued again" in narrated("forward", "-c", path, "--retry").out
         until(lambda: receiver.ids == [good, bad])
         assert narrated("forward", "-c", path, "--dead").out == ""
+        until(lambda: all(group["pending"] == 0 for group in client.xinfo_groups(stream_key("yard"))))
 
 
-def test_what_waits_too_long_for_a_target_that_is_away_is_a_dead_letter(
+def test_held_records_are_not_sent_and_completions_are_no_new_messages(
     configure: Configure, camera: Cameras, receiver: Receiver
 ) -> None:
-    receiver.status = 503
-    with forwarding(configure(hook(receiver, "expire: 100ms"))) as running:
-        camera().tell(3)
-        until(lambda: running.ledger.counts() == {"office": {"waiting": 0, "dead": 3}})
-        assert {letter.reason for letter in running.ledger.dead()} == {
-            "127.0.0.1 answers 503 Service Unavailable"
-        }
+    yard = camera()
+    with forwarding(configure(hook(receiver))):
+        first = yard.tell()
+        yard.tell(held="hourly")
+        yard.tell(continues=first[0])
+        last = yard.tell()
+        until(lambda: len(receiver.taken) == 2)
+    assert receiver.ids == first + last
 
 
-def test_a_queue_is_bounded_and_its_oldest_are_kept_as_dead_letters(
-    configure: Configure, camera: Cameras, receiver: Receiver
-) -> None:
-    receiver.status = 503
-    with forwarding(configure(hook(receiver, "queue: 5"))) as running:
-        told = camera().tell(12)
-        until(lambda: running.ledger.counts() == {"office": {"waiting": 5, "dead": 7}})
-        assert [letter.record.id for letter in running.ledger.dead()] == told[:7]
-        assert {letter.reason for letter in running.ledger.dead()} == {"its queue was full"}
-        receiver.status = 204
-        until(lambda: receiver.ids == told[7:])
-
-
-def test_dead_letters_that_are_too_many_are_counted_and_told(
-    configure: Configure,
-    camera: Cameras,
-    receiver: Receiver,
-    narrated: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr("daemon.forward.ledger.REMEMBERED", 3)
-    receiver.status = 503
-    path = configure(hook(receiver, "queue: 5"))
-    with forwarding(path) as running:
-        assert "1 targets" in running.status
-        told = camera().tell(12)
-        until(lambda: running.ledger.counts() == {"office": {"waiting": 5, "dead": 3}})
-        assert [letter.record.id for letter in running.ledger.dead()] == told[4:7]
-        assert running.ledger.forgotten() == {"office": 4}
-        running._counted_at = float("-inf")
-        assert "waiting" in running.status
-        assert "target office: 4 dead letters more" in caplog.text
-    shown = narrated("forward", "-c", path, "--dead")
-    assert "4 dead letters more, older than these, are gone from the ledger" in shown.err
-    assert "more" not in narrated("forward", "-c", path, "--dead", "--target", "home").err
-    with forwarding(path) as running:
-        caplog.clear()
-        assert "waiting" in running.status
-        assert "more" not in caplog.text
-
-
-def test_a_target_that_is_named_no_more_leaves_dead_letters(
+def test_a_folder_that_cannot_be_written_stops_nothing(
     configure: Configure, camera: Cameras, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receiver.status = 503
-    with forwarding(configure(hook(receiver))) as running:
-        camera().tell(2)
-        until(lambda: running.ledger.counts().get("office", {}).get("waiting") == 2)
-    with forwarding(configure(f"  webhook: {{home: {{url: '{receiver.url}'}}}}\n")) as running:
-        assert running.ledger.counts() == {"office": {"waiting": 0, "dead": 2}}
-    assert "2 records wait for office, which is no longer a target" in caplog.text
-
-
-def test_a_target_may_say_when_it_wants_to_be_asked_again(
-    configure: Configure, camera: Cameras, receiver: Receiver
-) -> None:
-    receiver.status, receiver.answers = 429, {"retry-after": "1"}
-    with forwarding(configure(hook(receiver))) as running:
-        camera().tell()
-        until(lambda: running.couriers["office"].away)
-        receiver.status = 204
-        began = time.monotonic()
-        until(lambda: receiver.taken)
-        assert time.monotonic() - began > 0.5  # 50 ms without the header
-    assert len(receiver.requests) == 2
-
-
-def test_two_forwarders_do_not_share_a_ledger(configure: Configure, receiver: Receiver) -> None:
-    path = configure(hook(receiver))
-    with (
-        forwarding(path),
-        pytest.raises(Exception, match="another narrated forward works in"),
-        forwarding(path),
-    ):
-        pass
-
-
-def test_a_full_disk_stops_taking_and_loses_nothing(
-    configure: Configure, camera: Cameras, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SQLite itself is told that it may not grow: the same error as that of a full disk."""
     yard = camera()
     with forwarding(configure(hook(receiver))) as running:
-        told = yard.tell()
-        until(lambda: receiver.taken)
-        connection = running.ledger._connection
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-        told += yard.tell(40)
-        until(lambda: "is there space" in running.away)
-        connection.execute("PRAGMA max_page_count = 1000000")
-        until(lambda: len(receiver.taken) == 41)
-        until(lambda: not running.away)
+        running.senders["office"]._queue._path = Path("/proc/none/office.json")
+        told = yard.tell(3)
+        until(lambda: len(receiver.taken) == 3)
+        until(lambda: "the groups in Redis go on" in caplog.text)
     assert receiver.ids == told
-
-
-def test_a_ledger_of_another_version_is_left_alone(tmp_path: Path) -> None:
-    with Ledger(tmp_path) as ledger:
-        ledger._connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(Exception, match="version 99, this narrated knows 1"):
-        Ledger(tmp_path)
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "ledger.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(Exception, match=r"is damaged .*move it away"):
-        Ledger(tmp_path / "broken")

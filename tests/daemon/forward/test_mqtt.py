@@ -19,13 +19,12 @@ from forwarding_here import Broker, Camera, Listener, forwarding, until
 from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
 from daemon.forward import mqtt
-from daemon.forward.discovery import LONGEST_STATE, MOST_OBJECTS, Topics, device, slug
-from daemon.forward.kinds import open_target
 from daemon.forward.message import Message
+from daemon.forward.mqtt import LONGEST_STATE, MqttTarget, device, slug
 from daemon.forward.target import AwayError
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
-from pipeline.narration.narration import CapEvent, FrameStamp
+from pipeline.narration.narration import FrameStamp
 from pipeline.record import ChainEnd, Evidence, build_record
 
 Configure = Callable[..., Path]
@@ -44,7 +43,7 @@ def no_waiting_for_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def home(broker: Broker, more: str = "") -> str:
     url = f"mqtt://127.0.0.1:{broker.port}"
-    return f"  mqtt:\n    home: {{url: '{url}', longest_wait: 1s{more and ', ' + more}}}\n"
+    return f"  mqtt:\n    home: {{url: '{url}'{more and ', ' + more}}}\n"
 
 
 def now(**changed: Any) -> dict[str, Any]:
@@ -55,7 +54,7 @@ def now(**changed: Any) -> dict[str, Any]:
 
 def opened(broker: Broker, **settings: Any) -> Any:
     given = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", timeout="5s", **settings)
-    return open_target("home", given, Secrets({}), lambda: {"yard": ["dog"]})
+    return MqttTarget(given, Secrets({}), "home", lambda: {"yard": ["dog"]})
 
 
 def message(**changed: Any) -> Message:
@@ -139,9 +138,8 @@ def test_discovery_has_the_keys_that_home_assistant_documents(camera: str) -> No
     check_payload(payload)
     off = [e["off_delay"] for e in payload["components"].values() if e["platform"] == "binary_sensor"]
     assert off == [1, 1, 1]  # a positive whole number
-    many = device("narrated", camera, [f"thing {n}" for n in range(1000)], 60, None)
-    assert sum(e["platform"] == "binary_sensor" for e in many["components"].values()) == MOST_OBJECTS
-    assert not any(e["platform"] == "image" for e in many["components"].values())
+    without = device("narrated", camera, [], 60, None)
+    assert not any(e["platform"] == "image" for e in without["components"].values())
 
 
 def test_names_that_look_alike_stay_apart() -> None:
@@ -186,14 +184,13 @@ def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker
     target = opened(broker)
     target.send(message(**now(sentences=(PERSON,))))
     late = listen(broker.port)
-    topics = Topics("narrated", "yard")
-    until(lambda: late.on(topics.sentence) and late.on("narrated/status"))
+    until(lambda: late.on("narrated/yard/sentence") and late.on("narrated/status"))
     target.send(message(**now(sentences=(GONE,))))
-    until(lambda: len(late.on(topics.sentence)) == 2)
+    until(lambda: len(late.on("narrated/yard/sentence")) == 2)
     retained = {topic for topic, _, was in late.heard if was}
     config = "homeassistant/device/narrated_yard/config"
-    assert retained == {topics.sentence, topics.attributes, "narrated/status", config}
-    assert [json.loads(each)["event_type"] for each in late.on(topics.event)] == ["disappeared"]
+    assert retained == {"narrated/yard/sentence", "narrated/yard/attributes", "narrated/status", config}
+    assert [json.loads(each)["event_type"] for each in late.on("narrated/yard/event")] == ["disappeared"]
     objects = json.loads(late.on(config)[0])["components"]
     assert {"object_dog", "object_person"} <= objects.keys()  # told of before this process was, and by it
     target.close()
@@ -201,13 +198,13 @@ def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker
 
 def test_an_old_record_moves_no_state(broker: Broker, listen: Listen) -> None:
     """A dead letter that is tried again, and what waited while the broker was away."""
-    heard, target, topics = listen(broker.port), opened(broker), Topics("narrated", "yard")
+    heard, target = listen(broker.port), opened(broker)
     told = build_record(narrations.narration(**now(sentences=(PERSON,))), ChainEnd())
     target.send(Message(told, told.sentences, newest=False))
     target.send(message(sentences=(PERSON,)))  # of 2024
-    until(lambda: len(heard.on(topics.event)) == 2)
-    assert len(until(lambda: heard.on(topics.sentence))) == 1
-    assert heard.on(topics.of("person")) == []
+    until(lambda: len(heard.on("narrated/yard/event")) == 2)
+    assert len(until(lambda: heard.on("narrated/yard/sentence"))) == 1
+    assert heard.on("narrated/yard/object/person") == []
     target.close()
 
 
@@ -220,13 +217,28 @@ def test_a_state_is_never_too_long(broker: Broker, listen: Listen) -> None:
     target.close()
 
 
-def test_a_camera_at_its_cap_is_an_event(broker: Broker, listen: Listen) -> None:
+def test_a_record_without_sentences_is_an_event(broker: Broker, listen: Listen) -> None:
     heard, target = listen(broker.port), opened(broker, discovery=None)
-    target.send(message(sentences=(), event=CapEvent.REACHED))
+    gap = message().record.model_copy(update={"event": "gap", "text": "Nothing was seen.", "sentences": ()})
+    target.send(Message(gap, ()))
     (event,) = until(lambda: heard.on("narrated/yard/event"))
-    assert json.loads(event)["event_type"] == "cap_reached"
+    assert json.loads(event)["event_type"] == "gap"
     assert not [topic for topic, _, _ in heard.heard if topic.startswith("homeassistant")]
     target.close()
+
+
+def test_a_completion_takes_the_place_of_what_it_completes(broker: Broker, listen: Listen) -> None:
+    heard, target = listen(broker.port), opened(broker)
+    target.send(message(id="first", sentences=(PERSON,)))
+    completed = Sentence("A person has come in, after 14 s.", "appeared", "person", None, 0.7, 0.8)
+    target.send(message(id="second", continues="first", sentences=(completed,)))
+    target.send(message(id="other", sentences=(GONE,)))
+    target.send(message(id="late", continues="first", sentences=(PERSON,)))
+    target.close()
+    until(lambda: heard.on("narrated/status")[-1:] == [b"offline"])
+    assert [json.loads(each)["id"] for each in heard.on("narrated/yard/event")] == ["first", "other"]
+    said = [each.decode() for each in heard.on("narrated/yard/sentence")]
+    assert said == [PERSON.text, completed.text, GONE.text]
 
 
 def test_a_broker_that_is_killed_and_forgets_everything(
@@ -234,19 +246,18 @@ def test_a_broker_that_is_killed_and_forgets_everything(
 ) -> None:
     yard = camera()
     with forwarding(configure(home(broker))) as running:
-        first = yard.tell(**now())
-        until(lambda: running.ledger.counts() == {} and running.ledger.seen("home"))
+        sender = running.senders["home"]
+        yard.tell(**now())
+        until(lambda: sender._queue.objects.get("yard"))
         broker.stop()
-        second = yard.tell(3, **now())
-        until(lambda: running.couriers["home"].away)
-        assert running.ledger.counts() == {"home": {"waiting": 3, "dead": 0}}
+        waiting = yard.tell(3, **now())
+        until(lambda: sender.failing)
         broker.start()
         heard = listen(broker.port)
-        until(lambda: running.ledger.counts() == {})
-        until(lambda: heard.on("narrated/status"))
-        (config, *_) = until(lambda: heard.on("homeassistant/device/narrated_yard/config"))
+        until(lambda: len(heard.on("narrated/yard/event")) == 3)
+        (config, *_) = heard.on("homeassistant/device/narrated_yard/config")
         assert "object_car" in json.loads(config)["components"]
-    assert first[0] not in second
+    assert [json.loads(each)["id"] for each in heard.on("narrated/yard/event")] == waiting
 
 
 def test_sigkill_is_seen_as_offline(
@@ -270,13 +281,13 @@ def test_a_password_that_is_put_right_is_found(
     closed = Broker(mosquitto, tmp_path, file)
     try:
         url = f"mqtt://${{file:{secret}}}@127.0.0.1:{closed.port}"
-        path = configure(f"  mqtt:\n    home: {{url: '{url}', longest_wait: 100ms}}\n")
+        path = configure(f"  mqtt:\n    home: {{url: '{url}'}}\n")
         with forwarding(path) as running:
             camera().tell()
-            until(lambda: "refuses the login: Not authorized" in running.couriers["home"].away)
-            assert "wr0ng" not in running.couriers["home"].away
+            until(lambda: "refuses the login: Not authorized" in running.senders["home"].failing)
+            assert "wr0ng" not in running.senders["home"].failing
             secret.write_text("me:p/w:rd\n")
-            until(lambda: running.ledger.seen("home"))
+            until(lambda: running.senders["home"]._queue.objects.get("yard"))
         heard = listen(closed.port, "me", "p/w:rd")
         until(lambda: heard.on("narrated/yard/sentence"))
     finally:

@@ -1,0 +1,220 @@
+"""The queue of one target: a consumer group of its own on every camera's stream."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from redis import Redis
+from redis import exceptions as refusals
+
+from pipeline.publisher import NO_ENTRY, stream_key
+from pipeline.publisher.connection import RedisServer
+from pipeline.record import Record, RecordError, parse_stream_id, read_record
+
+logger = logging.getLogger(__name__)
+
+DEAD_LETTERS = 10_000
+"""Dead letters kept per target; older ones remain in the journals only."""
+
+_CONSUMER = "forward"
+_BATCH = 16
+_BLOCK_MS = 500
+TIMEOUT_S = 5.0
+_SCAN_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record that waits for a target, under its id on a stream."""
+
+    stream: str
+    id: str
+    record: Record
+
+    @property
+    def retried(self) -> bool:
+        """True for a dead letter that is tried again."""
+        return self.stream.endswith(":retry")
+
+
+class Queue:
+    """Reads the group of a target; an entry stays pending until it is settled.
+
+    The group is the queue. The file holds what a flushed Redis forgets: how far each stream was sent, so
+    that what the daemon then publishes again is not sent twice, and the kinds of objects sent.
+
+    Args:
+        url: of the server; called again where it refuses the password.
+        target: its name.
+        path: of the file.
+        from_start: where there is no group yet, begin with what the streams still hold.
+
+    Attributes:
+        objects: kinds of objects that the target was sent, by camera.
+    """
+
+    def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
+        self.target, self._server, self._path = target, RedisServer(url, TIMEOUT_S), path
+        self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
+        state = _read_state(path)
+        self._written = json.dumps(state)
+        self._sent: dict[str, tuple[str, int]] = {} if from_start else state.get("sent", {})
+        self.objects: dict[str, list[str]] = state.get("objects", {})
+        self._place = "0" if state or from_start else "$"  # where streams of the first look begin
+        self._streams: set[str] = set()
+        self._scan_at = 0.0
+        self._pending = True
+
+    def read(self) -> list[Entry]:
+        """The next records in order, first those read and not settled; waits half a second for one.
+
+        Raises:
+            PublisherError: the server is away (`ServerAwayError`) or refuses.
+        """
+        with self._server.asked() as client:
+            if monotonic() >= self._scan_at:
+                self._join(client)
+            streams: Any = dict.fromkeys(self._streams, "0" if self._pending else ">")
+            wait_ms = None if self._pending else _BLOCK_MS
+            try:
+                answer: Any = client.xreadgroup(self._group, _CONSUMER, streams, count=_BATCH, block=wait_ms)
+            except refusals.ResponseError as error:
+                if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
+                    raise
+                self._streams.clear()  # the server has lost the groups
+                self._pending, self._scan_at = True, 0.0
+                return []
+            found = [(key, entry, fields) for key, entries in answer or [] for entry, fields in entries]
+            self._pending = self._pending and bool(found)
+            found.sort(key=lambda each: parse_stream_id(each[1]))
+            return list(self._entries(client, found))
+
+    def settle(self, entry: Entry, objects: Iterable[str] = ()) -> None:
+        """The entry leaves the queue; the target was sent these kinds of objects."""
+        if not entry.retried:
+            self._sent[entry.stream] = entry.id, entry.record.seq
+        known = self.objects.setdefault(entry.record.camera, [])
+        known += [name for name in objects if name not in known]
+        with self._server.asked() as client:
+            self._drop(client, entry.stream, entry.id)
+
+    def bury(self, entry: Entry, reason: str) -> None:
+        """The entry leaves the queue as a dead letter."""
+        fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
+        with self._server.asked() as client:
+            client.xadd(dead_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
+        self.settle(entry)
+
+    def read_again(self) -> None:
+        """What was read and not settled comes again."""
+        self._pending = True
+
+    def is_newest(self, record: Record) -> bool:
+        """False where the target was sent something later of the same camera."""
+        sent, _ = self._sent.get(stream_key(record.camera), (NO_ENTRY, 0))
+        return parse_stream_id(record.stream_id) >= parse_stream_id(sent)
+
+    def save(self) -> None:
+        """Write the file, if anything has changed."""
+        state = json.dumps({"sent": self._sent, "objects": self.objects})
+        if state != self._written:
+            self._written = state
+            part = self._path.with_suffix(".part")
+            try:
+                part.write_text(state)
+                part.replace(self._path)
+            except OSError as error:
+                logger.warning("%s: %s; the groups in Redis go on", self._path, error.strerror)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._server.close()
+
+    def _join(self, client: Redis) -> None:
+        """Make the group on streams that lack it: behind what was sent, at the end, or at the start."""
+        keys = client.scan_iter(match=stream_key("*"), count=1000, _type="stream")
+        for key in {*keys, self._retry} - self._streams:
+            place = "0" if key == self._retry else self._place
+            if key in self._sent:
+                facts: Any = client.xinfo_stream(key)
+                sent, _ = self._sent[key]
+                # a stream that ends before that was lost, and is published again
+                place = sent if parse_stream_id(facts["last-generated-id"]) >= parse_stream_id(sent) else "0"
+            try:
+                client.xgroup_create(key, self._group, place, mkstream=True)
+            except refusals.ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+            self._streams.add(key)
+        self._place, self._scan_at = "0", monotonic() + _SCAN_EVERY_S
+        self.save()
+
+    def _entries(self, client: Redis, found: list[tuple[str, str, dict[str, str] | None]]) -> Iterator[Entry]:
+        """Entries that hold records which were not sent yet; others are dropped."""
+        seqs = {key: seq for key, (_, seq) in self._sent.items()}
+        for key, entry, fields in found:
+            sent, _ = self._sent.get(key, (NO_ENTRY, 0))
+            record = None
+            if parse_stream_id(entry) > parse_stream_id(sent) and fields:  # none: trimmed since it was read
+                try:
+                    record = read_record(fields["json"])
+                except (KeyError, RecordError) as error:
+                    logger.warning("%s %s is not a record of narrated (%s); left out", key, entry, error)
+            if record is None:
+                self._drop(client, key, entry)
+                continue
+            if (lost := record.seq - seqs.get(key, record.seq) - 1) > 0 and key != self._retry:
+                logger.warning(
+                    "target %s: the stream of camera %s has lost %d records before they were sent "
+                    "(redis.maxlen is too small for so long a pause); they are in the journal only",
+                    *(self.target, record.camera, lost),
+                )
+            seqs[key] = record.seq
+            yield Entry(key, entry, record)
+
+    def _drop(self, client: Redis, key: str, entry: str) -> None:
+        client.xack(key, self._group, entry)
+        if key == self._retry:
+            client.xdel(key, entry)
+
+
+def read_dead_letters(client: Redis, target: str | None = None) -> list[tuple[str, str, dict[str, str]]]:
+    """Target, entry (its milliseconds say when it was given up) and fields id, reason, json of each."""
+    keys = sorted(client.scan_iter(match=dead_key(target or "*"), count=1000))
+    letters = []
+    for key in keys:
+        entries: Any = client.xrange(key)
+        letters += [(key.split(":")[2], entry, fields) for entry, fields in entries]
+    return letters
+
+
+def retry_dead_letters(client: Redis, target: str | None = None, record: str | None = None) -> int:
+    """Queue dead letters again, or only one target's or one record's; how many."""
+    letters = [each for each in read_dead_letters(client, target) if record in {None, each[2]["id"]}]
+    for name, entry, fields in letters:
+        client.xadd(retry_key(name), {"json": fields["json"]})
+        client.xdel(dead_key(name), entry)
+    return len(letters)
+
+
+def dead_key(target: str) -> str:
+    """The stream of a target's dead letters."""
+    return f"narrated:forward:{target}:dead"
+
+
+def retry_key(target: str) -> str:
+    """The stream of a target's dead letters that are tried again."""
+    return f"narrated:forward:{target}:retry"
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -1,0 +1,138 @@
+"""The thread of one target: sends what its queue holds in order; no other target waits for it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from datetime import tzinfo
+from time import monotonic
+
+from daemon.config.forward import TargetSettings
+from daemon.config.secrets import SecretError, hidden
+from daemon.config.template import TemplateError
+from daemon.forward.filter import Filter
+from daemon.forward.message import Message, find_picture
+from daemon.forward.queue import Entry, Queue
+from daemon.forward.target import DeliveryError, RefusedError, Target
+from daemon.threads.pulse import Pulses
+from pipeline.evidence import EvidenceStore
+from pipeline.loop import LIMIT_S, Loop
+from pipeline.publisher import ServerAwayError
+from pipeline.redaction import redacted
+
+logger = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
+LONGEST_RETRY_AFTER_S = 3600.0
+"""Longest pause that a target may ask for."""
+
+_WARN_EVERY_S = 60.0
+_LONGEST_REASON = 300
+
+
+class Sender:
+    """Sends one target its records, each until it is taken or a dead letter; backs off in between.
+
+    Attributes:
+        loop: the thread.
+        failing: why nothing goes out now; empty while all is well.
+    """
+
+    def __init__(
+        self,
+        settings: TargetSettings,
+        open_target: Callable[[], Target],
+        queue: Queue,
+        store: EvidenceStore,
+        *,
+        pulses: Pulses,
+        zone: tzinfo | None = None,
+    ) -> None:
+        self._settings, self._open, self._queue, self._store = settings, open_target, queue, store
+        self._filter, self._zone = Filter(settings.filter, zone), zone
+        self._target: Target | None = None
+        self._refusals = 0  # of the entry at the head of the queue
+        self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
+        self.loop = Loop(
+            f"target {queue.target}",
+            self._turn,
+            pulses=pulses,
+            within_s=LIMIT_S + 3 * settings.timeout,
+            last=self._close,
+        )
+
+    def _turn(self) -> None:
+        try:
+            entries = self._queue.read()
+            if self._target is None:  # even where nothing waits: a broker is to know that we are there
+                self._target = self._open()
+            for entry in entries:
+                if self.loop.stopped.is_set():
+                    return
+                self._send(self._target, entry)
+                self.loop.beat()
+            self._recover()
+        except (DeliveryError, TemplateError, SecretError, ServerAwayError) as error:
+            self._back_off(error)
+        finally:
+            self._queue.save()
+
+    def _send(self, target: Target, entry: Entry) -> None:
+        record = entry.record
+        sentences = self._filter.select(record)
+        if sentences is None and entry.retried:
+            sentences = record.sentences  # it was asked for, though the filter has changed
+        if sentences is not None and (target.updates or not record.continues):
+            picture = find_picture(record, self._store, self._settings.picture)
+            message = Message(record, sentences, picture, self._zone, self._queue.is_newest(record))
+            try:
+                target.send(message)
+            except (RefusedError, TemplateError) as error:
+                self._refusals += 1
+                if self._refusals < self._settings.attempts:
+                    raise
+                reason = _reason(error)
+                self._queue.bury(entry, reason)
+                logger.warning(
+                    "target %s: record %s is a dead letter (see narrated forward --dead): %s",
+                    *(self._queue.target, record.id, reason),
+                )
+                self._refusals = 0
+                return
+            self._recover()
+        self._queue.settle(entry, [s.object for s in sentences or ()])
+
+    def _back_off(self, error: Exception) -> None:
+        """Warn once a minute, and wait: twice as long each time, or as long as the target asks."""
+        self._queue.read_again()
+        self.failing = _reason(error)
+        if monotonic() - self._warned_at >= _WARN_EVERY_S:
+            self._warned_at = monotonic()
+            logger.warning("target %s: %s; trying again, nothing is lost", self._queue.target, self.failing)
+        if not isinstance(error, RefusedError | TemplateError | ServerAwayError):
+            self._close_target()  # opened again, it may have another password
+        asked_s = min(getattr(error, "retry_after_s", 0.0), LONGEST_RETRY_AFTER_S)
+        wait_s = max(asked_s, self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+        self.loop.beat(wait_s + LIMIT_S)
+        self.loop.stopped.wait(wait_s)
+
+    def _recover(self) -> None:
+        if self.failing:
+            logger.info("target %s: delivered again", self._queue.target)
+        self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
+        self._refusals = 0
+
+    def _close_target(self) -> None:
+        target, self._target = self._target, None
+        if target is not None:
+            target.close()
+
+    def _close(self) -> None:
+        self._close_target()
+        self._queue.close()
+
+
+def _reason(error: Exception) -> str:
+    return redacted(hidden(str(error)))[:_LONGEST_REASON]
