@@ -122,6 +122,26 @@ class Gate:
         return list(dict.fromkeys(found))
 
 
+class Slots:
+    """Takes the first frame of each slot of time, counted from the first frame.
+
+    Args:
+        length_s: of a slot.
+    """
+
+    def __init__(self, length_s: float) -> None:
+        self._length_s = length_s
+        self._begin: datetime | None = None
+        self._slot = -1
+
+    def takes(self, frame: Frame) -> bool:
+        """Whether a frame is the first of its slot; a clock that goes back begins anew."""
+        self._begin = self._begin or frame.time
+        slot = int(((frame.time - self._begin).total_seconds() + _EARLY_S) / self._length_s)
+        is_first, self._slot = slot != self._slot, slot
+        return is_first
+
+
 def watch(
     frames: Iterable[Frame],
     thresholds: PairThresholds,
@@ -147,7 +167,7 @@ def watch(
     preroll: deque[Frame] = deque()
     is_open = False
     last: Frame | None = None
-    compared: datetime | None = None
+    slots = Slots(PAIR_INTERVAL_S)
     for frame in frames:
         if live and last and (frame.time - last.time).total_seconds() >= GAP_S:
             yield Gap(last, frame)
@@ -163,10 +183,8 @@ def watch(
             else:
                 _remember(preroll, frame)
         last = frame
-        if compared and 0 < (frame.time - compared).total_seconds() < PAIR_INTERVAL_S - _EARLY_S:
-            continue
-        compared = frame.time
-        yield from finder.update(frame)
+        if slots.takes(frame):
+            yield from finder.update(frame)
     yield from finder.finish()
 
 

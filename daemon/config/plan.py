@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from models.captioner import Captioner
 
 
+_PAIRS_HZ = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class CameraPlan:
     """What one camera's thread and the narrator need to know of it.
@@ -58,8 +61,10 @@ class CameraPlan:
     tracked: bool = True
 
     def for_captioner(self, captioner: Captioner | CheckpointLabel) -> CameraPlan:
-        """The plan under which objects are tracked if the captioner detects any."""
-        return replace(self, tracked=captioner.name == "grounded")
+        """The plan for a captioner: objects are tracked if it detects any, else two frames a second do."""
+        tracked = captioner.name == "grounded"
+        sample_hz = self.source.sample_hz if tracked else min(self.source.sample_hz, _PAIRS_HZ)
+        return replace(self, tracked=tracked, source=replace(self.source, sample_hz=sample_hz))
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained.

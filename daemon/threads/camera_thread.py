@@ -22,7 +22,7 @@ from daemon.threads.calibration import (
     opening,
 )
 from daemon.threads.work_queue import WorkQueue
-from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, watch
+from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, Slots, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
@@ -37,8 +37,6 @@ SCREENING = "screening "
 
 Opener = Callable[[CameraPlan], Source]
 """Opens a plan's source, in the camera's thread; raises SourceError."""
-
-_EARLY_S = 0.02  # sampling is never exact
 
 logger = logging.getLogger(__name__)
 
@@ -257,7 +255,7 @@ class CameraThread:
         with self._opener(whole) as source:
             self._source, main = source, self._source
             frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
-            calibration = calibrate(opening(thinned(frames, PAIR_INTERVAL_S), FILE_FOOTAGE_S))
+            calibration = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
             self._source = main
         return chosen_thresholds(self.plan, calibration)
 
@@ -269,7 +267,7 @@ class CameraThread:
             return chosen_thresholds(plan, calibration), frames
         logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
         held: deque[Frame] = deque()
-        first = thinned(_holding(held, frames), PAIR_INTERVAL_S)
+        first = filter(Slots(PAIR_INTERVAL_S).takes, _holding(held, frames))
         calibration = calibrate(opening(first, LIVE_FOOTAGE_S, LIVE_FRAMES))
         if self._store and calibration.measured:
             try:
@@ -290,15 +288,6 @@ def _counted(report: SourceReport) -> dict[str, float]:
         "dropped": report.dropped,
         "reconnections": report.reconnections,
     }
-
-
-def thinned(frames: Iterable[Frame], interval_s: float) -> Iterator[Frame]:
-    """Frames at least so far apart; a clock that goes back begins anew."""
-    last: datetime | None = None
-    for frame in frames:
-        if last is None or not 0 <= (frame.time - last).total_seconds() < interval_s - _EARLY_S:
-            last = frame.time
-            yield frame
 
 
 def _holding(held: deque[Frame], frames: Iterable[Frame]) -> Iterator[Frame]:

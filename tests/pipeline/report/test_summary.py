@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,12 +9,11 @@ import pytest
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.narration.narration import CapEvent, FrameStamp, ModelStamp, Narration
-from pipeline.policy import deduplication, limits
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, Record, build_record
 from pipeline.report.facts import ReportFacts
 from pipeline.report.summary import summary
-from pipeline.report.words import UNTOLD, duration_words, happened, plural, sureness
+from pipeline.report.words import duration_words, happened, plural, sureness
 from pipeline.sources import Clock
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -112,30 +110,20 @@ def test_only_what_the_captioner_told_can_be_less_than_sure() -> None:
 
 
 def test_what_was_not_told() -> None:
-    held = (("appeared", "person", 7), ("disappeared", "car", 1))
     told = [
         record(suppressed=3, abstained="unsure"),
         record(fallback="late"),
-        record(event=CapEvent.ENDED, counts=held, suppressed=8),
     ]
     counted = ReportFacts(untold={"cooldown": 1, "there already": 1200}, gaps=("clip.mp4: no such file",))
     assert summary(told, counted).untold == (
         "clip.mp4: no such file",
         "It was there already: 1,200 sentences.",
         "Something like it had been told shortly before: 1 sentence.",
-        "Held back by the hourly limit: 7 people came and 1 car left.",
         "Perhaps more in 1 narration, not sure enough to be told.",
         "What it was that changed, in 1 narration: the computer could not keep up.",
     )
-    assert "Repetition, or more than the hourly limit: 11 narrations." in summary(told, ReportFacts()).untold
+    assert "Repetition, or more than the hourly limit: 3 narrations." in summary(told, ReportFacts()).untold
     assert summary([record()], ReportFacts()).untold == ()
-
-
-def test_every_reason_has_words() -> None:
-    told_nothing = {limits.Fate.COOLDOWN.value, limits.Fate.CAPPED.value}
-    named = set(re.findall(r'^\* "([a-z ]+)":', deduplication.__doc__ or "", re.MULTILINE))
-    assert len(named) >= 5
-    assert set(UNTOLD) == named | told_nothing
 
 
 @pytest.mark.parametrize(
