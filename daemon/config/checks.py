@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import socket
@@ -137,13 +138,17 @@ def _open(plan: CameraPlan) -> None:
 
 
 def unwritable(folder: Path) -> str:
-    """Why nothing can be written in a folder, or where it would be made; empty where it can."""
-    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    """Why nothing can be written in a folder, or where it would be made; empty where it can.
+
+    A folder that is there on a disk that is full or read-only is no mistake: records wait for the disk.
+    """
     try:
+        place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         with tempfile.TemporaryFile(dir=place):
             return ""
     except OSError as error:
-        return error.strerror or str(error)
+        passing = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS} and folder.exists()
+        return "" if passing else error.strerror or str(error)
 
 
 def _taken(host: str, port: int) -> str:

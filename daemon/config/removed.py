@@ -54,7 +54,7 @@ def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         file = captioner.pop("checkpoint")
         if file is not None:
             captioner["model"] = file
-        yield ("captioner", "checkpoint"), "this key is gone: write the file as `model`"
+        yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
 
 
 def _section(values: Any, path: KeyPath) -> dict[str, Any] | None:

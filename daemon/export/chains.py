@@ -12,7 +12,7 @@ from typing import BinaryIO, Self
 
 from daemon.export.archive import Archive, ExportError
 from pipeline.journal.segments import closed_segments, line_end
-from pipeline.journal.witnesses import read_witnesses
+from pipeline.journal.signatures import load_signatures
 
 
 def pieces_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -80,7 +80,7 @@ class ChainLines:
         """
         for camera, own in self._cameras.items():
             last = max(own.places)
-            signed = [s.seq for s in read_witnesses(journals, camera).signatures if s.seq >= last]
+            signed = [s.seq for s in load_signatures(journals, camera) if s.seq >= last]
             for seq, line in _lines(journals, camera, min(own.places), min(signed, default=last)):
                 if seq not in own.places:
                     own.add(seq, line)
@@ -91,7 +91,7 @@ class ChainLines:
         written = {}
         for camera, own in sorted(self._cameras.items()):
             archive.write(f"chain/{camera}.jsonl", own.lines())
-            signatures = [s for s in read_witnesses(journals, camera).signatures if s.seq in own.places]
+            signatures = [s for s in load_signatures(journals, camera) if s.seq in own.places]
             if signatures:
                 archive.write(f"chain/{camera}.signatures", (s.line() + b"\n" for s in signatures))
             signed = max((s.seq for s in signatures), default=0)

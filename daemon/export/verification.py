@@ -19,8 +19,7 @@ from daemon.export.chains import pieces_of
 from daemon.export.contents import Contents, opened_contents
 from daemon.export.manifest import NAME, ExportedClip, Manifest
 from pipeline.journal import Problem
-from pipeline.journal.pieces import checked_record, continued
-from pipeline.journal.witnesses import Witnesses
+from pipeline.journal.chain import check_line, follow
 from pipeline.record import ChainEnd, Record, RecordError, parse_stream_id
 from pipeline.sources import SourceError
 
@@ -191,7 +190,7 @@ class _ExportCheck:
         name, end, numbers = f"chain/{camera}.jsonl", ChainEnd(), list[int]()
         for number, raw in enumerate(self._raw_lines(name), 1):
             try:
-                record = checked_record(raw)
+                record = check_line(raw)
                 end = _followed(end, record, camera, first=not numbers)
             except RecordError as error:
                 self._bad(name, str(error), number)
@@ -199,22 +198,25 @@ class _ExportCheck:
             self._lines.add(raw)
             self._hashes[camera, record.seq] = record
             numbers.append(record.seq)
-        return self._signed(camera, end, numbers)
+        return self._signed(camera, numbers)
 
-    def _signed(self, camera: str, end: ChainEnd, numbers: list[int]) -> ChainProof:
-        from pipeline.journal.signatures import read_signatures  # noqa: PLC0415 - loads the library
+    def _signed(self, camera: str, numbers: list[int]) -> ChainProof:
+        from pipeline.journal.signatures import find_fault, read_signatures  # noqa: PLC0415 - loads the library
 
         name, pieces = f"chain/{camera}.signatures", pieces_of(numbers)
         content = b"".join(self._raw_lines(name))
-        witnesses = Witnesses(Path(name), tuple(read_signatures(content)))
+        lines = list(read_signatures(content))
+        signatures = [signature for _, signature in lines if not isinstance(signature, str)]
         hashes = {seq: self._hashes[camera, seq].hash for seq in numbers}
-        if self._keys and not witnesses.lines:
+        if self._keys and not lines:
             self._bad(name, "no signature reaches these records: export them again with --linked")
-        elif fault := witnesses.fault(hashes, end, self._keys, whole=False):
+        elif fault := find_fault(lines, camera, hashes, None, self._keys):
             self._bad(name, fault[1], fault[0])
-        last = {p: max((n for n in witnesses.numbers if p[0] <= n <= p[1]), default=p[0] - 1) for p in pieces}
+        numbers_signed = {signature.seq for signature in signatures}
+        last = {p: max((n for n in numbers_signed if p[0] <= n <= p[1]), default=p[0] - 1) for p in pieces}
         covered = sum(until - first + 1 for (first, _), until in last.items())
-        return ChainProof(tuple(pieces), covered, len(numbers), witnesses.keys)
+        keys = tuple(dict.fromkeys(signature.key for signature in signatures))
+        return ChainProof(tuple(pieces), covered, len(numbers), keys)
 
     def _records(self, manifest: Manifest) -> tuple[int, int]:
         """The records that were selected, and their pictures; how many of each hold."""
@@ -225,7 +227,7 @@ class _ExportCheck:
             if raw not in self._lines:
                 self._bad("records.jsonl", "the record is in no piece of a chain that holds", number)
                 continue
-            record = checked_record(raw)
+            record = check_line(raw)
             good += 1
             named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
             for side, reference in named.items():
@@ -287,7 +289,7 @@ def _followed(end: ChainEnd, record: Record, camera: str, *, first: bool) -> Cha
         if not first and parse_stream_id(record.stream_id) <= end.stream_id:
             raise RecordError(f"seq {record.seq} of {camera}: its stream id does not rise")
         return ChainEnd.of(record)
-    return continued(end, record)
+    return follow(end, record)
 
 
 Tell = Callable[[str], None]

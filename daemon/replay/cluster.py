@@ -104,7 +104,8 @@ class _Shown:
             first = finished[self._waiting[0]].first
             for record in read_camera(self._output.journal, self._waiting.pop(0)):
                 start = first or record.before.moment
-                self._show(record, (record.after.moment - start).total_seconds())
+                if not record.held:
+                    self._show(record, (record.after.moment - start).total_seconds())
 
 
 def _narrated(

@@ -295,7 +295,8 @@ class _Replay:
         thread = next(t for t in self._threads if t.plan.name == name)
         for record in self._waiting[name]:
             start = thread.first_time or record.before.moment
-            self._show(record, (record.after.moment - start).total_seconds())
+            if not record.held:
+                self._show(record, (record.after.moment - start).total_seconds())
         self._waiting[name].clear()
 
     def _opened(self, plan: CameraPlan) -> Source:

@@ -81,4 +81,4 @@ def _seq(line: bytes) -> int:
 def _holds(signature: Signature, found: FoundRecord) -> bool:
     own = signature.seq == found.record.seq
     same = signature.camera == found.record.camera and (not own or signature.hash == found.record.hash)
-    return same and signature.holds()
+    return same and not signature.fault(found.record.camera)

@@ -116,6 +116,7 @@ def startup(
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
+    signing = open_signing(configuration, secrets, journals, health.pulses)
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -129,8 +130,8 @@ def startup(
         ),
         publishing=publishing,
         evidence=keeper,
-        retention=Retention(configuration.retention, journals, keeper.store, health.pulses),
-        signing=open_signing(configuration, secrets, journals, health.pulses),
+        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.pulses),
+        signing=signing,
         signals=signals,
         watch=watch,
         health=health,

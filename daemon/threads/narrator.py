@@ -309,7 +309,8 @@ class Narrator:
             logger.error("%s: not recorded, neither written nor held: %s", narration.camera, error)  # noqa: TRY400 - no bug
             return False
         camera.state.suppressed = camera.state.suppressed + 1 if narration.held else 0
-        self._written.append(JournalledPair(record, pair))
+        if record is not None:  # else it waits for its journal to open
+            self._written.append(JournalledPair(record, pair))
         return True
 
     def _give_out(self) -> list[JournalledPair]:

@@ -18,9 +18,9 @@ from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
 from daemon.threads import publication as module
 
-PAIRS = "pairs: {lower: 20, upper: 250, max_wait: 1s}"
+PAIRS = "pairs: {lower: 20, upper: 250}"
 ALL = """
-    allocated_bytes batches build_info camera_skew_seconds camera_state capped captioner_info
+    batches build_info camera_skew_seconds camera_state capped captioner_info
     capture_to_narration_seconds evidence frames held journal_bytes loop_age_seconds loops_hanging
     narrations pair_wait_seconds pairs pairs_proposed pairs_waiting published publishing_failing
     ready reconnections reloads retention_bytes retention_pictures retention_runs retention_segments
