@@ -31,6 +31,9 @@ PAUSE_S = 3.0
 GAP_S = 20.0
 """Nothing is known of so long a while without a frame: an idle camera shows a keyframe every ten seconds."""
 
+SEEN_S = 60.0
+"""How often a live camera is noted as seen: what lies between a note and a start was not watched."""
+
 PAIR_INTERVAL_S = 0.5
 """Pairs are found among two frames a second, whatever the sampling rate."""
 
@@ -76,6 +79,23 @@ class Gap:
     before: Frame
     after: Frame
     reason: str = "camera_down"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A live camera gives pictures, whether or not anything moves; told once a minute.
+
+    Attributes:
+        frame: the newest.
+        first: True for the first one since the daemon began to watch.
+    """
+
+    frame: Frame
+    first: bool = False
+
+
+Item = MotionFrame | FramePair | Gap | Seen
+"""What goes from a camera's thread to the narrator."""
 
 
 class Gate:
@@ -149,7 +169,7 @@ def watch(
     *,
     tracked: bool,
     live: bool = False,
-) -> Iterator[MotionFrame | FramePair | Gap]:
+) -> Iterator[Item]:
     """Frames to look at, pairs to compare and gaps, in the order of time.
 
     Args:
@@ -157,7 +177,7 @@ def watch(
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
         options: how pairs are found.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
-        live: tell of gaps: footage has none, only parts.
+        live: tell of gaps, and once a minute that the camera is seen: footage has only parts.
 
     Raises:
         ValueError: frames of two cameras are mixed.
@@ -168,9 +188,12 @@ def watch(
     is_open = False
     last: Frame | None = None
     slots = Slots(PAIR_INTERVAL_S)
+    minutes = Slots(SEEN_S)
     for frame in frames:
         if live and last and (frame.time - last.time).total_seconds() >= GAP_S:
             yield Gap(last, frame)
+        if live and minutes.takes(frame):
+            yield Seen(frame, first=last is None)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
             preroll.clear()
         if tracked:

@@ -266,7 +266,15 @@ def _narrator(
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
-    return Narrator(captioner, plans, journals, live=True, counters=queue.counters, evidence=keeper)
+    return Narrator(
+        captioner,
+        plans,
+        journals,
+        live=True,
+        evidence=keeper,
+        memory=configuration.state / "cameras",
+        counters=queue.counters,
+    )
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ from daemon.threads.calibration import (
     opening,
 )
 from daemon.threads.work_queue import WorkQueue
-from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, Slots, watch
+from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, Seen, Slots, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
@@ -211,7 +211,7 @@ class CameraThread:
                 self._rest()  # waiting for the narrator
                 is_pair = isinstance(item, FramePair)
                 # What was held while a live camera calibrated has time.
-                newest = item.frame.time if isinstance(item, MotionFrame) else item.after.time
+                newest = item.frame.time if isinstance(item, MotionFrame | Seen) else item.after.time
                 backlog = self._calibrated_at is not None and newest <= self._calibrated_at
                 wait = not source.live or backlog
                 deadline_s = plan.deadline_s if is_pair and not wait else None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from time import monotonic
 
 import numpy as np
@@ -18,14 +19,15 @@ from daemon.threads.counters import FAILED, NOTHING_CHANGED, REPORTED, PairCount
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
+from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
-from pipeline.gate import PAUSE_S, Gap, MotionFrame
+from pipeline.gate import GAP_S, PAUSE_S, Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
-from pipeline.narration.narration import ModelStamp, Narration, narrate
-from pipeline.pairs import FramePair, candidate_pairs, pair_l2
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
+from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
@@ -39,10 +41,10 @@ _RECALLED = 1000  # records of an earlier process that are looked at
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JournalledPair:
-    """A journalled record and the frame pair that shows it."""
+    """A journalled record and the frame pair that shows it; a gap has none."""
 
     record: Record
-    pair: FramePair
+    pair: FramePair | None
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,7 @@ class _Camera:
         state: what it remembers.
         latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
+        memory: what outlives the process; None where nothing is kept.
     """
 
     plan: CameraPlan
@@ -66,6 +69,7 @@ class _Camera:
     state: CameraState
     latest: tuple[Narration, FramePair] | None = None
     recorded: set[str] = field(default_factory=set)
+    memory: CameraMemory | None = None
 
 
 class Narrator:
@@ -77,6 +81,7 @@ class Narrator:
         journals: by camera; a narration is journalled before it is published.
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is reported, before it is journalled; None keeps none.
+        memory: folder in which live cameras keep what outlives the process; None keeps nothing.
         counters: of the queue that the pairs come from.
     """
 
@@ -88,12 +93,14 @@ class Narrator:
         *,
         live: bool,
         evidence: EvidenceKeeper | None = None,
+        memory: Path | None = None,
         counters: PairCounters | None = None,
     ) -> None:
         self.captioning = Captioning(captioner)
         self.counters = counters or PairCounters()
         self.least_confidence = captioner.min_confidence
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
+        self._memory = memory
         self._cameras: dict[str, _Camera] = {}
         self._written: list[JournalledPair] = []
         for plan in plans:
@@ -131,6 +138,8 @@ class Narrator:
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
             camera.recorded = {record.id for record in self._journals[plan.name]}
+        if self._live and self._memory:
+            camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
         self._cameras[plan.name] = camera
 
     def remove(self, camera: str) -> None:
@@ -184,7 +193,9 @@ class Narrator:
             if isinstance(work.item, FramePair):
                 self._report_pair(camera, work.item, *narrations[k])
             elif isinstance(work.item, Gap):
-                self._report_gap(camera, work.item)
+                self._report_gap(camera, stamp(work.item.before), work.item.after, work.item.reason)
+            elif isinstance(work.item, Seen):
+                self._note_seen(camera, work.item)
             elif (found := next(detections)) is not None:
                 self._track(camera, work.item, found)
         return self._give_out()
@@ -215,7 +226,7 @@ class Narrator:
         state, least = camera.state, camera.context.describe.min_confidence
         last = state.frames[-1] if state.frames else None
         if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
-            self._report_gap(camera, Gap(last, motion.frame, "overload"))
+            self._report_gap(camera, stamp(last), motion.frame, "overload")
         for event in state.track(motion, detections):
             if event.confidence < (self.least_confidence if least is None else least):
                 continue
@@ -233,11 +244,19 @@ class Narrator:
             kind = (event.kind, event.object, event.edge)
             self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
 
-    def _report_gap(self, camera: _Camera, gap: Gap) -> None:
-        """Journal that nothing was seen for a while."""
-        pair = FramePair(gap.before, gap.after, pair_l2(gap.before, gap.after, camera.context.masks))
-        narration = gap_narration(gap, pair.l2, camera.context)
-        self._report(camera, narration, pair, 0.0, None)
+    def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
+        """Journal that nothing was seen for a while; without pictures."""
+        self._report(camera, gap_narration(before, after, reason, camera.context), None, None, None)
+
+    def _note_seen(self, camera: _Camera, seen: Seen) -> None:
+        """Keep on disk that the camera was watched until now, and what it remembers."""
+        earlier, now = camera.memory.load() if seen.first and camera.memory else None, stamp(seen.frame)
+        if earlier and (now.time - earlier.time).total_seconds() >= GAP_S:
+            self._report_gap(camera, earlier, seen.frame, "outage")
+        if camera.state.summary.is_over(now.time):
+            self._close_minute(camera)
+        if camera.memory:
+            camera.memory.save(now)
 
     def _report_pair(
         self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float
@@ -267,8 +286,8 @@ class Narrator:
         self,
         camera: _Camera,
         narration: Narration,
-        pair: FramePair,
-        took_ms: float,
+        pair: FramePair | None,
+        took_ms: float | None,
         kind: tuple[str, str, str] | None,
     ) -> bool:
         """Journal a narration, marked where a limit holds it from messages; whether it was journalled."""
@@ -285,13 +304,16 @@ class Narrator:
             narration, pair = camera.latest
             self._journal(camera, summary_narration(narration, *summary), pair, None)
 
-    def _journal(self, camera: _Camera, narration: Narration, pair: FramePair, took_ms: float | None) -> bool:
+    def _journal(
+        self, camera: _Camera, narration: Narration, pair: FramePair | None, took_ms: float | None
+    ) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
         Raises:
             JournalError: the journal of a replay cannot be written.
         """
-        camera.latest = narration, pair
+        if pair:
+            camera.latest = narration, pair
         if narration.id in camera.recorded:
             camera.state.suppressed = 0
             return True
@@ -300,7 +322,7 @@ class Narrator:
                 replace(narration, settings_sha256=camera.record_sha256),
                 suppressed=camera.state.suppressed,
                 latency_ms=_latency_ms(narration, took_ms) if self._live and took_ms is not None else None,
-                evidence=None if narration.held else self._keep(camera, narration, pair),
+                evidence=self._keep(camera, narration, pair) if pair and not narration.held else None,
             )
         except JournalError as error:
             if not self._live:

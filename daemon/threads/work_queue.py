@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
-from pipeline.gate import Gap, MotionFrame
+from pipeline.gate import Item, MotionFrame, Seen
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
@@ -30,7 +30,7 @@ class Work:
         since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
-    item: MotionFrame | FramePair | Gap
+    item: Item
     late: bool = False
     until: float | None = None
     since: float | None = None
@@ -38,7 +38,7 @@ class Work:
     @property
     def camera(self) -> str:
         """Name of the camera."""
-        frame = self.item.frame if isinstance(self.item, MotionFrame) else self.item.after
+        frame = self.item.frame if isinstance(self.item, MotionFrame | Seen) else self.item.after
         return frame.camera
 
     @property
@@ -85,9 +85,7 @@ class WorkQueue:
         counts = self.counters.by_camera().items()
         return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
 
-    def put(
-        self, camera: str, item: MotionFrame | FramePair | Gap, *, wait: bool, deadline_s: float | None = None
-    ) -> bool:
+    def put(self, camera: str, item: Item, *, wait: bool, deadline_s: float | None = None) -> bool:
         """Add work; where the camera's share is full, wait for room, or thin out what waits.
 
         Args:

@@ -15,7 +15,6 @@ from models.language.places import place, zone_of
 from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
-from pipeline.gate import Gap
 from pipeline.narration.colour import look_name, scene_cast
 from pipeline.narration.narration import (
     FrameStamp,
@@ -197,26 +196,32 @@ def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, 
     return narration_id(camera, before, after, context.model, settings)
 
 
-def gap_narration(gap: Gap, l2: float, context: EventContext) -> Narration:
-    """That nothing was seen for a while."""
-    before, after = stamp(gap.before), stamp(gap.after)
-    away_s = (after.time - before.time).total_seconds()
-    text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[gap.reason]}."
-    camera = gap.after.camera
+def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
+    """That nothing was seen between two frames.
+
+    Args:
+        before: the last one that was seen before.
+        after: the first one after.
+        reason: camera_down, overload or outage.
+        context: of the camera.
+    """
+    last, camera = stamp(after), after.camera
+    away_s = (last.time - before.time).total_seconds()
+    text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[reason]}."
     return Narration(
-        id=narration_id(camera, before, after, context.model, context.settings_sha256),
+        id=narration_id(camera, before, last, context.model, context.settings_sha256),
         camera=camera,
         before=before,
-        after=after,
-        clock=gap.after.clock,
+        after=last,
+        clock=after.clock,
         event=RecordEvent.GAP,
         sentences=(Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0),),
-        l2=l2,
+        l2=0.0,
         model=context.model,
         settings_sha256=context.settings_sha256,
         since=before.time,
-        until=after.time,
-        reason=gap.reason,
+        until=last.time,
+        reason=reason,
     )
 
 

@@ -17,6 +17,7 @@ from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.work_queue import Work, WorkQueue
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
+from pipeline.gate import Gap, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits, verify
 from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
@@ -175,3 +176,29 @@ def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
     else:
         with pytest.raises(JournalError):
             process(telling, FLOOD[:3])
+
+
+def test_a_while_without_the_daemon_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
+    def start(second: float) -> list[JournalledPair]:
+        with Journal(tmp_path, "room", fsync=False) as journal:
+            camera = plan(url="rtsp://10.0.0.5/")
+            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+            seen = [Seen(frame(second + s, False, "room"), first=s == 0) for s in (0, 60)]
+            return telling.process([Work(each) for each in seen])
+
+    assert start(0) == start(62) == []
+    (gap,) = start(722)
+    assert (gap.record.event, gap.record.reason) == ("gap", "outage")
+    assert gap.record.text == "Nothing was seen for 10 minutes: narrated was not running."
+    assert (gap.record.since, gap.record.until) == (
+        "2024-03-01T00:02:02.000000Z",
+        "2024-03-01T00:12:02.000000Z",
+    )
+    assert verify([tmp_path]).ok
+
+
+def test_a_camera_that_was_away_leaves_a_gap(captioner: Captioner, tmp_path: Path) -> None:
+    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
+    away = Gap(frame(0, False, "room"), frame(600, False, "room"))
+    (gap,) = telling.process([Work(away)])
+    assert (gap.record.event, gap.record.reason, gap.record.held) == ("gap", "camera_down", None)

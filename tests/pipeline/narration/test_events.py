@@ -12,9 +12,8 @@ import pytest
 from models.boxes import Box
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
-from pipeline.gate import Gap
 from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
-from pipeline.narration.narration import ModelStamp, Narration, RecordEvent
+from pipeline.narration.narration import ModelStamp, Narration, RecordEvent, stamp
 from pipeline.pairs import FramePair
 from pipeline.record import ChainEnd, build_record
 from pipeline.sources import Clock, Frame
@@ -116,7 +115,7 @@ def test_events_that_share_their_frames_have_ids_of_their_own_and_the_same_every
 
 def test_every_kind_of_narration_is_a_record() -> None:
     narration, _ = narrate(event("entered", None, DOOR, edge="left"))
-    gap = gap_narration(Gap(frame(0), frame(600)), 1.0, CONTEXT)
+    gap = gap_narration(stamp(frame(0)), frame(600), "camera_down", CONTEXT)
     summary = summary_narration(narration, gap.sentences[0], ("hall-1", "hall-2"))
     records = [build_record(each, ChainEnd()) for each in (narration, gap, summary)]
     assert [record.event for record in records] == ["change", "gap", "summary"]
