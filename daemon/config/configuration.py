@@ -35,6 +35,8 @@ _EXPECTED = {
     "literal_error": "write {expected}",
 }
 """What to write instead, by pydantic's kind of error."""
+_SHARES = "write corners in shares of the picture, 0 to 1; `narrated snapshot --overlay` draws a ruler"
+_A_CAMERA = "name at least one camera: {yard: {url: rtsp://...}}"
 
 logger = logging.getLogger(__name__)
 
@@ -103,14 +105,16 @@ def expected(error: ErrorDetails) -> str:
         known = sorted(_fields_at(loc[:-1]))
         near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
         return "unknown key; " + (f'did you mean "{near[0]}"?' if near else "known here: " + ", ".join(known))
-    if {"lower", "upper"} & set(loc):
-        return "write auto, or a number of grey levels 0..255"
-    if {"polygon", "masks", "privacy"} & set(loc) and isinstance(loc[-1], int):
-        return "write corners in shares of the picture, 0 to 1; `narrated snapshot --overlay` draws a ruler"
-    if kind == "value_error":
-        return str(error["ctx"]["error"])
-    if kind in _EXPECTED:
-        return _EXPECTED[kind].format(**error.get("ctx", {}))
+    special = (
+        ({"lower", "upper"} & set(loc), "write auto, or a number of grey levels 0..255"),
+        ({"polygon", "masks", "privacy"} & set(loc) and isinstance(loc[-1], int), _SHARES),
+        (loc == ("cameras",) and kind in {"too_short", "missing"}, _A_CAMERA),
+        (kind == "value_error", str(error.get("ctx", {}).get("error"))),
+        (kind in _EXPECTED, _EXPECTED.get(kind, "").format(**error.get("ctx", {}))),
+    )
+    for applies, text in special:
+        if applies:
+            return text
     return f"cannot be used; it is: {_description(loc)}"
 
 

@@ -49,20 +49,13 @@ class Health:
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
-        if self.publishing and (why := self._unpublished(self.publishing)):
+        if self.publishing and (why := self.publishing.stopped):
             reasons.append(f"nothing is published: {why}")
         if self.cameras and (unseen := self.cameras.unseen):
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
             reasons.append(f"no camera sends pictures: {states}")
         unwritten = sorted(self.unwritten().items())
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
-
-    def _unpublished(self, publishing: Publishing) -> str:
-        """Why no camera at all is published, whatever the reason; empty while one is."""
-        failing = publishing.failing
-        if not failing or set(self.journals) - set(failing):
-            return ""
-        return publishing.away or "; ".join(f"{name}: {why}" for name, why in sorted(failing.items()))
 
     def stuck(self) -> dict[str, float]:
         """Loops that hang, with the seconds since they last got on; nothing is fed to a watchdog then."""

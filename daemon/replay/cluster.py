@@ -20,10 +20,9 @@ from rich.console import Console
 
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import FinishedCamera, OutputFolder
+from daemon.replay.output import FinishedCamera, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay, unseen
-from daemon.replay.resumption import identity
+from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
@@ -72,40 +71,30 @@ def replay_on(
         raise ValueError("a replay on a cluster needs a folder")
     of = identity(footage, captioner, options.plan, options.span)
     with OutputFolder(options.out, of, resume=options.resume) as output:
-        left = [each for each in footage if each.camera not in output.resumption.finished]
-        told, read_s = sum(map(len, output.restored.values())), 0.0
-        shown = _Shown(footage, output, show)
+        left = [each for each in footage if each.camera not in output.finished]
+        waiting = [each.camera for each in left]
+        narrations, read_s = sum(map(len, output.restored.values())), 0.0
         try:
             with connected(cluster.address) as ray:
                 for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
                     output.adopt(files)
-                    shown.go_on()
-                    told += files.narrations
+                    while waiting and waiting[0] in output.finished:
+                        _show(output, waiting.pop(0), show)
+                    narrations += files.narrations
                     read_s += files.outcome.read_s
-                    progress.update_files(number, len(left), read_s, told)
+                    progress.update_files(number, len(left), read_s, narrations)
         except KeyboardInterrupt:
-            missing = len(footage) - len(output.resumption.finished)
+            missing = len(footage) - len(output.finished)
             problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
-            return ReplayReport(told, (problem,), interrupted=True)
+            return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 
 
-class _Shown:
-    """Shows camera after camera, in the order of the footage."""
-
-    def __init__(self, footage: list[ReplayInput], output: OutputFolder, show: Show) -> None:
-        self._waiting = [each.camera for each in footage if each.camera not in output.resumption.finished]
-        self._output, self._show = output, show
-
-    def go_on(self) -> None:
-        """Show the cameras whose turn has come."""
-        finished = self._output.resumption.finished
-        while self._waiting and self._waiting[0] in finished:
-            first = finished[self._waiting[0]].first
-            for record in read_camera(self._output.journal, self._waiting.pop(0)):
-                start = first or record.before.moment
-                if not record.held:
-                    self._show(record, (record.after.moment - start).total_seconds())
+def _show(output: OutputFolder, camera: str, show: Show) -> None:
+    first = output.finished[camera].first
+    for record in read_camera(output.journal, camera):
+        if not record.held:
+            show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
 
 
 def _narrated(
@@ -113,11 +102,9 @@ def _narrated(
 ) -> Iterator[FinishedCamera]:
     """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
-    tell = task(ray, _narrate, gpus=gpus)
+    work = task(ray, _narrate, gpus=gpus)
     checkpoint = ray.put(cluster.checkpoint.read_bytes())
-    running = {}
-    for each in footage:
-        running[tell(each, checkpoint, cluster.device, options, __version__)] = each.camera
+    running = {work(each, checkpoint, cluster.device, options, __version__): each.camera for each in footage}
     while running:
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
@@ -146,7 +133,7 @@ def _narrate(
         out = Path(name) / "part"
         part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
         captioner = _loaded(checkpoint, device)
-        report = replay([footage], captioner, part, unseen, ReplayProgress(Console(quiet=True)))
+        report = replay([footage], captioner, part, lambda *_: None, ReplayProgress(Console(quiet=True)))
         return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
 
 

@@ -190,9 +190,11 @@ def main_loop(daemon: Daemon) -> None:
 def reload(daemon: Daemon) -> None:
     """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
     daemon.watch.reloading()
-    again = read_again(daemon.path, daemon.configuration, daemon.secrets, daemon.captioner)
+    again = read_again(daemon.path, daemon.configuration, daemon.secrets)
     try:
-        change = again and daemon.cameras.difference(again.plans)
+        change = again and daemon.cameras.difference(
+            plan.for_captioner(daemon.captioner) for plan in again.plans
+        )
         daemon.journals |= _new_journals(daemon, change.added if change else ())
         daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:

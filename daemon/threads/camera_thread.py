@@ -164,13 +164,6 @@ class CameraThread:
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
     @property
-    def screening_hung_s(self) -> float:
-        """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
-        source = self._source if self.loop.alive else None
-        waited_s = source.screening_silent_s if source else 0.0
-        return waited_s if waited_s > self._longest_wait_s else 0.0
-
-    @property
     def _longest_wait_s(self) -> float:
         options = self.plan.source
         return max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S

@@ -128,7 +128,6 @@ class Cameras:
         """Cameras whose thread hangs, or that of their sub-stream, with the seconds it has hung."""
         threads = self.threads
         hung = {name: thread.hung_s for name, thread in threads.items()}
-        hung |= {f"{name}: sub-stream": thread.screening_hung_s for name, thread in threads.items()}
         return {name: seconds for name, seconds in hung.items() if seconds}
 
     def start(self) -> None:

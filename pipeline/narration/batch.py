@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, PairBatch
+from models.grounded.grounded import Grounded
 from models.grounded.sight import canvas, pixels_at
-from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change
 from pipeline.changes.difference import resized
 from pipeline.clusters import Cluster
 from pipeline.narration.views import in_shares, tile_views, whole_views
 from pipeline.sources import Image
-from pipeline.tracking import Detections
-from pipeline.tracking.suppression import LOW
+from pipeline.tracking import LOW, Detections
 
 
 def pair_batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
@@ -47,11 +46,11 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
     Raises:
         TypeError: the captioner detects no objects.
     """
-    if not isinstance(captioner, Sighted):
+    if not isinstance(captioner, Grounded):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
     found = captioner.see([_looked_at(image) for image in images], LOW)
     return [
-        Detections.of(each.box.cpu(), each.score.cpu(), each.label.cpu(), each.feature.cpu())
+        Detections.of(each.box.cpu(), each.score.cpu(), each.label.cpu(), captioner.embed(each).cpu())
         for each in found
     ]
 

@@ -252,7 +252,7 @@ def test_a_captioner_by_its_name(text: str) -> None:
         ("version: 1\ncameras:\n  '../etc': {url: x}\n", 3, "cannot be used"),
         ("version: 1\ncameras:\n  a: {url: x}\n  a: {url: y}\n", 4, "twice"),
         ("version: 1\ncameras:\n  7: {url: x}\n", 3, "quotes"),
-        ("version: 1\ncameras: {}\n", 2, "at least one"),
+        ("version: 1\ncameras: {}\n", 2, "name at least one camera"),
         ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: {device: tpu}\n", 4, "auto, cpu, cuda or cuda:N"),
         ("version: 1\ncameras:\n  a: rtsp://h/1\n", 3, "write keys and their values"),
         ("version: 1\ncameras:\n  a: {url: x}\ncaptioner: poet\n", 4, "ddla"),
@@ -290,7 +290,7 @@ def test_a_mistake_in_the_defaults_is_told_once() -> None:
 def test_a_misspelt_section_is_missed_and_named() -> None:
     found = problems("version: 1\ncamras:\n  door: {url: x}\n")
     assert found == [
-        "n.yaml:1: cameras: this key is missing",
+        "n.yaml:1: cameras: name at least one camera: {yard: {url: rtsp://...}}",
         'n.yaml:2: camras: unknown key; did you mean "cameras"?',
     ]
 

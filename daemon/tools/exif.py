@@ -1,4 +1,4 @@
-"""When a still was taken, as the file itself tells: by its EXIF data, or by a time stamp in its name."""
+"""When a JPEG was taken, by its EXIF data."""
 
 from __future__ import annotations
 
@@ -8,35 +8,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pipeline.sources.times import stamp_in_name
-
 _EXIF_FOLDER, _TAKEN, _ZONE, _FRACTION = 0x8769, 0x9003, 0x9011, 0x9291
 _ASCII, _LONG = 2, 4
 _HEAD = 256 * 1024  # bytes within which a JPEG's segments before the picture lie
 _SEGMENT, _SCAN, _APP1 = 0xFF, 0xDA, 0xE1
-
-_TO_THE_MINUTE = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})[T_-]?(\d{2})(\d{2})(?!\d)")
-_TO_THE_MILLISECOND = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})\d{3}(?!\d)")
-_UNIX = re.compile(r"(?<!\d)(1[4-9]\d{8})(?:\.\d{1,9}|\d{3})?(?!\d)")
-
-
-def moment_in_name(path: Path) -> datetime | None:
-    """Time stamp in a file's name, taken as UTC; None where there is none.
-
-    As `stamp_in_name`, then as cameras write it: to the millisecond (``20230613031146123``), to the minute
-    (``201707211410``), or seconds since 1970 (``1686625906.52``;
-    numbers before 2014 are taken for counters).
-    """
-    if stamp := stamp_in_name(path):
-        return stamp
-    for pattern in (_TO_THE_MILLISECOND, _TO_THE_MINUTE):
-        if match := pattern.search(path.stem):
-            try:
-                return datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
-            except ValueError:  # digits in the right places that are no date
-                continue
-    match = _UNIX.search(path.name)
-    return datetime.fromtimestamp(int(match[1]), UTC) if match else None
 
 
 def moment_in_exif(path: Path) -> datetime | None:

@@ -13,8 +13,8 @@ ERRORS_KEPT = 100
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counts of one source, written by the thread that reads it."""
+class Counts:
+    """Counts of one source, written by the thread that reads it; see `SourceReport`."""
 
     decoded: int = 0
     sampled: int = 0
@@ -23,7 +23,6 @@ class Tally:
     reconnections: int = 0
     clock: Clock | None = None
     skew_s: float | None = None
-    hardware: str | None = None
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=ERRORS_KEPT))
 
     def error(self, sentence: object) -> str:
@@ -43,5 +42,4 @@ class Tally:
             errors=tuple(self.errors.copy()),
             clock=self.clock,
             skew_s=self.skew_s,
-            hardware=self.hardware,
         )
