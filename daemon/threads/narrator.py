@@ -294,7 +294,8 @@ class Narrator:
         state, time = camera.state, narration.after.time
         if state.summary.is_over(time):
             self._close_minute(camera)
-        held = state.limits.hold(time, narration.event.value, narration.sentences)
+        event = "change" if narration.event is SceneEvent.NONE else narration.event.value
+        held = state.limits.hold(time, event, narration.sentences)
         if not held and kind and state.summary.add(time, narration.id, kind):
             held = "summary"
         return self._journal(camera, replace(narration, held=held), pair, took_ms)

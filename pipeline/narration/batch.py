@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, PairBatch
-from models.grounded.grounded import Grounded
 from models.grounded.sight import canvas, pixels_at
+from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change
 from pipeline.changes.difference import resized
@@ -46,7 +46,7 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
     Raises:
         TypeError: the captioner detects no objects.
     """
-    if not isinstance(captioner, Grounded):
+    if not isinstance(captioner, Sighted):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
     found = captioner.see([_looked_at(image) for image in images], LOW)
     return [

@@ -173,6 +173,9 @@ class Eyes:
         self.shown += pictures
         return [none_seen() for _ in pictures]
 
+    def embed(self, found: Detections) -> torch.Tensor:
+        return torch.zeros(len(found), 4)
+
     def tell(
         self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
     ) -> list[list[Sentence]]:
