@@ -39,7 +39,6 @@ class CameraPlan:
         evidence: which pictures are kept of what is told.
         limits: how much is told at most.
         deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
-        clock_skew_s: difference between the camera's clock and ours above which the log warns.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
         workers: its pictures are looked at by workers, not by this process.
         tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
@@ -55,7 +54,6 @@ class CameraPlan:
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
     deadline_s: float | None = None
-    clock_skew_s: float = 2.0
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
     tracked: bool = True

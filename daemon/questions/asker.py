@@ -208,11 +208,9 @@ class _Parser:
         read, found = self.read, list[str]()
         begin = read.place
         for words, name in self.asker.camera_names():
-            if read.words[begin : begin + len(words)] == words and (
-                not found or len(words) == read.place - begin
-            ):
-                exact = [each for each in found if each.lower() == " ".join(words)]
-                found += [] if exact or name in found else [name]
+            longest = not found or len(words) == read.place - begin
+            if longest and name not in found and read.words[begin : begin + len(words)] == words:
+                found.append(name)
                 read.place = begin + len(words)
         if not found:
             if said and read.next and read.next not in _FILLERS:
@@ -501,17 +499,8 @@ class _Parser:
             return SearchError(f"{word!r} cannot be asked for: {reason}")
         cameras = [name.lower() for name in self.asker.cameras]
         verbs = [verb for phrase in _KIND_OF for verb in phrase.split()]
-        known = [
-            *instead,
-            *OBJECT_WORDS,
-            *verbs,
-            *COLOURS,
-            *cameras,
-            *self.asker.places(),
-            *_TIMES,
-            *_FILLERS,
-        ]
-        near = get_close_matches(word, known, 1, 0.7)
+        known = [*OBJECT_WORDS, *verbs, *COLOURS, *cameras, *self.asker.places(), *_TIMES, *_FILLERS]
+        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.7)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
 

@@ -175,7 +175,7 @@ def main_loop(daemon: Daemon) -> None:
             reload(daemon)
         daemon.cameras.look_after()
         waited_s = daemon.queue.waited_s if daemon.narrating.loaded else 0.0
-        daemon.lateness.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
+        daemon.overload.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()

@@ -51,6 +51,41 @@ const viewers = (() => {
   return { start, show, all: (root) => root.querySelectorAll("[data-viewer]").forEach(start) };
 })();
 
+// The filter of a page that is one file; its state is the fragment, so that links can set it.
+const filtering = (form) => {
+  const shown = document.getElementById("shown");
+  const cards = [...document.querySelectorAll("article.card")];
+  const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = (card, wanted) => {
+    if (wanted.camera && card.dataset.camera !== wanted.camera) return false;
+    return [...card.querySelectorAll(".told li")].some((told) =>
+      (!wanted.type || told.dataset.type === wanted.type) && (!wanted.object || told.dataset.object === wanted.object) &&
+      words(wanted.text).every((word) => told.textContent.toLowerCase().includes(word)));
+  };
+  const apply = () => {
+    const wanted = Object.fromEntries(new FormData(form));
+    for (const card of cards) card.hidden = !fits(card, wanted);
+    shown.textContent = `${cards.filter((card) => !card.hidden).length} of ${cards.length} shown`;
+  };
+  const read = () => {
+    const fragment = decodeURIComponent(location.hash.slice(1));
+    const named = document.getElementById(fragment);
+    const state = new URLSearchParams(named ? "" : location.hash.slice(1));
+    for (const field of form.elements) if (field.name) field.value = state.get(field.name) ?? "";
+    apply();
+    if (named) named.scrollIntoView();
+  };
+  form.addEventListener("input", () => {
+    apply();
+    const state = new URLSearchParams([...new FormData(form)].filter(([, value]) => value.trim()));
+    history.replaceState(null, "", `#${state}`);
+  });
+  form.addEventListener("reset", () => { location.hash = ""; });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  window.addEventListener("hashchange", read);
+  read();
+};
+
 // Narrations as they come.
 const follow = (feed) => {
   const MOST = 100;
@@ -188,6 +223,8 @@ document.addEventListener("DOMContentLoaded", () => {
   viewers.all(document);
   const feed = document.getElementById("feed");
   if (feed) follow(feed);
+  const filter = document.getElementById("filter");
+  if (filter) filtering(filter);
   document.querySelectorAll(".draw").forEach(drawing);
   document.addEventListener("keydown", keys);
   // Fields that say nothing stay out of the address.
