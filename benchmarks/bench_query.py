@@ -27,12 +27,12 @@ from pathlib import Path
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Question
 from daemon.search.search import Search
-from models.language.claims import Claims
-from models.language.phrases import NOUNS, plain_sentence
 from models.language.places import PLACES
 from models.language.wording import COLOURS
 from pipeline.journal import VerifyOptions, verify
 from pipeline.record import format_time
+from train.compose.claims import Claims
+from train.compose.phrases import NOUNS, plain_sentence
 
 SEED = 7
 SEGMENT = 100_000

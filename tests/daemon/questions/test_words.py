@@ -16,8 +16,8 @@ from daemon.questions.words import (
 )
 from models.families import PEOPLE, VEHICLES
 from models.language import phrases, wording
-from models.language.claims import CLOTHES, Claims
 from pipeline.record import Record
+from train.compose.claims import CLOTHES, Claims
 
 MEANT_OTHERWISE = {
     "individual",

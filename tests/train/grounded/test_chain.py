@@ -28,8 +28,6 @@ TINY = {
     "judge_pairs": 8,
     "judge_steps": 5,
     "members": 2,
-    "speaker_sentences": 200,
-    "speaker_epochs": 1,
     "calibration_pairs": 6,
 }
 STAGES = ("detector", "linker", "speaker", "judge", "calibration")
