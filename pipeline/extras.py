@@ -10,7 +10,6 @@ EXTRAS = {
     "train": ("pycocoevalcap", "sklearn"),
     "plots": ("matplotlib",),
     "ray": ("ray",),
-    "remote": ("fsspec",),
 }
 """Their modules, by extra."""
 

@@ -32,15 +32,14 @@ def demo(
 ) -> None:
     """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
-    from daemon.replay.demo import run_demo  # noqa: PLC0415
-    from daemon.replay.footage import demo_clip  # noqa: PLC0415
+    from daemon.replay.demo import demo_clip, run_demo  # noqa: PLC0415
 
     if video is not None and not video.is_file():
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
     loaded = loaded_captioner(captioner, device)
-    finish(run_demo(clip, loaded, out, pictures=shown), out)
+    finish(run_demo(clip, loaded, out), out)
     if shown:
         raise typer.Exit(served(_page(), None, out))
 

@@ -8,11 +8,18 @@ from typing import Any
 from pipeline.yaml_lines import KeyPath
 
 _FIXED = "this key is gone and has no effect any more: delete it"
+_PROXY = (
+    "this key is gone, the page speaks plain HTTP: put a reverse proxy with TLS before it, see docs/serve.md"
+)
 _TRAINED = "what counts as a change is as the captioner was trained: delete this section"
 
 REMOVED = {
     "redis.maxlen": f"{_FIXED} (100,000 entries are kept on each camera's stream)",
     "signing.every": f"{_FIXED} (new records are signed every 10 minutes)",
+    "serve.certificate": _PROXY,
+    "serve.key": _PROXY,
+    "serve.plain": f"{_FIXED} (the page speaks plain HTTP)",
+    "serve.feedback": "this key is gone: move the file to feedback.sqlite3 in the page's own folder",
     "captioner.batch": _FIXED,
     "captioner.wait": _FIXED,
     "CAMERA.clusters": _TRAINED,
@@ -26,9 +33,15 @@ REMOVED = {
     "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
     "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
     "CAMERA.narrate.beam_size": _FIXED,
+    "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
     "CAMERA.evidence.quality": f"{_FIXED} (85)",
+    "forward.group": f"{_FIXED} (each target has a consumer group of its own name)",
+    "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",
+    "TARGET.queue": f"{_FIXED} (the stream is the queue)",
+    "TARGET.expire": f"{_FIXED} (records wait for as long as the stream holds them)",
+    "TARGET.longest_wait": f"{_FIXED} (60 s)",
 }
-"""Advice by key; CAMERA stands for `defaults` and for each camera."""
+"""Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 
 
 def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -36,9 +49,15 @@ def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     cameras = values.get("cameras")
     places: list[KeyPath] = [("defaults",)]
     places += [("cameras", name) for name in cameras] if isinstance(cameras, dict) else []
+    forward = values.get("forward")
+    targets: list[KeyPath] = [
+        ("forward", kind, name)
+        for kind, named in (forward if isinstance(forward, dict) else {}).items()
+        for name in (named if isinstance(named, dict) else {})
+    ]
     for key, advice in REMOVED.items():
         first, *rest = key.split(".")
-        for place in places if first == "CAMERA" else [(first,)]:
+        for place in {"CAMERA": places, "TARGET": targets}.get(first, [(first,)]):
             path = (*place, *rest)
             if (section := _section(values, path[:-1])) is not None and path[-1] in section:
                 del section[path[-1]]
