@@ -80,7 +80,6 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
     assert set(json.loads(shown)) == {"validation", "calibration"}
     captioner = load_captioner(out)
     assert isinstance(captioner, Grounded)
-    assert len(captioner.vocabulary) > 20
     record = read_label(out).record
     assert record["validation_cameras"] == ["lot"]
     assert [(c["name"], c["used"], c["licence"]) for c in record["cameras"]] == [
