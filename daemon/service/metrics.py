@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.service.state import Daemon
 from daemon.service.verified import verification
-from daemon.service.worker_metrics import of_workers
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
@@ -73,8 +72,6 @@ class Metrics(Collector):
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
         yield from verification(daemon.configuration.state)
-        if daemon.workers and daemon.workers.asking:
-            yield from of_workers(daemon.workers.asking)
 
 
 def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:

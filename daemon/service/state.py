@@ -21,7 +21,6 @@ from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
-from daemon.workers.pair_queue import WorkersQueue
 from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.loop import Loop
@@ -39,7 +38,6 @@ class Daemon:
         narrations: journalled, by camera.
         observed: told of every record that is journalled.
         lateness: whether this machine keeps up.
-        workers: the queue, where workers look at what some camera shows.
         reloads: times the configuration was read again, by what came of it.
     """
 
@@ -59,7 +57,6 @@ class Daemon:
     health: Health
     observed: Callable[[Record], None]
     pages: Pages | None
-    workers: WorkersQueue | None = None
     cameras: Cameras = field(init=False)
     lateness: Lateness = field(default_factory=Lateness)
     narrations: Counter[str] = field(default_factory=Counter)
