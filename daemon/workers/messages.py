@@ -8,15 +8,12 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from models.detections import Detections
 from models.families import OBJECTS
-
-Image = NDArray[np.uint8]
-"""RGB uint8 ``(height, width, 3)``."""
+from pipeline.sources import Image
 
 GROUP = "workers"
 MOST_IMAGES = 64

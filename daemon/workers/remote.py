@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any
 
 from daemon.workers.messages import (
-    Image,
     MessageError,
     decode_response,
     encode_image,
@@ -26,6 +25,7 @@ from models.detector import LEAST, Detector
 from models.grounded.grounded import Grounded
 from pipeline.publisher import PublisherError
 from pipeline.publisher.connection import RedisServer
+from pipeline.sources import Image
 
 RESPONSE_S = 5.0
 """Requests without a response for so long are taken back: the images are detected here."""

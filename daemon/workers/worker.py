@@ -18,7 +18,6 @@ from redis import exceptions as refusals
 from daemon.workers.messages import (
     GROUP,
     MOST_IMAGES,
-    Image,
     MessageError,
     decode_image,
     encode_refusal,
@@ -32,6 +31,7 @@ from models.detector import Detector
 from pipeline.publisher import ServerAwayError
 from pipeline.publisher.connection import RedisServer
 from pipeline.redaction import redacted
+from pipeline.sources import Image
 
 HEARTBEAT_S = 10
 """So long a worker counts as living after its last heartbeat."""

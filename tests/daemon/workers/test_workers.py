@@ -24,7 +24,6 @@ from daemon.service.embedded_redis import EmbeddedServer
 from daemon.workers import remote
 from daemon.workers.messages import (
     LONGEST_SIDE,
-    Image,
     MessageError,
     decode_image,
     decode_response,
@@ -39,6 +38,7 @@ from models import load_captioner
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.grounded import Grounded
+from pipeline.sources import Image
 
 CHECKPOINT, OTHER = "a" * 64, "b" * 64
 DEADLY, FAULTY = 66, 99
