@@ -161,7 +161,8 @@ class OutputFolder:
 
     def add(self, journalled: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
-        self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
+        if journalled.pair:
+            self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
 
     def adopt(self, files: FinishedCamera) -> None:
         """Take a camera that was narrated elsewhere; afterwards it counts as finished.

@@ -31,10 +31,10 @@ from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import open_signing
+from daemon.threads.work_queue import WorkQueue
 from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
@@ -82,8 +82,8 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         ConfigurationError: it cannot be put to use.
         JournalError: a journal cannot be opened.
     """
-    os.umask(os.umask(0o027) | 0o027)  # whatever is written tells what people did
     with Signals() as signals, ExitStack() as resources:
+        resources.callback(os.umask, os.umask(0o027))  # whatever is written tells what people did
         daemon = startup(path, configuration, secrets, resources, signals)
         try:
             main_loop(daemon)
@@ -106,14 +106,14 @@ def startup(
     for warning in check_configuration(configuration, secrets, path):
         logger.warning("%s", warning)
     pages = _pages(configuration, health, metrics, resources)
-    plans = camera_plans(configuration, secrets)
     label = read_label(chosen_checkpoint(configuration.captioner))
+    plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
     journals = _journals(configuration, plans, resources)
     # The secret is read at every connection: a password may change while this runs.
     url = configuration.redis.url or NO_SERVER
     publisher = open_publisher(lambda: secrets.reveal(url))
     publishing = Publishing(journals, publisher, health.pulses)
-    queue = PairQueue([plan.name for plan in plans], PAIRS_HELD)
+    queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
     signing = open_signing(configuration, secrets, journals, health.pulses)
@@ -175,7 +175,7 @@ def main_loop(daemon: Daemon) -> None:
             reload(daemon)
         daemon.cameras.look_after()
         waited_s = daemon.queue.waited_s if daemon.narrating.loaded else 0.0
-        daemon.lateness.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
+        daemon.overload.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
@@ -192,7 +192,9 @@ def reload(daemon: Daemon) -> None:
     daemon.watch.reloading()
     again = read_again(daemon.path, daemon.configuration, daemon.secrets)
     try:
-        change = again and daemon.cameras.difference(again.plans)
+        change = again and daemon.cameras.difference(
+            plan.for_captioner(daemon.captioner) for plan in again.plans
+        )
         daemon.journals |= _new_journals(daemon, change.added if change else ())
         daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:
@@ -255,7 +257,7 @@ def _narrator(
     configuration: Configuration,
     plans: Sequence[CameraPlan],
     journals: Mapping[str, Journal],
-    queue: PairQueue,
+    queue: WorkQueue,
     keeper: EvidenceKeeper,
 ) -> Narrator:
     """Load the captioner and try it."""
@@ -270,7 +272,15 @@ def _narrator(
         from daemon.workers.remote import use_workers  # noqa: PLC0415
 
         use_workers(captioner, lambda: Secrets().reveal(configuration.redis.url or ""))
-    return Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
+    return Narrator(
+        captioner,
+        plans,
+        journals,
+        live=True,
+        evidence=keeper,
+        memory=configuration.state / "cameras",
+        counters=queue.counters,
+    )
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:

@@ -15,12 +15,12 @@ from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.lateness import Lateness
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
+from daemon.threads.work_queue import WorkQueue
 from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.loop import Loop
@@ -37,7 +37,7 @@ class Daemon:
         journals: by camera; also of removed cameras, until all is told and published.
         narrations: journalled, by camera.
         observed: told of every record that is journalled.
-        lateness: whether this machine keeps up.
+        overload: whether this machine keeps up.
         reloads: times the configuration was read again, by what came of it.
     """
 
@@ -46,7 +46,7 @@ class Daemon:
     secrets: Secrets
     captioner: CheckpointLabel
     journals: dict[str, Journal]
-    queue: PairQueue
+    queue: WorkQueue
     narrating: NarratorThread
     publishing: Publishing
     evidence: EvidenceKeeper
@@ -58,7 +58,7 @@ class Daemon:
     observed: Callable[[Record], None]
     pages: Pages | None
     cameras: Cameras = field(init=False)
-    lateness: Lateness = field(default_factory=Lateness)
+    overload: Overload = field(default_factory=Overload)
     narrations: Counter[str] = field(default_factory=Counter)
     reloads: Counter[str] = field(default_factory=lambda: Counter(taken=0, refused=0))
 
@@ -82,7 +82,7 @@ class Daemon:
         parts = [f"cameras running: {running} of {len(threads)}", f"narrations: {self.narrations.total()}"]
         if dropped := self.queue.dropped.total():
             parts.append(f"pairs dropped: {dropped}")
-        if self.lateness.overloaded:
+        if self.overload.now:
             parts.append(f"too slow for these cameras: a pair waits {self.queue.waited_s:.0f} s")
         if failing := self.publishing.failing:
             parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
