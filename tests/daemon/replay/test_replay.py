@@ -222,7 +222,7 @@ def test_replay_tells_everything_unless_limits_are_asked_for(
     assert [record.id for record in limited] == [every[k].id for k in (0, 1, 4, 5)]
     assert [record.suppressed for record in limited] == [0, 0, 2, 0]
     assert limited[0].config_sha256 != every[0].config_sha256
-    assert "told shortly before: 2 sentences." in (tmp_path / "out" / "report.html").read_text()
+    assert "reported shortly before: 2 sentences." in (tmp_path / "out" / "report.html").read_text()
     assert narrated(*arguments, "--limits").out == done.out
 
 
