@@ -132,17 +132,17 @@ def main() -> None:
             journals = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
             print(f"{read:,} records indexed in {taken:.1f} s ({worked:.1f} s of the processor), ", end="")
             print(f"index {size >> 20} MB, journals {journals >> 20} MB")
-            print("\n| question | found | worst of three, ms |\n|---|---:|---:|")
+            print("\n| question | found | of the processor, ms | by the clock, ms |\n|---|---:|---:|---:|")
             for words in QUESTIONS:
                 ask(search, words)
         print(f"\n{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB at most")
 
 
 def ask(search: Search, words: str) -> None:
-    """Ask three times, and print the worst."""
-    worst, found = 0.0, 0
+    """Ask three times, and print the slowest."""
+    worked, taken, found = [], [], 0
     for _ in range(3):
-        begin = time.perf_counter()
+        begin, busy = time.perf_counter(), time.process_time()
         asked = search.asker().read(words, START + SPAN)
         if asked.count:
             found = len(search.count(asked))
@@ -150,8 +150,9 @@ def ask(search: Search, words: str) -> None:
             found = len(search.visits(asked))
         else:
             found = search.answer(asked, 50).shown
-        worst = max(worst, time.perf_counter() - begin)
-    print(f"| {words} | {found:,} | {1000 * worst:.0f} |", flush=True)
+        worked.append(time.process_time() - busy)
+        taken.append(time.perf_counter() - begin)
+    print(f"| {words} | {found:,} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ def _detect(path: Path, file: Path) -> None:
             tick += 1 / RATE_HZ
             images.append(small_image(frame.to_ndarray(format="rgb24")))
             times.append(seconds)
-            found.append(detect(captioner, images[-1]))
+            found += detect([images[-1]], captioner)
     np.savez(
         file,
         times=times,

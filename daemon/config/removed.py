@@ -33,6 +33,7 @@ REMOVED = {
     "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
     "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
     "CAMERA.narrate.beam_size": _FIXED,
+    "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
     "CAMERA.evidence.quality": f"{_FIXED} (85)",
     "forward.group": f"{_FIXED} (each target has a consumer group of its own name)",
     "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",

@@ -16,7 +16,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import GROUPINGS, TIME_GROUPINGS, Question
 from daemon.questions.reading import NUMBERS, Reading
 from daemon.questions.spans import MONTHS, PARTS, Span, take_duration
-from daemon.questions.words import CAME, COLOURS, LEFT, OBJECT_WORDS
+from daemon.questions.words import CAME, COLOURS, GROUPS, LEFT, OBJECT_WORDS
 
 _LEXICON: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
@@ -304,10 +304,10 @@ class _Parser:
             unit = read.take(*_GROUPINGS)
         elif read.take("which", "what"):
             unit = read.take(*_GROUPINGS)
-            if unit and "most" in read.words[read.place :]:
-                read.words.remove("most")
+            rest = read.words[read.place :]
+            if unit and {"most", "busiest"} & {*rest}:
                 read.words[read.place :] = [
-                    w for w in read.words[read.place :] if w not in ("saw", "had", "the")
+                    w for w in rest if w not in ("saw", "had", "the", "most", "busiest", "was")
                 ]
             else:
                 unit = ""
@@ -356,6 +356,10 @@ class _Parser:
         kinds = self.asked.filters.kinds
         if kinds and kind not in kinds and not self.after_verb:
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
+        if kinds and kind not in kinds and before == "and" and read.words[0] != "when":
+            raise SearchError(
+                f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
+            )
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
         if kind in ("got_in", "got_out"):
@@ -398,7 +402,10 @@ class _Parser:
             read.place += 1
             return True
         name = OBJECT_WORDS.get(noun, noun)
-        if self.asked.filters.objects and not self.conjunction and name not in self.asked.filters.objects:
+        objects = self.asked.filters.objects
+        if objects == ("somebody",) and name in GROUPS["somebody"] and "who" in read.words[: read.place]:
+            self.asked = replace(self.asked, filters=replace(self.asked.filters, objects=()))
+        elif objects and not self.conjunction and name not in objects:
             raise SearchError(f"{word!r} is a second thing: join things with and, or ask for one at a time")
         read.place += 1
         self._add(objects=(name,))
@@ -497,6 +504,10 @@ class _Parser:
     def _not_understood(self, word: str, instead: Sequence[str] = ()) -> SearchError:
         if reason := _UNKNOWABLE.get(word):
             return SearchError(f"{word!r} cannot be asked for: {reason}")
+        if word in NUMBERS or word.isdecimal():
+            return SearchError(
+                f"{word!r} needs its unit, as in 10 minutes, 6 pm, the last 5; or ask how many"
+            )
         cameras = [name.lower() for name in self.asker.cameras]
         verbs = [verb for phrase in _KIND_OF for verb in phrase.split()]
         known = [*OBJECT_WORDS, *verbs, *COLOURS, *cameras, *self.asker.places(), *_TIMES, *_FILLERS]

@@ -65,14 +65,21 @@ class Clock:
     Attributes:
         minutes: since midnight.
         words: as they were said.
-        bare: an hour of 1 to 12 that may be of the morning or of the evening.
+        half: am or pm, where that was said.
+        twelve: of a clock of twelve hours, as far as can be seen.
         exact: said with minutes.
     """
 
     minutes: int
     words: str
-    bare: bool = False
+    half: str = ""
+    twelve: bool = False
     exact: bool = True
+
+    @property
+    def bare(self) -> bool:
+        """An hour that may be of the morning or of the evening."""
+        return self.twelve and not self.half and not self.exact
 
 
 @dataclass(slots=True)
@@ -253,7 +260,7 @@ class Span:
     def _day_before(self, middle: tuple[str, ...]) -> tuple[Days | None, Clock | None] | None:
         """The first day of "20 to 22 November"; None where that is not said."""
         read, begin = self.reading, self.reading.place
-        found = read.take_pattern(rf"(\d\d?){_ORDINAL} (?={'|'.join(middle)})")
+        found = read.take_pattern(rf"(\d\d?){_ORDINAL}(?= (?:{'|'.join(middle)}) )")
         place = read.place
         last = self._date() if found and read.take(*middle) else None
         read.place = place if last else begin
@@ -280,11 +287,9 @@ class Span:
         if found["part"]:
             half = "am" if "morning" in found["part"] else "pm"
         minutes = parse_time_of_day(found["clock"] if found["half"] else f"{found['clock']} {half}".strip())
-        hour = found["hour"]
-        bare = (
-            half in ("", "o'clock") and not found["minute"] and 1 <= int(hour) <= _TWELVE and hour[0] != "0"
-        )
-        return Clock(minutes, found[0], bare=bare, exact=bool(found["minute"]))
+        twelve = 1 <= int(found["hour"]) <= _TWELVE and found["hour"][0] != "0"
+        half = half.replace("o'clock", "")
+        return Clock(minutes, found[0], half, twelve, exact=bool(found["minute"]))
 
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
@@ -461,21 +466,19 @@ class Span:
         return since, until, (low % MINUTES, high % MINUTES) if outside else None
 
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
-        """Of two clocks; a bare one is read by the other."""
+        """Of two clocks; one without am or pm is read by the other."""
         begin, end = low.minutes, high.minutes
-        if not low.bare and not high.bare:
-            return begin, end or MINUTES
         if low.bare and high.bare:
             if begin < _MORNING:
                 return self._sure(low, days), self._sure(high, days)
             later = end + _NOON if end < _NOON else end
             return begin, end if begin < end and begin != _NOON else later
-        if high.bare:  # the first that follows
+        if high.bare or (low.half and not high.half and high.twelve):  # the first that follows
             both = (end % _NOON, end % _NOON + _NOON)
             return begin, min(both, key=lambda minute: (minute - begin) % MINUTES or MINUTES)
-        if high.words.endswith("pm") and begin % _NOON + _NOON < end:
+        if low.twelve and not low.half and high.half == "pm" and begin % _NOON + _NOON < end:
             return begin % _NOON + _NOON, end
-        return (begin, end) if begin < end else (self._sure(low, days), end)
+        return (self._sure(low, days) if low.bare and begin >= end else begin), end or MINUTES
 
     def _sure(self, clock: Clock, days: Days | None = None) -> int:
         """Its minutes; of a bare hour the only reading that fits the days, or that has passed today.

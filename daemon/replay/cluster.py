@@ -93,7 +93,8 @@ def replay_on(
 def _show(output: OutputFolder, camera: str, show: Show) -> None:
     first = output.finished[camera].first
     for record in read_camera(output.journal, camera):
-        show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
+        if not record.held:
+            show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
 
 
 def _narrated(

@@ -46,6 +46,10 @@ class Picture(Protocol):
         """RGB image at full size; the same array at every call."""
         ...
 
+    def small(self, width: int) -> Image:
+        """RGB image at most so wide."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:

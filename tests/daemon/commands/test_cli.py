@@ -231,7 +231,7 @@ def test_schemas(narrated: Run) -> None:
 def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer) -> None:
     config = tmp_path / "n.yaml"
     config.write_text(
-        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\ncameras: {{a: {{url: x}}}}\n"
+        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
     )
     done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
     assert done.code == 0, done.out
@@ -240,12 +240,12 @@ def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: Embedde
     assert workers == "-      workers: not configured"
     config.write_text(
         f"version: 1\nstate: /proc/narrated\nredis: {{url: 'unix://{tmp_path}/none.sock'}}\n"
-        "cameras: {a: {url: x}}\n"
+        "cameras: {a: {url: 'rtsp://h/1'}}\n"
     )
     done = narrated("doctor", "-c", config, "--captioner-file", tmp_path / "none.safetensors", "--json")
     assert done.code == 1
     failed = {check["name"] for check in json.loads(done.out)["checks"] if check["ok"] is False}
-    assert failed == {"encoder and checkpoint", "state folder", "Redis"}
+    assert failed == {"captioner", "configuration", "Redis"}
 
 
 def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from models.boxes import Box
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
-from pipeline.policy.deduplication import AGAIN_S, MEMORY_S, Stories, family_of
 from pipeline.sources import Clock
+from pipeline.stories import AGAIN_S, MEMORY_S, Stories, family_of
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DOOR, TABLE, WINDOW = (0.1, 0.4, 0.1, 0.3), (0.4, 0.4, 0.1, 0.3), (0.8, 0.4, 0.1, 0.3)
