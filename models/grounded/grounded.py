@@ -20,16 +20,19 @@ marginal likelihood of sentences, equation (1), and trains prior and speaker alo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.boxes import box_of, hull, intersection
 from models.captioner import FEATURES, Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
+from models.detector import Detector as DetectorInterface
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
 from models.grounded.committee import committee
@@ -49,10 +52,6 @@ PROPOSED = 0.15
 """What the detector is less sure of is only weighed against the other side, never told."""
 
 
-Eyes = Callable[[Sequence[Tensor]], list[Detections]]
-"""What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
     """What may be told about the pairs of a batch: R rows, per pair one of nothing and one for each fact."""
@@ -67,7 +66,7 @@ class Grounded(Captioner):
     """See the head of this file. The encoder is not looked through; the detector has eyes of its own.
 
     Attributes:
-        eyes: asked in place of the detector, where another machine looks; None is the detector.
+        remote: detects in place of this process; None detects here.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ class Grounded(Captioner):
         self.linker = committee(Linker(hidden) for _ in members).requires_grad_(False)
         self.judge = committee(Judge(hidden) for _ in members).requires_grad_(False)
         self.speaker = Speaker(len(vocabulary))
-        self.eyes: Eyes | None = None
+        self.remote: DetectorInterface | None = None
 
     def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
         """Take the calibration, confidence = sigmoid(slope x logit(decided) + offset), and the threshold."""
@@ -175,9 +174,21 @@ class Grounded(Captioner):
         together: Tensor = torch.cat(each, dim=1) / len(linkers) ** 0.5
         return together
 
+    def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
+        """See `models.detector.Detector`; always by this process."""
+        with torch.inference_mode():
+            tensors = [torch.from_numpy(image).permute(2, 0, 1).to(self.device) for image in images]
+            return seen(self.detector, [each.contiguous() for each in tensors], least)
+
     def _seen(self, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
-        """What the detector sees, or whoever lends his eyes."""
-        return seen(self.detector, pictures, least) if self.eyes is None else self.eyes(pictures)
+        if self.remote is None:
+            return seen(self.detector, pictures, least)
+        images = [each.permute(1, 2, 0).contiguous().cpu().numpy() for each in pictures]
+        found = self.remote.detect(images, least)
+        return [
+            Detections(*(part.to(self.device) for part in (each.box, each.score, each.label, each.feature)))
+            for each in found
+        ]
 
     def look(self, pairs: PairBatch) -> list[tuple[int, Sides]]:
         """What is seen of every pair that has clusters, with its number."""
