@@ -289,14 +289,19 @@ def _detect(path: Path, file: Path) -> None:
 def record(event: Event) -> dict[str, Any]:
     """An event as the judges read it."""
     kind = "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else "moved"
+    pair = event.before_time_s, event.after_time_s
+    return said(kind, event.object, pair, (event.box_before, event.box_after), event.confidence)
+
+
+def said(
+    kind: str, name: str, pair: tuple[float, float], boxes: tuple[Any, Any], confidence: float = 1.0
+) -> dict[str, Any]:
+    """A record of one sentence."""
     sentence = {
-        "type": kind, "object": event.object, "count": 1, "box_before": event.box_before,
-        "box_after": event.box_after, "confidence": event.confidence, "text": event.kind,
+        "type": kind, "object": name, "count": 1, "box_before": boxes[0], "box_after": boxes[1],
+        "confidence": confidence, "text": kind,
     }  # fmt: skip
-    before, after = (
-        {"time": (START + timedelta(seconds=t)).isoformat()}
-        for t in (event.before_time_s, event.after_time_s)
-    )
+    before, after = ({"time": (START + timedelta(seconds=t)).isoformat()} for t in pair)
     return {"before": before, "after": after, "sentences": [sentence]}
 
 

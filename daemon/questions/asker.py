@@ -329,6 +329,8 @@ class _Parser:
         order = read.take(*_WORDS["last"], *_WORDS["first"])
         if not order:
             return False
+        if self.asked.order != "all":
+            raise SearchError(f"{order!r} is a second order: ask for one at a time")
         limit = read.take_number()
         read.take("time")
         self.asked = replace(self.asked, order="first" if order in _WORDS["first"] else "last", limit=limit)

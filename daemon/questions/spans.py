@@ -182,7 +182,11 @@ class Span:
         if not word:
             return False
         day, clock = self._day_before(middle) or self._moment()
-        if (day is None and clock is None) or not read.take(*middle):
+        if day is None and clock is None:
+            return False
+        if not read.take(*middle):
+            if clock:
+                raise SearchError(f"{word} {clock.words} until when? write since {clock.words}, or a time")
             return False
         other, end = self._moment()
         if other is None and end is None:
@@ -284,8 +288,9 @@ class Span:
                 f"or {found['hour']} {month}"
             )
         half = found["half"] or ""
-        if found["part"]:
-            half = "am" if "morning" in found["part"] else "pm"
+        if part := found["part"]:
+            late = "night" in part and not 6 <= int(found["hour"]) < _TWELVE  # noqa: PLR2004 - 2 at night
+            half = "am" if "morning" in part or late else "pm"
         minutes = parse_time_of_day(found["clock"] if found["half"] else f"{found['clock']} {half}".strip())
         twelve = 1 <= int(found["hour"]) <= _TWELVE and found["hour"][0] != "0"
         half = half.replace("o'clock", "")
@@ -411,6 +416,8 @@ class Span:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
             if days.begin > self.now:
                 raise SearchError(f"{days.words} is to come: only what was recorded can be asked for")
+        if since and until and since >= until:
+            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         if not (self.low or self.high or self.at):
             return since, until, None
         one = days is not None and days.end - days.begin <= timedelta(hours=25) and not self.every

@@ -138,7 +138,7 @@ class _Replay:
         self._earlier: Mapping[str, Outcome] = {}
         if options.out:
             of = identity(footage, captioner, options.plan, options.span)
-            self._output = resources.enter_context(OutputFolder(options.out, of, resume=options.resume))
+            self._output = OutputFolder(options.out, of, resume=options.resume)
             self._earlier = dict(self._output.finished)
             self.narrations = sum(map(len, self._output.restored.values()))
         journal_folder = (
