@@ -31,7 +31,7 @@ NOUNS = {
     "animal": "animal animals dog dogs cat cats bird birds horse horses",
     "furniture": "chair chairs table tables bench benches",
     "cart": "cart carts stroller strollers pram prams",
-    "box": "box boxes package packages",
+    "box": "box boxes package packages parcel parcels",
     "shadow": "shadow shadows",
     "something": "object objects thing things something item items",
 }
