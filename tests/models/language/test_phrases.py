@@ -27,7 +27,7 @@ from models.language.phrases import (
 from models.language.places import PLACES
 from models.language.vocabulary import surface
 from models.language.wording import COLOURS, read
-from train.compose.grammar import any_claims
+from train.grounded.grammar import any_claims
 
 ZONES = (
     "at the entrance",

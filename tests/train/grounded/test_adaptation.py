@@ -15,10 +15,10 @@ from models.checkpoint import read_checkpoint, save
 from models.encoders.encoder import ENCODERS
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import Vocabulary
+from train.checkpoints import TrainError
 from train.footage.frames import LabelledFrame
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.adaptation import AdaptOptions, Score, adapt, parted
-from train.learning.run_state import TrainError
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -7,7 +7,7 @@ import torch
 
 from models.grounded.speaker import END, WHILE, ZONE, speak, unveiled
 from models.language.phrases import tells
-from train.compose.grammar import any_claims
+from train.grounded.grammar import any_claims
 from train.grounded.speaker import SpeakingOptions, sentences_of, taught
 
 
