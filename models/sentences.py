@@ -130,6 +130,10 @@ class Sighted(Protocol):
         """
         ...
 
+    def embed(self, found: Detections) -> Tensor:
+        """Appearance of detections: unit vectors float32 ``(N, E)``."""
+        ...
+
     def tell(
         self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
     ) -> list[list[Sentence]]:

@@ -1,4 +1,4 @@
-"""Files and names that a power failure must not take back.
+"""Files and names that survive a power failure.
 
 What was written is on the disk after `fsync` of the file, a new, renamed or deleted name after `fsync` of its
 folder; until then any of them may be there without the others.
@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o640, 0o750
+"""Modes of everything in the state folder: words, pictures and signatures alike."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -26,38 +29,42 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, with those above it that are missing, and their names durable.
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, with those above it that are missing; then their names are durable.
+
+    The name of a folder that exists is synced, too: whoever made it may have been killed before that.
 
     Raises:
         OSError: it cannot be made.
     """
     missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for made in reversed(missing):
-        sync_folder(made.parent)
+    for each in reversed(missing):
+        each.mkdir(mode, exist_ok=True)
+    for each in reversed(missing or [folder]):
+        sync_folder(each.parent)
 
 
-def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
+def replace_file(path: Path, content: bytes, *, durable: bool, mode: int = 0o666) -> None:
     """Write a file as a whole or not at all; see `replacing`."""
-    with replacing(path, durable=durable) as file:
+    with replacing(path, durable=durable, mode=mode) as file:
         file.write(content)
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, durable: bool, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A file to write, which stands at `path` when all of it is written; an error leaves what stood there.
 
     Args:
         path: what stands there is replaced.
         durable: the new file is on the disk at the end; else a power failure may leave the old one, or an
             empty one.
+        mode: of the new file, less the umask.
 
     Raises:
         OSError: the folder cannot be written.
     """
     fresh = path.with_name(path.name + ".tmp")
-    file = fresh.open("wb")
+    file = open(fresh, "wb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
     try:
         with file:
             yield file

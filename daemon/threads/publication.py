@@ -10,7 +10,7 @@ from time import monotonic
 from daemon.threads.pulse import Pulses
 from pipeline.journal import Journal, JournalError
 from pipeline.loop import Loop
-from pipeline.publisher import Delivery, Outage, Publisher, PublisherError
+from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
 
 LOOP = "publisher"
 """Its name among the loops that the watchdog goes by."""
@@ -53,7 +53,7 @@ class Publishing:
         self.published = 0
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _Turn] = {}
-        self._outage = Outage()
+        self._backoff = Backoff()
         self.loop = Loop(LOOP, self._turn, _SETTLE_S, pulses=pulses, last=self._release)
 
     def start(self) -> None:
@@ -64,13 +64,24 @@ class Publishing:
     @property
     def away(self) -> str:
         """Why nothing at all can be published now; empty while the server answers."""
-        return self._outage.reason
+        return self._backoff.reason
+
+    @property
+    def stopped(self) -> str:
+        """Why nothing of what there is to publish is published now; empty while anything is, or could be."""
+        failing, journals = self.failing, dict(self._journals)
+        waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
+        if self.away or not failing or waiting - set(failing):
+            return self.away
+        return "; ".join(sorted(set(failing.values())))
 
     @property
     def failing(self) -> dict[str, str]:
         """Why each camera that is not published now is not, by name."""
         away, errors = self.away, self.errors.copy()
-        return {name: errors.get(name) or away for name in [*self._journals] if away or name in errors}
+        journals = dict(self._journals)
+        down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}
+        return {name: why for name in journals if (why := down.get(name) or errors.get(name) or away)}
 
     def compare(self, limit_s: float, hurry: threading.Event) -> None:
         """Wait until the journals have back what they lacked of their streams; not longer, nor after `hurry`.
@@ -141,18 +152,16 @@ class Publishing:
             self._drain(camera, journal)
 
     def _drain(self, camera: str, journal: Journal) -> None:
+        if journal.trouble:
+            journal.flush()
+        if not journal.is_open:
+            return  # its trouble says why; nothing of it can be published
         turn = self._deliveries.get(camera)
         if turn is None or turn.journal is not journal:
             turn = self._deliveries[camera] = _Turn(
-                journal, Delivery(journal, self._publisher, beat=self.loop.beat, outage=self._outage)
+                journal, Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
             )
         now = monotonic()
-        try:
-            if journal.trouble:
-                journal.settle()
-        except JournalError as error:
-            self._tell(camera, str(error))
-            return
         due = now - turn.asked_at >= RENEW_S
         if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
             return
@@ -160,7 +169,7 @@ class Publishing:
         try:
             count = turn.delivery.drain(self.loop.stopped, limit=_TURN)
         except (PublisherError, JournalError) as error:
-            self._tell(camera, str(error))
+            self._report(camera, str(error))
             return
         self.published += count
         if self.errors.pop(camera, None):
@@ -183,7 +192,7 @@ class Publishing:
                 "camera %s: the lease could not be released and will expire: %s", turn.journal.camera, error
             )
 
-    def _tell(self, camera: str, reason: str) -> None:
+    def _report(self, camera: str, reason: str) -> None:
         if self.errors.get(camera) != reason:
             self.errors[camera] = reason
             logger.error("camera %s is not published: %s", camera, reason)

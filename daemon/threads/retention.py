@@ -1,55 +1,127 @@
-"""What goes when: the oldest segments of the journals, and the pictures that only they name."""
+"""Retention: the oldest segments of the journals are deleted, and the pictures that only they name."""
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import monotonic
 
 from daemon.config.settings import RetentionSettings
 from daemon.threads.pulse import Pulses
-from pipeline.evidence import EvidenceStore, Named, named_in
-from pipeline.journal import Journal, JournalError
+from models.sentences import Sentence
+from pipeline.disk import PRIVATE_FILE, replace_file
+from pipeline.evidence import EvidenceStore, references
+from pipeline.journal import Journal, JournalError, Segment
+from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Loop
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
+from pipeline.record import Record, RecordError, format_time
+from pipeline.sources import Clock
 
 LOOP = "retention"
 """Its name among the loops that the watchdog goes by."""
 
+SEGMENTS_PER_RUN = 8
+"""A run deletes no more than these, of all cameras, and only what the run before it announced."""
+
+BELIEVED_AFTER_S = 86_400.0
+"""A wall clock that jumped ahead counts once the daemon has run for so long under it."""
+
+_JUMP_S = 3600.0
 _EVERY_S = 60.0
 _WITHIN_S = 600.0
-"""A look that deletes reads whole journals."""
-
-_WHOLE_EVERY_S = 86_400.0
-"""How often all pictures are looked at, for those that a crash has left, once something is deleted at all."""
-
-_MANY = 200_000
-"""Pictures of deleted segments that are removed in one go."""
+"""A run that deletes reads whole journals."""
 
 logger = logging.getLogger(__name__)
+
+
+class SteadyClock:
+    """The time by which records grow old: never ahead of the wall clock, nor of what has really passed.
+
+    It goes on by the boot clock while the daemon runs, and from where a file says at the next start. Where
+    the wall clock is far ahead of it (a failed battery, a forged time server, a machine that was off for
+    months), it is followed only after `BELIEVED_AFTER_S` of running, so that a wrong hour deletes nothing.
+
+    Args:
+        path: of the file.
+        oldest: what to begin with where there is no file (seconds since 1970).
+    """
+
+    def __init__(self, path: Path, oldest: float) -> None:
+        self._path, self._ahead_s = path, 0.0
+        try:
+            saved = json.loads(path.read_bytes())
+            self._time, self._ahead_s = float(saved["time"]), float(saved["ahead_s"])
+        except (OSError, ValueError, TypeError, KeyError):
+            self._time = oldest
+        self._looked_at = boot_time_s()
+
+    def now(self) -> float:
+        """Seconds since 1970; saves them.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        passed_s = boot_time_s() - self._looked_at
+        self._looked_at += passed_s
+        self._time += passed_s
+        wall = time.time()
+        if wall - self._time <= _JUMP_S:
+            self._time, self._ahead_s = max(wall, self._time) if wall > self._time else self._time, 0.0
+        else:
+            if self._ahead_s == 0.0:
+                logger.warning(
+                    "the clock is %s ahead of the time that has passed; nothing is deleted for its age by "
+                    "it, unless it is still so after %.0f hours",
+                    *(timedelta(seconds=round(wall - self._time)), BELIEVED_AFTER_S / 3600),
+                )
+            self._ahead_s += max(passed_s, 1.0)
+            if self._ahead_s > BELIEVED_AFTER_S:
+                self._time, self._ahead_s = wall, 0.0
+        content = json.dumps({"time": self._time, "ahead_s": self._ahead_s}).encode() + b"\n"
+        replace_file(self._path, content, durable=False, mode=PRIVATE_FILE)
+        return min(wall, self._time)
+
+
+def boot_time_s() -> float:
+    """Seconds since the machine was started, asleep or not; nobody sets this clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A segment that is beyond a limit: age, size or free."""
+
+    camera: str
+    segment: Segment
+    reason: str
 
 
 class Retention:
     """Deletes what is older, or more, than may be kept; in a thread of its own.
 
-    Nothing goes that is not published, and never the segment that is being written. Where that keeps more
-    than may be kept, it is counted and told.
+    What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
+    journal itself. Nothing goes that is not published, and never the segment that is being written.
 
     Args:
         settings: how much is kept; None is no limit.
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures; None where there are none.
-        pulses: told of every look.
+        key: signs where the journals begin after a deletion; None signs nothing.
+        pulses: told of every run.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
         pictures: how many were deleted of evidence.
         unpublished: cameras of which more would go if it were published.
-        runs: how often this looked.
+        runs: how often this ran.
         loop: the thread.
     """
 
@@ -58,20 +130,21 @@ class Retention:
         settings: RetentionSettings,
         journals: Mapping[str, Journal],
         evidence: EvidenceStore | None,
+        key: SigningKey | None = None,
         pulses: Pulses | None = None,
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
         self.pictures = self.runs = 0
         self.unpublished: frozenset[str] = frozenset()
-        self._settings, self._journals, self._evidence = settings, journals, evidence
-        self._forsaken: set[str] = set()  # digests that deleted segments named
-        self._whole_due = float("-inf")
+        self._settings, self._journals, self._evidence, self._key = settings, journals, evidence, key
+        self._clock: SteadyClock | None = None
+        self._announced: set[Path] = set()
         self._reported = ""
         self.loop = Loop(LOOP, self._turn, _EVERY_S, pulses=pulses, within_s=_WITHIN_S)
 
     def start(self) -> None:
-        """Look now and then every minute."""
+        """Run now and then every minute."""
         self.loop.wake()
         self.loop.start()
 
@@ -80,102 +153,126 @@ class Retention:
         self.loop.stop()
         self.loop.join(0.5)
 
-    def look(self) -> None:
-        """Delete what may go now.
+    def run(self) -> None:
+        """Delete what the last run announced, where it is still due, and announce what comes next.
 
         Raises:
-            JournalError: a segment cannot be deleted.
+            JournalError, RecordError: a segment cannot be deleted.
             OSError: the folders cannot be read or written.
         """
-        kept: set[str] = set()
-        if self._settings.age is not None:
-            self._delete_old(time.time() - self._settings.age, kept)
-        for reason, excess in (("size", self._too_large), ("free", self._too_full)):
-            self._make_room(reason, excess, kept)
-        self._sweep()
-        if kept - self.unpublished:
-            logger.warning(
-                "more is kept than retention allows, because it is not published yet: %s",
-                ", ".join(sorted(kept)),
-            )
-        self.unpublished = frozenset(kept)
+        self._remove_files()  # what a crash has left
+        due = self._due()
+        ready = [each for each in due if each.segment.path in self._announced]
+        for camera in {each.camera: None for each in ready}:
+            self._delete(camera, [each for each in ready if each.camera == camera])
+        if ready:
+            self._remove_files()
+            due = self._due()
+        for each in due:
+            if each.segment.path not in self._announced:
+                logger.warning(
+                    "camera %s: %s (%d bytes) will be deleted in %.0f s (retention.%s)",
+                    *(each.camera, each.segment.path, each.segment.size, _EVERY_S, each.reason),
+                )
+        self._announced = {each.segment.path for each in due}
         self.runs += 1
 
-    def _delete_old(self, before: float, kept: set[str]) -> None:
-        for camera in list(self._journals):
-            while camera not in kept and (written := self._written(camera)) is not None and written < before:
-                self._delete(camera, "age", kept)
-                if len(self._forsaken) >= _MANY:
-                    self._sweep()
+    def _due(self) -> list[_Due]:
+        """What is beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
+        segments = sorted(
+            (written, camera, segment.first, segment)
+            for camera, journal in list(self._journals.items())
+            for written, segment in _written(journal)
+        )
+        age_s = self._settings.age
+        before = float("-inf") if age_s is None else self._now() - age_s
+        excess = {"size": self._too_large(), "free": self._too_full()}
+        due, unpublished = list[_Due](), set[str]()
+        for written, camera, _, segment in segments:
+            over = [reason for reason, size in excess.items() if size > 0]
+            if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
+                break
+            journal = self._journals[camera]
+            if camera in unpublished or segment.last_record().seq > journal.published.seq:
+                unpublished.add(camera)
+                continue
+            due.append(_Due(camera, segment, "age" if written < before else over[0]))
+            freed = self._size(segment) if over else 0
+            excess = {reason: size - freed for reason, size in excess.items()}
+        if unpublished - self.unpublished:
+            logger.warning(
+                "more is kept than retention allows, because it is not published yet: %s",
+                ", ".join(sorted(unpublished)),
+            )
+        self.unpublished = frozenset(unpublished)
+        return due
 
-    def _make_room(self, reason: str, excess: Callable[[], int], kept: set[str]) -> None:
-        """Delete the oldest segments until nothing exceeds the limit.
+    def _now(self) -> float:
+        """The time by which records are old; at the very first start, when a journal was written last."""
+        if self._clock is None:
+            paths = [journal.path for journal in list(self._journals.values())]
+            written = [path.stat().st_mtime for path in paths if path.exists()]
+            if not written:
+                return 0.0
+            self._clock = SteadyClock(paths[0].parents[1] / "clock", max(written))
+        return self._clock.now()
 
-        To find out which pictures go with them all journals are read: for many segments once.
-        """
-        while (left := excess()) > 0 and not self.loop.stopped.is_set():
-            camera = None
-            while left > 0 and len(self._forsaken) < _MANY and (camera := self._oldest(kept)):
-                left -= self._delete(camera, reason, kept)
-            if not self._sweep() or camera is None:
-                return
-
-    def _oldest(self, but: set[str]) -> str | None:
-        """The camera whose oldest closed segment is the oldest of all."""
-        found = {camera: self._written(camera) for camera in list(self._journals) if camera not in but}
-        times = {camera: written for camera, written in found.items() if written is not None}
-        return min(times, key=times.__getitem__) if times else None
-
-    def _written(self, camera: str) -> float | None:
-        """When the camera's oldest closed segment was written last; footage may be much older."""
-        journal = self._journals.get(camera)
-        closed = journal.closed() if journal else []
-        try:
-            return closed[0].path.stat().st_mtime if closed else None
-        except FileNotFoundError:
-            return None
-
-    def _delete(self, camera: str, reason: str, kept: set[str]) -> int:
-        """Delete the camera's oldest segment; the bytes of it and of the pictures that it names."""
-        journal = self._journals.get(camera)
-        closed = journal.closed() if journal else []
-        size = closed[0].size if closed else 0
-        named = set(named_in(closed[0].path)) if closed and self._evidence else set()
-        if journal is None or not journal.delete_oldest():
-            kept.add(camera)
-            return 0
+    def _delete(self, camera: str, due: list[_Due]) -> None:
+        """Record in the chain that a camera's oldest segments are deleted, then let the chain begin later."""
+        journal, segments = self._journals[camera], [each.segment for each in due]
+        last = segments[-1].last_record()
+        journal.append(_deletion(segments[0].first_record(), last, due[0].reason))
+        journal.delete(last, self._key)
         self.loop.beat()
-        self._forsaken |= named
-        self.segments[camera, reason] += 1
-        self.bytes[camera, reason] += size
-        logger.info("camera %s: a journal segment of %d bytes was deleted (%s)", camera, size, reason)
-        return size + sum(self._size_of(digest) for digest in named)
+        for each in due:
+            self.segments[camera, each.reason] += 1
+            self.bytes[camera, each.reason] += each.segment.size
 
-    def _size_of(self, digest: str) -> int:
-        path = self._evidence.find(digest) if self._evidence else None
-        return path.stat().st_size if path else 0
+    def _remove_files(self) -> None:
+        """Remove deleted segments, and before them the pictures that no other record names.
 
-    def _sweep(self) -> bool:
-        """Remove the pictures of deleted segments that no journal names any more; False where they wait."""
+        In this order, a crash leaves a segment whose pictures can still be found.
+        """
         journals = list(self._journals.values())
-        if self._evidence is None or not self._forsaken:
-            return True
-        if any(journal.held for journal in journals):
-            return False  # what is held in memory names pictures too
-        named = _named({journal.folder for journal in journals})
-        whole = monotonic() >= self._whole_due
-        swept = self._evidence.sweep(named, among=None if whole else self._forsaken)
-        self._forsaken.clear()
-        if whole:
-            self._whole_due = monotonic() + _WHOLE_EVERY_S
-        self.pictures += swept.files
-        return True
+        deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
+        if self._evidence and deleted:
+            named = set[str]()
+            for _, segment in deleted:
+                named |= _named(segment.path)
+            gone = {segment.path for _, segment in deleted}
+            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone)).files
+        for journal, segment in deleted:
+            size = segment.size
+            journal.unlink(segment)
+            logger.info("camera %s: %s (%d bytes) was deleted", journal.camera, segment.path, size)
+
+    def _unnamed(self, digests: set[str], journals: list[Journal], gone: set[Path]) -> set[str]:
+        """Those of the digests that no record names but in files that are `gone`."""
+        folders = {journal.folder for journal in journals}
+        while True:
+            paths = _journal_files(folders) - gone
+            left = set(digests)
+            for path in paths:
+                self.loop.beat()
+                with suppress(FileNotFoundError), path.open("rb") as file:
+                    for line in file:
+                        left -= references(line)
+            for journal in journals:
+                left -= journal.held_references()
+            if paths == _journal_files(folders) - gone:  # else a segment was closed meanwhile
+                return left
+
+    def _size(self, segment: Segment) -> int:
+        """Bytes of a segment and of the pictures that it names."""
+        named = _named(segment.path) if self._evidence else set()
+        paths = [self._evidence.find(digest) for digest in named] if self._evidence else []
+        return segment.size + sum(path.stat().st_size for path in paths if path)
 
     def _too_large(self) -> int:
         """Bytes beyond the size that may be kept."""
         if self._settings.size is None:
             return 0
-        evidence = self._evidence.known_size().bytes if self._evidence else 0
+        evidence = self._evidence.size().bytes if self._evidence else 0
         return sum(journal.size for journal in list(self._journals.values())) + evidence - self._settings.size
 
     def _too_full(self) -> int:
@@ -190,24 +287,58 @@ class Retention:
 
     def _turn(self) -> None:
         try:
-            self.look()
+            self.run()
             self._reported = ""
-        except (JournalError, OSError) as error:
+        except (JournalError, RecordError, OSError) as error:
             if str(error) != self._reported:
                 self._reported = str(error)
                 logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
 
 
-def _named(folders: set[Path]) -> Named:
-    """The pictures that the journals of folders name, also those of cameras removed since."""
-    while True:
-        paths = _journals_in(folders)
-        with suppress(FileNotFoundError):
-            named = Named(paths)
-            if paths == _journals_in(folders):
-                return named
-        # A file was renamed or deleted meanwhile; what is not counted here must not be swept.
+def _written(journal: Journal) -> Iterator[tuple[float, Segment]]:
+    """The closed segments with the time of their last write, which never falls: footage may be much older."""
+    written = 0.0
+    for segment in journal.closed():
+        written = max(written, segment.path.stat().st_mtime)
+        yield written, segment
 
 
-def _journals_in(folders: set[Path]) -> list[Path]:
-    return sorted(path for folder in folders for path in folder.glob("*.jsonl"))
+def _named(path: Path) -> set[str]:
+    """The digests of the pictures that a file of a journal names."""
+    named = set[str]()
+    with path.open("rb") as file:
+        for line in file:
+            named |= references(line)
+    return named
+
+
+def _journal_files(folders: set[Path]) -> set[Path]:
+    """Also those of cameras removed since."""
+    return {path for folder in folders for path in folder.glob("*.jsonl")}
+
+
+def _deletion(first: Record, last: Record, reason: str) -> Narration:
+    """What the chain says of the records from `first` to `last`, which are deleted now."""
+    now, count = datetime.now(UTC), last.seq - first.seq + 1
+    text = f"{count} records from {first.after.time} to {last.after.time} were deleted (retention.{reason})."
+    before, after = (FrameStamp(f.moment, f.pts, f.sha256) for f in (first.before, last.after))
+    return Narration(
+        id=f"{last.camera}-{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{last.hash[:12]}",
+        camera=last.camera,
+        before=before,
+        after=after,
+        clock=Clock(last.clock),
+        event=RecordEvent.DELETION,
+        sentences=(Sentence(text, "none", "scene", None, 0.0, 1.0),),
+        l2=0.0,
+        model=ModelStamp(last.model.name, last.model.sha256),
+        settings_sha256=last.config_sha256,
+        deletion={
+            "reason": "age" if reason == "age" else "size",
+            "time": format_time(now),
+            "records": count,
+            "first_seq": first.seq,
+            "last_seq": last.seq,
+            "last_hash": last.hash,
+        },
+    )

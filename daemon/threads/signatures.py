@@ -47,14 +47,14 @@ class JournalSigning:
     ) -> None:
         self.signed: Counter[str] = Counter()
         self.errors: dict[str, str] = {}
-        self._key, self._journals = key, journals
+        self.key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
         self.loop = Loop(LOOP, self.look, every_s, pulses=pulses, within_s=_WITHIN_S, last=self.look)
 
     def start(self) -> None:
         """Begin; without a key nothing is to be done."""
-        if self._key:
-            logger.info("journals are signed with the key whose public half is %s", self._key.public)
+        if self.key:
+            logger.info("journals are signed with the key whose public half is %s", self.key.public)
             self.loop.start()
 
     def finish(self) -> None:
@@ -66,16 +66,16 @@ class JournalSigning:
         """Sign what has grown since the last look."""
         for camera, journal in list(self._journals.items()):
             end = journal.end
-            if self._key is None or journal.held:
+            if self.key is None or journal.held or not end.seq:
                 continue  # after `end`: what is only held in memory may never come to the disk
-            signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self._key))
+            signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self.key))
             try:
                 self.signed[camera] += signatures.add(end)
                 self.errors.pop(camera, None)
             except OSError as error:
-                self._tell(camera, f"{signatures.path}: {error.strerror or error}")
+                self._report(camera, f"{signatures.path}: {error.strerror or error}")
 
-    def _tell(self, camera: str, reason: str) -> None:
+    def _report(self, camera: str, reason: str) -> None:
         if self.errors.get(camera) != reason:
             self.errors[camera] = reason
             logger.error("camera %s: its journal cannot be signed: %s; it is tried again", camera, reason)

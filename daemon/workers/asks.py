@@ -38,7 +38,7 @@ from daemon.workers.messages import (
 )
 from daemon.workers.sights import Sightings
 from pipeline.loop import Loop
-from pipeline.publisher.publisher import PublisherError
+from pipeline.publisher import PublisherError
 
 LOOP = "workers"
 """The listening thread's name among the loops that the watchdog goes by."""

@@ -28,7 +28,7 @@ from daemon.workers.broker import (
 from daemon.workers.messages import Ask, MessageError, Reply, WorkerCard, decoded, packed, parsed
 from models.detections import Detections
 from pipeline.loop import Loop
-from pipeline.publisher.publisher import PublisherError, ServerAwayError
+from pipeline.publisher import PublisherError, ServerAwayError
 from pipeline.redaction import redacted
 
 CLAIM_S = 5.0

@@ -13,7 +13,7 @@ happened there. Here the facts come first:
 6. `models.grounded.speaker`: words for the facts. A sentence that does not say just these facts is
    replaced by the plain one (`models.language.phrases`).
 
-Detector, linker, judge and speaker learn apart, each from what it needs (`train.learning`); `loss` is DDLA's
+Detector, linker, judge and speaker learn apart, each from what it needs (`train.grounded`); `loss` is DDLA's
 marginal likelihood of sentences, equation (1), and trains prior and speaker alone.
 """
 
@@ -166,6 +166,14 @@ class Grounded(Captioner):
         """See `Sighted`."""
         with torch.inference_mode():
             return self._seen([picture.to(self.device) for picture in pictures], least)
+
+    def embed(self, found: Detections) -> Tensor:
+        """Appearance of detections: the linkers' unit vectors side by side, of unit length again."""
+        linkers = [each for each in self.linker.modules() if isinstance(each, Linker)]
+        with torch.inference_mode():
+            each: list[Tensor] = [linker.embedding(found.feature.to(self.device)) for linker in linkers]
+        together: Tensor = torch.cat(each, dim=1) / len(linkers) ** 0.5
+        return together
 
     def _seen(self, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
         """What the detector sees, or whoever lends his eyes."""

@@ -1,6 +1,5 @@
-"""Evidence: the pictures that show what a record tells, stored by the SHA-256 of their bytes."""
+"""Evidence: the pictures that show what a record says, stored by the SHA-256 of their bytes."""
 
-from pipeline.evidence.named import Named, named_in, references
-from pipeline.evidence.store import EvidenceStore, evidence_beside, evidence_fault
+from pipeline.evidence.store import EvidenceStore, Pictures, evidence_beside, evidence_fault, references
 
-__all__ = ["EvidenceStore", "Named", "evidence_beside", "evidence_fault", "named_in", "references"]
+__all__ = ["EvidenceStore", "Pictures", "evidence_beside", "evidence_fault", "references"]

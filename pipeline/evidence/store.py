@@ -6,32 +6,38 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Container, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from pipeline.disk import make_folder, sync_folder
+from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, replace_file, sync_folder
 
 SUFFIXES = ("jpg", "webp")
 """Kinds of pictures; a digest alone does not say which it is."""
 
-UNSETTLED_S = 3600.0
-"""What was put within so long is never swept: its record may be on its way to the journal."""
+RECENT_S = 3600.0
+"""What was put within so long is never removed: its record may be on its way to the journal."""
 
 _TAG = "sha256:"
-_NAME = re.compile(r"[0-9a-f]{64}\.(?:jpg|webp)")
-_UNFINISHED = ".part"
-_REMEMBERED = 10_000
+_REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
+_MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """What `EvidenceStore.sweep` removed: files and bytes."""
+class Pictures:
+    """How many, and their bytes."""
 
     files: int = 0
     bytes: int = 0
+
+
+def references(line: bytes) -> set[str]:
+    """The digests of the pictures that a record's line, or several lines, name; without parsing them.
+
+    Nothing else in a record is written as ``"sha256:..."``, and inside a text the quotes are escaped.
+    """
+    return {digest.decode() for digest in _REFERENCE.findall(line)}
 
 
 def evidence_beside(journals: Path) -> Path | None:
@@ -43,7 +49,7 @@ def evidence_beside(journals: Path) -> Path | None:
 class EvidenceStore:
     """Pictures by content: what is stored twice is there once, and a changed byte shows.
 
-    For several threads of one process, the only one that puts and sweeps there.
+    For several threads of one process, the only one that puts and removes there.
 
     Args:
         folder: made when the first picture comes.
@@ -53,9 +59,10 @@ class EvidenceStore:
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         self.folder = folder
         self._fsync = fsync
-        self._lock = Lock()  # between finding a picture there and sweeping it away
-        self._known: Swept | None = None
-        self._put: dict[str, float] = {}  # when, by the monotonic clock: the wall clock may step by an hour
+        self._lock = Lock()  # between finding a picture there and removing it
+        self._size: Pictures | None = None
+        self._made: set[Path] = set()  # folders whose names are known to be on the disk
+        self._put: dict[str, float] = {}  # when, by the monotonic clock
 
     def put(self, content: bytes, suffix: str) -> str:
         """Store a picture; when this returns it is whole and on disk (with `fsync`).
@@ -71,100 +78,56 @@ class EvidenceStore:
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / digest[:2] / f"{digest}.{suffix}"
         with self._lock:
-            self._remember(digest)
+            now = time.monotonic()
+            if len(self._put) > _MANY:
+                self._put = {each: put for each, put in self._put.items() if put > now - RECENT_S}
+            self._put[digest] = now
+            self._make(path.parent)
             if not (path.is_file() and path.stat().st_size == len(content)):
-                self._write(path, content)
-                if self._known:
-                    self._known = Swept(self._known.files + 1, self._known.bytes + len(content))
+                replace_file(path, content, durable=self._fsync, mode=PRIVATE_FILE)
+                if self._size:
+                    self._size = Pictures(self._size.files + 1, self._size.bytes + len(content))
         return _TAG + digest
 
-    def _remember(self, digest: str) -> None:
-        now = time.monotonic()
-        self._put[digest] = now
-        if len(self._put) > _REMEMBERED:  # where nobody sweeps
-            self._put = {each: put for each, put in self._put.items() if put > now - UNSETTLED_S}
-
-    def _write(self, path: Path, content: bytes) -> None:
+    def _make(self, folder: Path) -> None:
+        """Make the folder, and what stands in it durable: who put that there may have been killed before."""
+        if folder in self._made:
+            return
+        make_folder(self.folder, PRIVATE_FOLDER)
+        make_folder(folder, PRIVATE_FOLDER)
         if self._fsync:
-            make_folder(path.parent)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + _UNFINISHED)
-        try:
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                if self._fsync:
-                    os.fsync(file.fileno())
-            part.replace(path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
-        if self._fsync:
-            sync_folder(path.parent)
+            sync_folder(folder)
+        self._made.add(folder)
 
     def find(self, reference: str) -> Path | None:
         """The file of a picture as a record names it, or None where there is none."""
         return _find(self.folder, reference)
 
-    def sweep(
-        self,
-        kept: Container[str],
-        *,
-        among: Iterable[str] | None = None,
-        unsettled_s: float = UNSETTLED_S,
-    ) -> Swept:
-        """Remove the pictures that no record names any more, and what a crash left unfinished.
-
-        Args:
-            kept: digests (64 hexadecimal digits) that records name, see `references`.
-            among: the digests that may be removed; None looks through the whole folder.
-            unsettled_s: what was put within so long stays in any case.
+    def remove(self, digests: Iterable[str]) -> Pictures:
+        """Remove pictures that no record names any more, but for those that were put just now.
 
         Raises:
             OSError: the folder cannot be read or written.
         """
-        files, size, since = 0, 0, time.monotonic() - unsettled_s
-        for path in self._files() if among is None else filter(None, map(self.find, among)):
-            digest, part = path.name[:64], path.name.endswith(_UNFINISHED)
-            if digest in kept and not part:
-                continue
+        files, size, since = 0, 0, time.monotonic() - RECENT_S
+        for digest in digests:
             with self._lock:
-                if self._put.get(digest, since) > since:
+                path = self.find(digest)
+                if path is None or self._put.get(digest, since) > since:
                     continue
-                self._put.pop(digest, None)
                 length = path.stat().st_size
                 path.unlink()
-            files, size = files + 1, size + length
-        with self._lock:
-            self._put = {digest: moment for digest, moment in self._put.items() if moment > since}
-            if self._known:
-                self._known = Swept(self._known.files - files, self._known.bytes - size)
-        return Swept(files, size)
+                files, size = files + 1, size + length
+                if self._size:
+                    self._size = Pictures(self._size.files - 1, self._size.bytes - length)
+        return Pictures(files, size)
 
-    def known_size(self) -> Swept:
-        """As `size`, but the folder is only looked through the first time: it may hold millions."""
-        if self._known is None:
-            counted = self.size()  # what is put meanwhile may be missing
-            with self._lock:
-                self._known = counted
-        return self._known
-
-    def size(self) -> Swept:
-        """How many pictures there are, and their bytes."""
-        files, size = 0, 0
-        for path in self._files():
-            with suppress(FileNotFoundError):  # swept meanwhile, or renamed at its end
-                size += path.stat().st_size
-                files += 1
-        return Swept(files, size)
-
-    def _files(self) -> Iterator[Path]:
-        """Only files that this class wrote: nothing else in the folder is ever touched."""
-        for folder in sorted(self.folder.glob("[0-9a-f][0-9a-f]")):
-            for path in folder.iterdir():
-                if _NAME.fullmatch(path.name.removesuffix(_UNFINISHED)):
-                    yield path
+    def size(self) -> Pictures:
+        """How many pictures there are; the folder, which may hold millions, is looked through once."""
+        if self._size is None:
+            sizes = [path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*")]
+            self._size = Pictures(len(sizes), sum(sizes))  # what is put meanwhile may be missing
+        return self._size
 
 
 def evidence_fault(folder: Path | None, reference: str) -> str:

@@ -1,20 +1,22 @@
 """The journal: the record of what was narrated, one hash-chained JSONL file per camera."""
 
+from pipeline.journal.chain import JournalError
 from pipeline.journal.comparison import Comparison, compare
-from pipeline.journal.errors import JournalError
-from pipeline.journal.position import Position
 from pipeline.journal.reader import latest_first, read_camera, read_journal
-from pipeline.journal.segment_writer import SegmentLimits
-from pipeline.journal.segments import Start
+from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits
+from pipeline.journal.segments import Segment, Start
 from pipeline.journal.verification import Problem, Verification, VerifyOptions, verify
-from pipeline.journal.writer import Journal
+from pipeline.journal.writer import Backlog, Journal, Position
 
 __all__ = [
+    "Backlog",
     "Comparison",
     "Journal",
     "JournalError",
+    "JournalLockedError",
     "Position",
     "Problem",
+    "Segment",
     "SegmentLimits",
     "Start",
     "Verification",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
+import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.disk import make_folder, sync_folder
-from pipeline.journal.errors import JournalError
+from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, sync_folder
+from pipeline.journal.chain import JournalError
 from pipeline.journal.segments import (
     Segment,
     Start,
@@ -22,6 +25,11 @@ from pipeline.record import ChainEnd, Record, RecordError
 _log = logging.getLogger(__name__)
 
 _DAY = len("2026-05-01")
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+
+
+class JournalLockedError(JournalError):
+    """Another writer has the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class SegmentLimits:
 
     Attributes:
         bytes: it has grown so large; None never.
-        daily: a record is of another day (UTC) than the segment's first.
+        daily: a record is of a later day (UTC) than the segment's first.
     """
 
     bytes: int | None = None
@@ -38,7 +46,7 @@ class SegmentLimits:
 
 
 class SegmentWriter:
-    """Appends whole lines or nothing; every failure of the disk leaves as `OSError`.
+    """The only writer of a journal: appends whole lines or nothing; failures of the disk leave as `OSError`.
 
     Args:
         folder, camera: which journal.
@@ -48,46 +56,54 @@ class SegmentWriter:
     Attributes:
         path: of the segment that is being written.
         full: the others, oldest first.
+        deleted: segments that the anchor no longer counts, and whose files are still there.
         first: number of the first record of the current segment, or what it will be.
         size: bytes of whole lines in it.
         end: end of the chain at opening.
         torn_bytes: bytes behind them at opening.
+        token: 32 hexadecimal digits that name the journal, the same for every run on it. So a daemon that
+            was killed takes its own lease up again at once, and two journals of one camera are told apart.
 
     Raises:
+        JournalLockedError: another writer has the journal.
         JournalError: the end of the journal is damaged.
-        OSError: the journal cannot be read.
+        OSError: the folder cannot be written, or the journal not read.
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
         self.folder, self.camera = folder, camera
         self.path = folder / f"{camera}.jsonl"
-        start = self.start()
-        segments = closed_segments(folder, camera)
-        self.full = [segment for segment in segments if segment.first > start.seq]
-        self._deleted = [segment for segment in segments if segment.first <= start.seq]
         self.size, self.torn_bytes, self._day = 0, 0, ""
-        self._limits, self._fsync, self._file = limits, fsync, -1
-        record = self._resume()
-        self.end = ChainEnd.of(record) if record else self._end_before()
-        self.first = self._first_seq() if record else self.end.seq + 1
+        self._limits, self._fsync, self._file, self._lock = limits, fsync, -1, -1
+        try:
+            self.token = self._take_lock()
+            start = self.start()
+            segments = closed_segments(folder, camera)
+            self.full = [segment for segment in segments if segment.first > start.seq]
+            self.deleted = [segment for segment in segments if segment.first <= start.seq]
+            record = self._resume()
+            self.end = ChainEnd.of(record) if record else self._end_before()
+            self.first = self._first_seq() if record else self.end.seq + 1
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def segments(self) -> list[Segment]:
-        """All segments, oldest first; the last one is being written."""
+        """All segments that count, oldest first; the last one is being written."""
         return [*self.full, Segment(self.path, self.first)]
 
-    def whole(self, first: int) -> int:
-        """Bytes of whole lines in the segment that begins with record `first`."""
-        if first == self.first:
-            return self.size
-        return next((each.size for each in list(self.full) if each.first == first), 0)
+    def start(self) -> ChainEnd:
+        """The record before the first that is left."""
+        start = Start.load(self.folder / f"{self.camera}.start")
+        return ChainEnd(start.seq, start.hash) if start else ChainEnd()
 
     def is_due(self, day: str) -> bool:
         """True where the next record, of `day`, belongs into a new segment."""
         if self.size == 0:
             return False
         limits = self._limits
-        return (limits.bytes is not None and self.size >= limits.bytes) or (limits.daily and day != self._day)
+        return (limits.bytes is not None and self.size >= limits.bytes) or (limits.daily and day > self._day)
 
     def open(self) -> None:
         """Open the current segment for writing, and move a torn last line out of it.
@@ -97,17 +113,11 @@ class SegmentWriter:
         """
         if self._file >= 0:
             return
-        make_folder(self.folder)
-        if self._deleted:  # a crash came between the anchor and the deletion
-            sync_folder(self.folder)  # the anchor's name
-        for segment in self._deleted:
-            segment.path.unlink(missing_ok=True)
-        fresh = not self.path.exists()
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        file = self._open_current()
         try:
-            if fresh:
-                sync_folder(self.folder)
             self._cut(file)
+            os.fsync(file)  # who wrote the last line, or made the file, may have been killed before that
+            sync_folder(self.folder)
         except OSError:
             os.close(file)
             raise
@@ -147,7 +157,7 @@ class SegmentWriter:
         closed = closed_path(self.folder, self.camera, self.first)
         self.path.rename(closed)
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+            file = self._open_current()
         except OSError:
             closed.rename(self.path)
             raise
@@ -156,26 +166,62 @@ class SegmentWriter:
         self._file, self.first, self.size, self._day = file, first, 0, ""
         sync_folder(self.folder)
 
-    def delete_oldest(self, last: Record) -> None:
-        """Delete the oldest closed segment, which ends with `last`; the anchor is written first.
+    def move_start(self, start: Start) -> None:
+        """Let the chain begin behind `start`: full segments up to it no longer count.
 
         Raises:
             OSError: the folder cannot be written.
         """
-        Start(last.seq, last.hash).save(self.folder / f"{self.camera}.start")
-        self.full[0].path.unlink()
-        self.full.pop(0)
+        start.save(self.folder / f"{self.camera}.start")
+        self.deleted += [segment for segment in self.full if segment.first <= start.seq]
+        self.full = [segment for segment in self.full if segment.first > start.seq]
 
-    def start(self) -> ChainEnd:
-        """The record before the first that is left."""
-        start = Start.load(self.folder / f"{self.camera}.start")
-        return ChainEnd(start.seq, start.hash) if start else ChainEnd()
+    def unlink(self, segment: Segment) -> None:
+        """Remove the file of a deleted segment.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        segment.path.unlink(missing_ok=True)
+        self.deleted.remove(segment)
 
     def close(self) -> None:
-        """Let the file go; closing twice is harmless."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        """Let the files go, so that others may write; closing twice is harmless."""
+        for handle in (self._file, self._lock):
+            if handle >= 0:
+                os.close(handle)
+        self._file = self._lock = -1
+
+    def _take_lock(self) -> str:
+        """Lock ``<camera>.writer``; the token in it, which is written where there is none."""
+        make_folder(self.folder, PRIVATE_FOLDER)
+        path, flags = self.folder / f"{self.camera}.writer", os.O_CLOEXEC
+        try:
+            self._lock = os.open(path, flags | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        except OSError:
+            if not path.exists():
+                raise
+            self._lock = os.open(path, flags | os.O_RDONLY)  # a read-only disk: locked all the same
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise JournalLockedError(
+                f"{self.path} is being written by another process or thread; stop that one, "
+                "or give this one another camera name or another folder"
+            ) from error
+        known = os.pread(self._lock, 33, 0).strip().decode("latin-1")
+        if _TOKEN.fullmatch(known):
+            return known
+        token = secrets.token_hex(16)
+        try:
+            os.truncate(self._lock, 0)
+            os.pwrite(self._lock, token.encode() + b"\n", 0)
+        except OSError as error:
+            _log.warning("%s: %s; the next run waits for this one's lease", path, error.strerror)
+        return token
+
+    def _open_current(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
 
     def _resume(self) -> Record | None:
         """The last whole record of the current segment, None where it holds none; sets the sizes."""
@@ -187,8 +233,7 @@ class SegmentWriter:
             size = whole = os.fstat(file).st_size
             for _ in range(2):  # what a crash tore may itself end with a line end
                 if whole == 0:
-                    self.torn_bytes = size
-                    return None
+                    break
                 start = line_start(file, whole)
                 record = whole_record(os.pread(file, whole - start, start), self.camera)
                 if record is not None:
@@ -207,7 +252,7 @@ class SegmentWriter:
         if not self.full:
             return self.start()
         try:
-            return ChainEnd.of(self.full[-1].last())
+            return ChainEnd.of(self.full[-1].last_record())
         except RecordError:
             raise self._damaged(self.full[-1].path) from None
 
@@ -231,13 +276,18 @@ class SegmentWriter:
         if torn_bytes <= 0:
             return
         torn = os.pread(file, torn_bytes, self.size)
-        with self.path.with_name(f"{self.camera}.torn").open("ab") as aside:
-            aside.write(torn + b"\n")
-            aside.flush()
-            os.fsync(aside.fileno())
+        aside = os.open(
+            self.path.with_name(f"{self.camera}.torn"),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+            PRIVATE_FILE,
+        )
+        try:
+            os.write(aside, torn + b"\n")
+            os.fsync(aside)
+        finally:
+            os.close(aside)
         sync_folder(self.folder)
         os.ftruncate(file, self.size)
-        os.fsync(file)
         _log.warning("%s: a last line of %d bytes was torn by a crash and cut off", self.path, torn_bytes)
 
     def _undo(self) -> None:

@@ -1,8 +1,8 @@
-"""The files of one camera's journal: which there are, where their lines begin and end, what was deleted.
+"""The files of one camera's journal, and where their lines begin and end.
 
 ``<camera>.jsonl`` is being written; a segment that is full was renamed to ``<camera>.<first seq>.jsonl``, the
-number in twelve digits, so that names sort as the chain goes. ``<camera>.start`` names the last record that
-retention deleted: the chain continues from there.
+number in twelve digits, so that names sort as the chain goes. ``<camera>.start`` is the anchor: it names the
+last record that retention deleted, behind which the chain continues.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import rfc8785
 
-from pipeline.disk import replace_file
+from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
 _BLOCK = 65536
@@ -41,36 +42,36 @@ class Segment:
         except OSError:
             return 0
 
-    def first_end(self) -> ChainEnd | None:
-        """Number, hash and stream id of its first record; None where it cannot be read."""
-        try:
-            with self.path.open("rb") as file:
-                return line_end(file.readline())
-        except OSError:
-            return None
+    def first_record(self) -> Record:
+        """Its first record; raises as `last_record`."""
+        with self.path.open("rb") as file:
+            return read_record(file.readline())
 
-    def last(self) -> Record:
+    def last_record(self) -> Record:
         """Its last record.
 
         Raises:
             RecordError: the last line is no record.
             OSError: the file cannot be read.
         """
-        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            size = os.fstat(file).st_size
-            start = line_start(file, size)
-            return read_record(os.pread(file, size - start, start))
-        finally:
-            os.close(file)
+        with self.path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = line_start(file.fileno(), size)
+            return read_record(os.pread(file.fileno(), size - start, start))
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The last record that retention deleted; the chain that is left begins behind it."""
+    """The anchor of a journal: the last record that retention deleted.
+
+    Attributes:
+        seq, hash: of that record.
+        line: the signature of both as `pipeline.journal.signatures` writes it; empty where it is unsigned.
+    """
 
     seq: int
     hash: str
+    line: bytes = b""
 
     def save(self, path: Path) -> None:
         """Replace the file at `path` as a whole; when this returns it is on the disk.
@@ -78,16 +79,59 @@ class Start:
         Raises:
             OSError: the folder cannot be written.
         """
-        replace_file(path, rfc8785.dumps({"hash": self.hash, "seq": self.seq}) + b"\n", durable=True)
+        content = self.line or rfc8785.dumps({"hash": self.hash, "seq": self.seq})
+        replace_file(path, content + b"\n", durable=True, mode=PRIVATE_FILE)
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
         """What the file says, None where there is none that can be read."""
         try:
-            members = json.loads(path.read_bytes())
-            return cls(int(members["seq"]), str(members["hash"]))
+            content = path.read_bytes()
+            members = json.loads(content)
+            signed = content.rstrip(b"\n") if "signature" in members else b""
+            return cls(int(members["seq"]), str(members["hash"]), signed)
         except (OSError, ValueError, TypeError, KeyError):
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The files of one chain, oldest first, at least one.
+
+    Attributes:
+        folder: of the files.
+        camera: by whose name they are called; a merged file holds the chains of several.
+        files: closed segments, then the one that is written.
+    """
+
+    folder: Path
+    camera: str
+    files: tuple[Path, ...]
+
+
+def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
+    """The chains of journals, merged files and folders, each once, and the folders that hold none.
+
+    A file stands for its whole chain, a folder for all chains that lie in it and in its ``journal``.
+    """
+    chains: dict[tuple[Path, str], Chain] = {}
+    empty = []
+    for path in paths:
+        journals = [path]
+        if path.is_dir():
+            journals = [*sorted(path.glob("*.jsonl")), *sorted(path.glob("journal/*.jsonl"))]
+        if not journals:
+            empty.append(path)
+        for journal in journals:
+            folder, closed = journal.parent, closed_name(journal.name)
+            camera = closed[0] if closed else journal.stem
+            if (folder, camera) not in chains:
+                files = [segment.path for segment in closed_segments(folder, camera)]
+                current = folder / f"{camera}.jsonl"
+                if current.exists() or not files:
+                    files.append(current if current.exists() else journal)
+                chains[folder, camera] = Chain(folder, camera, tuple(files))
+    return list(chains.values()), empty
 
 
 def closed_path(folder: Path, camera: str, first: int) -> Path:

@@ -13,9 +13,13 @@ from redis import exceptions as refusals
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pipeline.publisher.publisher import PublisherError, RightsError, ServerAwayError
 from pipeline.redaction import redacted
 
+_PASSING = (
+    refusals.OutOfMemoryError,
+    refusals.ReadOnlyError,
+    refusals.BusyLoadingError,
+)
 _PASSING_CODES = (
     "MISCONF",
     "NOREPLICAS",
@@ -26,6 +30,18 @@ _PASSING_CODES = (
     "NOAUTH",
     "WRONGPASS",
 )
+
+
+class PublisherError(Exception):
+    """Publishing or subscribing failed; the message holds no secret and says what to do."""
+
+
+class ServerAwayError(PublisherError):
+    """The server cannot be reached or takes no writes now: try again later."""
+
+
+class RightsError(PublisherError):
+    """The server's user lacks a right; the message says which one an administrator has to grant."""
 
 
 def connect(url: str, timeout_s: float, *, text: bool = True) -> redis.Redis:
@@ -115,35 +131,30 @@ def worded(client: redis.Redis, url: str) -> Iterator[None]:
         RightsError: the user of the URL may not do that.
         PublisherError: anything else that the server refuses.
     """
+    name = redacted(url)
     try:
         yield
     except refusals.AuthenticationError as error:
-        raise ServerAwayError(
-            f"{redacted(url)} refuses the user or password; check redis.url"
-        ) from _without_secrets(error, url)
-    except (refusals.ConnectionError, refusals.TimeoutError, OSError) as error:
+        raise ServerAwayError(f"{name} refuses the user or password; check redis.url") from _without_secrets(
+            error, url
+        )
+    except (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, OSError) as error:
+        # redis-py says WatchError also where the connection was lost in a transaction.
         client.connection_pool.disconnect()  # what stands in a half-read connection is no answer to us
         raise ServerAwayError(
-            f"{redacted(url)} cannot be reached or does not answer: {_words(error, url)}"
+            f"{name} cannot be reached or does not answer: {_words(error, url)}"
         ) from _without_secrets(error, url)
     except refusals.NoPermissionError as error:
         user = unquote(urlsplit(url).username or "default")
         raise RightsError(
-            f"{redacted(url)} refuses its user: {_words(error, url)}. An administrator can grant it: "
+            f"{name} refuses its user: {_words(error, url)}. An administrator can grant it: "
             f"ACL SETUSER {user} {_lacking(str(error))}; docs/operations.md lists all that is needed"
         ) from None
-    except (
-        refusals.OutOfMemoryError,
-        refusals.ReadOnlyError,
-        refusals.BusyLoadingError,
-    ) as error:
-        raise ServerAwayError(f"{redacted(url)} takes no writes now: {_words(error, url)}") from None
-    except refusals.ResponseError as error:
-        passing = str(error).startswith(_PASSING_CODES)
-        kind = ServerAwayError if passing else PublisherError
-        raise kind(f"{redacted(url)} refused: {_words(error, url)}") from None
     except refusals.RedisError as error:
-        raise PublisherError(f"{redacted(url)}: {_words(error, url)}") from None
+        words = _words(error, url)
+        if isinstance(error, _PASSING) or words.startswith(_PASSING_CODES):
+            raise ServerAwayError(f"{name} takes no writes now: {words}") from None
+        raise PublisherError(f"{name} refused: {words}") from None
 
 
 def _lacking(refusal: str) -> str:
@@ -154,8 +165,8 @@ def _lacking(refusal: str) -> str:
 
 
 def _words(error: Exception, url: str) -> str:
-    """The error's own words without the URL's password."""
-    words = redacted(str(error) or type(error).__name__)
+    """The server's own words, without the command that redis-py shows of a pipeline, and the password."""
+    words = redacted((str(error) or type(error).__name__).rpartition("of pipeline caused error: ")[2])
     for secret in _secrets(url):
         words = words.replace(secret, "***")
     return words

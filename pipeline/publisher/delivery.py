@@ -11,19 +11,13 @@ from time import monotonic
 
 from pipeline.journal import Journal
 from pipeline.journal.segments import line_end
-from pipeline.publisher.publisher import (
-    Publisher,
-    PublisherError,
-    ServerAwayError,
-    StreamConflictError,
-    StreamMovedError,
-    Writer,
-)
+from pipeline.publisher.connection import PublisherError, ServerAwayError
+from pipeline.publisher.publisher import Publisher, StreamConflictError, StreamMovedError, Writer
 from pipeline.record import parse_stream_id
 
 _log = logging.getLogger(__name__)
 
-_TOLD_EVERY_S = 60.0
+_WARN_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +38,32 @@ class DeliveryOptions:
 _DEFAULTS = DeliveryOptions()
 
 
-class Outage:
-    """Whether a server is away: counts the pauses, and tells of it without flooding the log.
+class Backoff:
+    """Growing pauses while a server is away, with a warning a minute, and when the reason changes.
 
     Attributes:
-        reason: why nothing can be published now, without secrets; empty while the server answers.
+        reason: why the server cannot be used now, without secrets; empty while it answers.
     """
 
     def __init__(self, options: DeliveryOptions = _DEFAULTS) -> None:
         self.reason = ""
         self._options = options
         self._wait_s = options.first_wait_s
-        self._since, self._warned_at = 0.0, 0.0
+        self._since = self._warned_at = 0.0
 
-    def pause_s(self, error: ServerAwayError) -> float:
+    def next_s(self, error: ServerAwayError) -> float:
         """The server did not answer; seconds after which it is asked again."""
         now, wait_s = monotonic(), self._wait_s
         if not self.reason:
-            self._since, self._warned_at = now, float("-inf")
-        self.reason = str(error)
-        if now - self._warned_at >= _TOLD_EVERY_S:
+            self._since = now
+        new, self.reason = str(error) != self.reason, str(error)
+        if new or now - self._warned_at >= _WARN_EVERY_S:
             self._warned_at = now
             _log.warning("%s; trying again until it is back; the journals keep everything", error)
         self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
         return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
-    def over(self) -> None:
+    def reset(self) -> None:
         """The server has answered."""
         if self.reason:
             _log.warning("published again after %.1f s without the server", monotonic() - self._since)
@@ -77,14 +71,14 @@ class Outage:
 
 
 class Delivery:
-    """Publishes one journal; for one thread.
+    """Publishes one open journal; for one thread.
 
     Args:
         journal: what is published.
         publisher: where to.
         options: see `DeliveryOptions`.
         beat: called whenever the server was asked, whatever it answered.
-        outage: of the server, shared by all that deliver to it.
+        backoff: of the server, shared by all that deliver to it.
 
     Attributes:
         compared: True once the journal has taken back what it lacked of the stream; before that nothing is
@@ -97,14 +91,14 @@ class Delivery:
         publisher: Publisher,
         options: DeliveryOptions = _DEFAULTS,
         beat: Callable[[], None] = lambda: None,
-        outage: Outage | None = None,
+        backoff: Backoff | None = None,
     ) -> None:
         self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
-        self._outage = outage or Outage(options)
+        self._backoff = backoff or Backoff(options)
         self.compared = journal.found.seq == 0  # no hash proves that anything continues an empty journal
         self._writer = Writer(journal.camera, journal.writer)
         self._behind = journal.published.stream_id
-        self._said = journal.published.seq  # the channel has heard of the records up to here
+        self._sent = journal.published.seq  # to the channel
 
     def drain(self, stop: Event, *, limit: int | None = None) -> int:
         """Publish what is not acknowledged yet, in order, and acknowledge it.
@@ -134,13 +128,13 @@ class Delivery:
                 acknowledged, more = self._deliver()
             except ServerAwayError as error:
                 self._beat()
-                stop.wait(self._outage.pause_s(error))
+                stop.wait(self._backoff.next_s(error))
                 continue
             except PublisherError:
-                self._outage.over()  # it answers, if only to refuse
+                self._backoff.reset()  # it answers, if only to refuse
                 raise
             self._beat()
-            self._outage.over()
+            self._backoff.reset()
             published += acknowledged
         return published
 
@@ -163,40 +157,39 @@ class Delivery:
         batch = self._journal.backlog(self._options.batch)
         if batch.lines and not _follows(batch.lines[0], self._behind):
             return self._find(self._behind), True  # journalled only now, but the stream was further on before
-        quiet = max(0, self._said - self._journal.published.seq)
+        quiet = max(0, self._sent - self._journal.published.seq)
         try:
             self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
         except StreamMovedError as moved:
             return self._find(moved.last_id), True
         if batch.lines:
-            self._behind, self._said = batch.behind.stream_id, max(self._said, batch.behind.seq)
+            self._behind, self._sent = batch.behind.stream_id, max(self._sent, batch.behind.seq)
             self._journal.acknowledge(batch.behind)
         return len(batch.lines), len(batch.lines) == self._options.batch
 
     def _compare(self) -> None:
         """Give the journal back what an earlier run published from memory while the disk took nothing.
 
-        Only what continues the chain is taken. Where this run has told something before the server could be
-        asked, nothing does any more.
+        Only what continues the chain is taken; after the first narration of this run nothing does any more.
         """
-        journal, camera = self._journal, self._journal.camera
-        place, taken, refused = "{}-{}".format(*journal.found.stream_id), 0, ""
-        while entries := self._publisher.following(camera, place, self._options.batch):
+        journal, taken, reason = self._journal, 0, ""
+        place = "{}-{}".format(*journal.found.stream_id)
+        while not reason and (
+            entries := self._publisher.following(journal.camera, place, self._options.batch)
+        ):
             count, reason = journal.adopt(line for _, line in entries)
-            taken, refused, place = taken + count, refused or reason, entries[-1][0]
-            if not count:
-                break
+            taken, place = taken + count, entries[-1][0]
         if taken:
             _log.warning(
                 "camera %s: %d narrations were on the stream but not in the journal, for its last run ended "
                 "while the disk took none; they are %s now",
-                *(camera, taken, "held in memory" if journal.held else "journalled"),
+                *(journal.camera, taken, "held in memory" if journal.held else "journalled"),
             )
-        if refused:
+        if reason:
             _log.warning(
                 "camera %s: the stream goes on behind record %d, with which the journal began this run, but "
                 "not all of that continues the journal (%s); it stays on the stream only",
-                *(camera, journal.found.seq, refused),
+                *(journal.camera, journal.found.seq, reason),
             )
         self.compared = True
 
@@ -231,7 +224,7 @@ class Delivery:
             )
         elif lost == 0 and record is not None and record.stream_id != last_id:
             _log.warning("camera %s: the stream ends with %s, which is not of this journal", camera, last_id)
-        self._said = max(self._said, place.seq)
+        self._sent = max(self._sent, place.seq)
         self._behind = last_id
         if place != before:
             journal.acknowledge(place)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import redis
 
-from pipeline.publisher.connection import connect, worded
-from pipeline.publisher.publisher import ServerAwayError, stream_key
+from pipeline.publisher.connection import RedisServer, ServerAwayError
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import Record, RecordError, read_record
 
 _log = logging.getLogger(__name__)
@@ -45,13 +45,13 @@ def subscribe(
         PublisherError: the URL is malformed, or the first connection fails.
     """
     stop = stop or Event()
-    client = connect(url, _TIMEOUT_S)
+    server = RedisServer(lambda: url, _TIMEOUT_S)
     wait_s, discovered_at, connected = 0.1, -_DISCOVERY_S, False
     positions: dict[str, str] = {}
     try:
         while not stop.is_set():
             try:
-                with worded(client, url):
+                with server.asked() as client:
                     if time.monotonic() - discovered_at >= _DISCOVERY_S:
                         _discover(client, cameras, positions, last_id if not connected else "0")
                         discovered_at, connected = time.monotonic(), True
@@ -70,7 +70,7 @@ def subscribe(
                 if record is not None:
                     yield record
     finally:
-        client.close()
+        server.close()
 
 
 def _discover(
@@ -105,7 +105,7 @@ def _read(
 
 
 def _record(key: str, entry_id: str, fields: dict[str, str]) -> Record | None:
-    """The record in an entry; an entry of somebody else's is told and left out."""
+    """The record in an entry; an entry of somebody else's is named in the log and left out."""
     try:
         return read_record(fields["json"])
     except (KeyError, RecordError) as error:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from pipeline.disk import replacing
 from pipeline.record import Record
+from pipeline.report.card import Card
 from pipeline.report.facts import ReportFacts
-from pipeline.report.marks import SIDES, draw_marks, marks
-from pipeline.report.page import Entry, page
+from pipeline.report.pages import embedded, records_page
 from pipeline.report.picture import encode
 from pipeline.report.subtitles import subtitles
+from pipeline.report.summary import summary
 from pipeline.sources import Image
 from pipeline.sources.picture import shrink
 
@@ -28,7 +29,7 @@ _HEAD = struct.Struct("64sII")
 class ReportWriter:
     """Writes ``narrations.jsonl``, ``narrations.vtt`` and ``report.html`` into a folder.
 
-    Pictures are drawn on, shrunk and compressed as they come and wait in a hidden file in the folder, so
+    Pictures are shrunk and compressed as they come and wait in a hidden file in the folder, so
     that an archive of any length needs no more memory than its records. For one thread.
 
     Args:
@@ -74,10 +75,7 @@ class ReportWriter:
             before: RGB uint8 ``(height, width, 3)`` at any size.
             after: the same.
         """
-        encoded = [
-            encode(draw_marks(shrink(image, _WIDTH), marks(record.sentences, side)))
-            for image, side in zip((before, after), SIDES, strict=True)
-        ]
+        encoded = [encode(shrink(image, _WIDTH)) for image in (before, after)]
         offset = self._pictures.seek(0, 2) + _HEAD.size
         sizes = len(encoded[0]), len(encoded[1])
         self._pictures.write(_HEAD.pack(record.hash.encode(), *sizes) + b"".join(encoded))
@@ -99,8 +97,8 @@ class ReportWriter:
         self._write_subtitles(starts)
         merged = in_time_order(self._records.values())
         _write(self.folder / "narrations.jsonl", (record.line().decode() + "\n" for record in merged))
-        entries = (self._entry(record, starts) for record in merged)
-        _write(self.folder / "report.html", page(facts, merged, entries))
+        cards = (self._card(record, starts) for record in merged)
+        _write(self.folder / "report.html", records_page(summary(merged, facts), cards))
 
     def _find_pictures(self) -> None:
         """Find what is whole in the file of pictures; what a kill has cut off at its end goes."""
@@ -123,11 +121,15 @@ class ReportWriter:
             name = camera if len(self._records) > 1 else "narrations"
             _write(self.folder / f"{name}.vtt", [subtitles(records, starts[camera])])
 
-    def _entry(self, record: Record, starts: Mapping[str, datetime]) -> Entry:
+    def _card(self, record: Record, starts: Mapping[str, datetime]) -> Card:
         offset, before, after = self._places[record.hash]
         self._pictures.seek(offset)
+        pictures = {
+            "before": embedded(self._pictures.read(before)),
+            "after": embedded(self._pictures.read(after)),
+        }
         since = (record.after.moment - starts[record.camera]).total_seconds()
-        return Entry(record, since, self._pictures.read(before), self._pictures.read(after))
+        return Card(record, pictures=pictures, address=f"#r-{record.id}", offset_s=since)
 
 
 def in_time_order(cameras: Iterable[list[Record]]) -> list[Record]:
@@ -146,6 +148,6 @@ def in_time_order(cameras: Iterable[list[Record]]) -> list[Record]:
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:
-    """Replace the file as a whole, so that nobody ever opens half of it."""
+    """Replace the file as a whole: a reader never sees half of it."""
     with replacing(path, durable=False) as file:
         file.writelines(part.encode() for part in parts)

@@ -8,7 +8,7 @@ def narration(second, camera="yard"):
     """What a journal asks of a narration."""
     time = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
     stamp = SimpleNamespace(time=time, pts=0, sha256="a" * 64)
-    nowhere = dict.fromkeys(("box", "before", "after", "moment_s"))
+    nothing = ("box", "before", "after", "moment_s", "since_s", "until_s", "duration_s", "same_as")
     sentence = SimpleNamespace(
         text="A car has left.",
         type="disappeared",
@@ -19,7 +19,10 @@ def narration(second, camera="yard"):
         outline_before=(),
         outline_after=(),
         paths=(),
-        **nowhere,
+        action="",
+        track="",
+        since_known=True,
+        **dict.fromkeys(nothing),
     )
     return SimpleNamespace(
         id=f"{camera}-{second}",
@@ -36,5 +39,6 @@ def narration(second, camera="yard"):
         abstained="",
         fallback="",
         counts=(),
-        until=None,
+        **dict.fromkeys(("until", "since", "deletion", "rule", "rate_hz")),
+        **dict.fromkeys(("held", "continues", "covers", "reason", "state_sha256"), ""),
     )

@@ -17,7 +17,7 @@ from pipeline.disk import make_folder, replace_file
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.feedback import Feedback, FeedbackStore, Opinion
 from pipeline.journal import read_journal
-from pipeline.journal.chains import find_chains
+from pipeline.journal.segments import find_chains
 from pipeline.record_members import Record, RecordSentence
 from train.footage.cameras import FootageError
 from train.footage.teachers import TeacherFile, teachers

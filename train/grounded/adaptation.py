@@ -58,7 +58,7 @@ class AdaptOptions:
         steps: batches of the detector.
         rate: its largest learning rate.
         batch: pictures of one batch.
-        avoid: see `train.footage.recipe.ComposeOptions`.
+        avoid: JSON Lines naming clips and seconds near which nothing is learnt.
         exclude: patterns of file names that are never used.
         seed: of what is drawn.
     """

@@ -89,7 +89,8 @@ def write_footage_pairs(
             write_entries(folder / f"{split}.json", entries)
             if not entries:
                 raise SampleError(
-                    f"no two frames of {', '.join(own)} differ in what their labels show alone; label more footage"
+                    f"no two frames of {', '.join(own)} differ in what their labels show alone; "
+                    "label more footage"
                 )
             written[split] = len(entries)
         (folder / "footage.json").write_text(json.dumps({"frames": frames.name, "pairs": written}) + "\n")

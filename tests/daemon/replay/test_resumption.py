@@ -13,7 +13,7 @@ from running_daemon import until
 from daemon.replay import output
 from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import verify
-from pipeline.publisher.stream import stream_key
+from pipeline.publisher import stream_key
 
 Run = Callable[..., Any]
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")

@@ -108,12 +108,12 @@ class Narrated:
         self._folder, self._disk, self._client = folder, disk, redis.Redis.from_url(redis_url)
         self._forked = forked
         self._process: Forked | None = None
-        pairs = "{sample: 10/s, lower: 20, upper: 250, max_wait: 200ms}"
+        pairs = "{sample: 10/s, lower: 20, upper: 250}"
         narrate = "{merge: 0s, cooldown: 0s, max_per_hour: null}"
         (folder / "narrated.yaml").write_text(
             f"version: 1\nstate: {folder}/state\nredis: {{url: '{redis_url}'}}\n"
             f"http: {{listen: '127.0.0.1:{self.port}'}}\n"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu, wait: 20ms}}\n"
+            f"captioner: {{model: {checkpoint}, device: cpu}}\n"
             f"cameras:\n  lot: {{url: {still}}}\n"
             f"  ball: {{url: '{camera}', pairs: {pairs}, narrate: {narrate}}}\n"
         )
@@ -198,8 +198,10 @@ def test_a_disk_that_takes_nothing(disk: Disk, narrated_run: Narrated, notify: A
     # What is open for writing keeps a disk from becoming read-only: so it is before the daemon starts.
     disk.remount("ro")
     running.start()
-    running.tells(2)
+    running.until(lambda: "ball.jsonl cannot be used" in running.log)
+    running.until(lambda: "; 2 narrations are held" in str(running.health()["unwritten"].get("ball")))
     assert "Read-only file system" in running.health()["unwritten"]["ball"]
+    assert running.stream() == []  # there is no journal yet whose chain they could continue
     assert list(disk.path.iterdir()) == []
     disk.remount("rw")
     running.until(lambda: not running.health()["unwritten"])
@@ -215,7 +217,7 @@ def test_a_disk_that_takes_nothing(disk: Disk, narrated_run: Narrated, notify: A
     assert "narrations are held in memory" in health["unwritten"]["ball"]
     running.reload()
     notify.wait_for("not written: ball (No space left on device")
-    assert len(re.findall("cannot write .*ball.jsonl: .* are published all the same", running.log)) == 2
+    assert len(re.findall("ball.jsonl cannot be used: .* are held in memory", running.log)) == 2
     assert running.stream()[-1].evidence is None  # there is no room for pictures either
     disk.empty()
     running.until(lambda: not running.health()["unwritten"])

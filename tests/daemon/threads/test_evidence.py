@@ -17,8 +17,8 @@ from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
-from daemon.threads.pair_queue import Proposed
 from daemon.threads.signatures import JournalSigning
+from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
 from pipeline.evidence import EvidenceStore
@@ -48,9 +48,9 @@ def frame(second: float, box: bool) -> Frame:
     return Frame("room", time, Clock.FILE, round(second), image[..., 0].copy(), Still(image))
 
 
-def proposed(second: float, *, comes: bool) -> Proposed:
+def proposed(second: float, *, comes: bool) -> Work:
     before, after = frame(second, not comes), frame(second + 4, comes)
-    return Proposed(FramePair(before, after, l2_rgb(before.image, after.image)[0]))
+    return Work(FramePair(before, after, l2_rgb(before.image, after.image)[0]))
 
 
 def tell(
@@ -59,7 +59,7 @@ def tell(
     with Journal(folder / "journal", "room", fsync=False) as journal:
         plan = CameraPlan("room", "room.mp4", evidence=settings)
         narrator = Narrator(captioner, [plan], {"room": journal}, live=False, evidence=keeper)
-        return [t.record for t in narrator.tell([proposed(0, comes=True), proposed(100, comes=False)])]
+        return [t.record for t in narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
 
 
 @pytest.mark.parametrize(("form", "kind"), [("jpeg", "jpg"), ("webp", "webp")])
@@ -173,11 +173,11 @@ def test_a_replay_keeps_pictures_only_where_that_is_said(
 def test_a_signed_live_run_tells_what_its_replay_tells(
     start: Callable[..., Any], narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    made = narrated("keys", tmp_path / "key")
+    made = narrated("verify", "--new-key", tmp_path / "key")
     assert made.code == 0, made.err
     public, private = made.out.strip(), (tmp_path / "key").read_text().strip()
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
-    assert narrated("keys", tmp_path / "key").code == 1  # a key is never overwritten
+    assert narrated("verify", "--new-key", tmp_path / "key").code == 1  # a key is never overwritten
     process = start(f"  room: {{url: {clip}}}\n", more=f"signing: {{key: '${{file:{tmp_path}/key}}'}}\n")
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
@@ -231,7 +231,7 @@ def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) ->
     assert "5" * 64 not in done.err
     (tmp_path / "key").write_text("no key\n")
     config.write_text(written % f"${{file:{tmp_path}/key}}")
-    assert "narrated keys" in narrated("check-config", "-c", config).err
+    assert "verify --new-key" in narrated("check-config", "-c", config).err
     (tmp_path / "key").write_text(new_key())
     assert narrated("check-config", "-c", config).code == 0
 
@@ -244,10 +244,10 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
         signing.look()
         assert not signing.signed["room"]
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
-        narrator.tell([proposed(0, comes=True)])
+        narrator.process([proposed(0, comes=True)])
         signing.look()
         signing.look()
-        narrator.tell([proposed(100, comes=False)])
+        narrator.process([proposed(100, comes=False)])
         signing.finish()
         assert signing.signed["room"] == 2
     found = verify([tmp_path], VerifyOptions(keys=[key.public]))
@@ -263,7 +263,7 @@ def test_signing_that_fails_is_told_once_and_tried_again(
     with Journal(tmp_path, "room", fsync=False) as journal:
         signing = JournalSigning(SigningKey(new_key()), 600.0, {"room": journal})
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
-        narrator.tell([proposed(0, comes=True)])
+        narrator.process([proposed(0, comes=True)])
         signing.look()
         signing.look()
         assert "room" in signing.errors

@@ -1,5 +1,6 @@
 """The publisher's thread, with real journals and a real server."""
 
+import errno
 import logging
 import os
 import resource
@@ -8,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import redis
@@ -173,7 +175,7 @@ def test_a_full_disk_does_not_keep_narrations_from_redis(publish, journals, clie
     until(lambda: not journals["yard"].held)
     tell(journals, publishing, "yard", [9])
     until(lambda: publishing.published == 10)
-    assert "narrations are published all the same" in caplog.text
+    assert "narrations are held in memory (100 at most)" in caplog.text
     assert "6 held narrations are on disk" in caplog.text
     found = verify([tmp_path / "journal"])
     assert found.ok, found.problems
@@ -263,3 +265,76 @@ def test_nobody_waits_for_a_server_that_refuses_or_at_the_end(forgotten, publish
     ended.set()
     publish().compare(30, ended)
     server.start()
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("when", ["at the start", "at run time"])
+def test_one_damaged_journal_is_that_cameras_trouble_only(publish, journals, client, tmp_path, when):
+    """It is shown as down with the reason, what it says is held, and it goes on once that is put right."""
+    folder = tmp_path / "journal"
+    for second in range(3):
+        journals["yard"].append(narration(second, "yard"))
+    path = journals["yard"].path
+    whole = path.read_bytes()
+    damaged = whole + b"garbage\n" * 3 if when == "at the start" else whole.replace(b"car", b"cat")
+    if when == "at the start":
+        journals["yard"].close()
+        path.write_bytes(damaged)
+        journals["yard"] = Journal(folder, "yard", fsync=False, hold=100)
+    else:
+        path.write_bytes(damaged)
+    publishing = publish()
+    tell(journals, publishing, "lot", range(5))
+    tell(journals, publishing, "yard", [3, 4])
+    until(lambda: len(ids(client, "lot")) == 5)
+    until(lambda: "yard" in publishing.failing)
+    assert "is damaged" in publishing.failing["yard"]
+    assert publishing.failing.keys() == {"yard"}
+    assert publishing.stopped == ""
+    assert ids(client, "yard") == []
+    assert journals["yard"].held == (2 if when == "at the start" else 0)
+    if when == "at the start":
+        path.write_bytes(whole)
+    else:  # two more lines stand behind those by now
+        path.write_bytes(whole + path.read_bytes()[len(damaged) :])
+    until(lambda: len(ids(client, "yard")) == 5)
+    until(lambda: not publishing.failing)
+    assert ids(client, "yard") == [f"yard-{second}" for second in range(5)]
+    assert verify([folder]).ok
+
+
+@pytest.mark.logs_errors
+def test_a_disk_that_cannot_be_read_ends_no_loop(publish, journals, client, monkeypatch):
+    publishing = publish()
+    real = Path.open
+
+    def refuse(path, *rest, **options):
+        if path == journals["yard"].path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refuse)
+        for camera in journals:
+            tell(journals, publishing, camera, range(3))
+        until(lambda: len(ids(client, "lot")) == 3)
+        until(lambda: "Input/output error" in publishing.failing.get("yard", ""))
+        assert publishing.loop.alive
+    until(lambda: len(ids(client, "yard")) == 3)
+
+
+@pytest.mark.logs_errors
+def test_where_no_camera_is_published_it_says_why(publish, journals, server, client):
+    theirs = open_publisher(server.url, PublisherOptions(lease_s=60))
+    writers = [Writer(camera, "f" * 32) for camera in journals]
+    for writer in writers:
+        theirs.publish(writer, [], NO_ENTRY)
+    publishing = publish()
+    for camera in journals:
+        tell(journals, publishing, camera, range(2))
+    until(lambda: publishing.stopped.count("is written by another daemon") == 2)
+    assert publishing.away == ""
+    for writer in writers:
+        theirs.release(writer)
+    theirs.close()
+    until(lambda: not publishing.stopped)

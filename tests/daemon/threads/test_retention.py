@@ -1,65 +1,86 @@
-"""What retention deletes, and what it never does."""
+"""What retention deletes, what it never does, and which clock it goes by."""
 
+import json
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from narrations import narration
 from unpublished import unpublished
 
 from daemon.config.settings import RetentionSettings
-from daemon.config.sizes import format_size, parse_size
+from daemon.config.values import format_size, parse_size
 from daemon.threads import retention as module
-from daemon.threads.retention import Retention
-from pipeline.evidence import EvidenceStore, Named, named_in
-from pipeline.journal import Journal, SegmentLimits, verify
+from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
+from pipeline.evidence import EvidenceStore
+from pipeline.evidence import store as store_module
+from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
+from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.record import Evidence
 
-DAY = 86400
+HOUR, DAY = 3600, 86400
+
+
+class Clocks:
+    """The wall clock, which may jump, and the boot clock, which does not."""
+
+    def __init__(self, monkeypatch):
+        self.wall, self.boot = time.time(), 1000.0
+        monkeypatch.setattr(module.time, "time", lambda: self.wall)
+        monkeypatch.setattr(module, "boot_time_s", lambda: self.boot)
+
+    def pass_by(self, seconds):
+        self.wall, self.boot = self.wall + seconds, self.boot + seconds
 
 
 @pytest.fixture
-def store(tmp_path):
+def clocks(monkeypatch):
+    return Clocks(monkeypatch)
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "RECENT_S", 0.0)  # else a picture stays for an hour
     return EvidenceStore(tmp_path / "evidence", fsync=False)
 
 
 @pytest.fixture
-def cameras(tmp_path, store):
-    """Two cameras, four days each, each segment written a day after the one before."""
+def fill(tmp_path, store):
+    """Makes cameras with a segment a day, each written a day after the one before; all of it published."""
     opened = {}
-    for camera in ("yard", "lot"):
-        journal = Journal(tmp_path / "journal", camera, fsync=False, limits=SegmentLimits(daily=True), hold=9)
-        for day in range(4):
-            for hour in range(3):
-                pictures = [
-                    store.put(bytes([day]) * 1000 + bytes([side]) + camera.encode(), "webp")
-                    for side in range(2)
-                ]
-                journal.append(
-                    narration(day * DAY + hour * 3600, camera),
-                    evidence=Evidence(before=pictures[0], after=pictures[1]),
-                )
-        for age, segment in enumerate(reversed(journal.closed()), 1):
-            written = time.time() - age * DAY
-            os.utime(segment.path, (written, written))
-        opened[camera] = journal
-    store.sweep(Everything(), unsettled_s=0)  # the pictures count as old
-    yield opened
+
+    def make(cameras=("yard", "lot"), days=4):
+        for camera in cameras:
+            limits = SegmentLimits(daily=True)
+            journal = Journal(tmp_path / "journal", camera, fsync=False, limits=limits, hold=9)
+            for day in range(days):
+                for hour in range(3):
+                    pictures = [
+                        store.put(bytes([day]) * 1000 + bytes([side]) + camera.encode(), "webp")
+                        for side in range(2)
+                    ]
+                    journal.append(
+                        narration(day * DAY + hour * HOUR, camera),
+                        evidence=Evidence(before=pictures[0], after=pictures[1]),
+                    )
+            for age, segment in enumerate(reversed(journal.closed()), 1):
+                os.utime(segment.path, (time.time() - age * DAY,) * 2)
+            opened[camera] = journal
+            publish(journal)
+        return opened
+
+    yield make
     for journal in opened.values():
         journal.close()
 
 
-class Everything:
-    def __contains__(self, _):
-        return True
-
-
-class Impatient(EvidenceStore):
-    """Sweeps what was put just now; else a picture stays for an hour."""
-
-    def sweep(self, kept, *, among=None, unsettled_s=0.0):
-        return super().sweep(kept, among=among, unsettled_s=unsettled_s)
+@pytest.fixture
+def cameras(clocks, fill):
+    return fill()
 
 
 def publish(journal):
@@ -68,163 +89,229 @@ def publish(journal):
 
 
 def days(journal):
-    return sorted({record.after.moment.day for record in journal})
+    return sorted({record.after.moment.day for record in journal if record.event == "change"})
 
 
-def limits(age=None, size=None, free=None):
-    return RetentionSettings.model_construct(age=age, size=size, free=free)
+def deletions(journal):
+    return [record for record in journal if record.event == "deletion"]
 
 
-def retention(cameras, store, **given):
-    return Retention(limits(**given), cameras, Impatient(store.folder, fsync=False))
+def retention(cameras, store, key=None, **given):
+    limits = {"age": None, "size": None, "free": None} | given
+    return Retention(RetentionSettings.model_construct(**limits), cameras, store, key)
 
 
-def test_what_is_too_old_goes_with_its_pictures(cameras, store, tmp_path):
-    for journal in cameras.values():
-        publish(journal)
+def run(looking, times=2):
+    """By default once to announce, and once to delete."""
+    for _ in range(times):
+        looking.run()
+
+
+def test_what_is_too_old_goes_with_its_pictures_and_the_chain_says_so(cameras, store, tmp_path, caplog):
     before = store.size()
     looking = retention(cameras, store, age=2.5 * DAY)
-    looking.look()
-    looking.look()
-    assert [days(journal) for journal in cameras.values()] == [[2, 3, 4], [2, 3, 4]]
+    first, last = (list(cameras["yard"])[place] for place in (0, 2))
+    looking.run()
+    assert [days(journal) for journal in cameras.values()] == [[1, 2, 3, 4]] * 2
+    assert caplog.text.count("will be deleted in 60 s (retention.age)") == 2
+    looking.run()
+    assert [days(journal) for journal in cameras.values()] == [[2, 3, 4]] * 2
+    run(looking)
     assert dict(looking.segments) == {("yard", "age"): 1, ("lot", "age"): 1}
     assert looking.bytes["yard", "age"] > 1000
     assert store.size().files == before.files - 4 == before.files - looking.pictures
+    (record,) = deletions(cameras["yard"])
+    told = record.deletion
+    assert (told.reason, told.records, told.first_seq, told.last_seq) == ("age", 3, 1, 3)
+    assert told.last_hash == last.hash
+    assert (record.before, record.after) == (first.before, last.after)
+    assert record.text.startswith("3 records from 2024-05-01T00:00:00")
+    for journal in cameras.values():
+        assert journal.append(replace(narration(9 * DAY, journal.camera))).seq == 14
     verification = verify([tmp_path / "journal"])
     assert verification.ok, verification.problems
-    for journal in cameras.values():
-        assert journal.append(replace(narration(9 * DAY, journal.camera))).seq == 13
+
+
+@pytest.mark.parametrize("at_start", [False, True])
+def test_a_clock_that_is_wrong_for_a_minute_deletes_nothing(cameras, store, clocks, caplog, at_start):
+    looking = retention(cameras, store, age=90 * DAY)
+    looking.run()
+    if at_start:
+        looking = retention(cameras, store, age=90 * DAY)
+    clocks.wall += 100 * DAY
+    for _ in range(5):
+        looking.run()
+        clocks.pass_by(60)
+    clocks.wall -= 100 * DAY
+    run(looking)
+    assert not looking.segments
+    assert [days(journal) for journal in cameras.values()] == [[1, 2, 3, 4]] * 2
+    assert caplog.text.count("ahead of the time that has passed") == 1
+
+
+def test_a_wrong_clock_at_the_first_start_of_all(cameras, store, clocks):
+    """No time was kept: the newest segment stands for it."""
+    clocks.wall += 400 * DAY
+    looking = retention(cameras, store, age=90 * DAY)
+    run(looking, 3)
+    assert not looking.segments
+
+
+def test_the_record_of_a_quiet_camera_ages_out(cameras, store, clocks):
+    looking = retention(cameras, store, age=30 * DAY)
+    for _ in range(32 * 24 // 6):
+        run(looking)
+        clocks.pass_by(6 * HOUR)
+    assert [days(journal) for journal in cameras.values()] == [[4]] * 2
+
+
+@pytest.mark.parametrize("running_h", [1, 30])
+def test_after_months_off_the_clock_is_believed_when_it_has_said_so_for_a_day(
+    cameras, store, clocks, running_h
+):
+    retention(cameras, store, age=30 * DAY).run()
+    clocks.wall += 60 * DAY
+    clocks.boot = 5.0
+    for _ in range(2):  # a restart in between changes nothing
+        looking = retention(cameras, store, age=30 * DAY)
+        for _ in range(running_h * 3):
+            looking.run()
+            clocks.pass_by(600)
+    run(looking)
+    assert [days(journal) for journal in cameras.values()] == (
+        [[4]] if running_h > 24 else [[1, 2, 3, 4]]
+    ) * 2
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(-1e8, 1e8)), max_size=30))
+def test_no_clock_makes_records_older_than_they_can_be(tmp_path_factory, steps):
+    """Unless the wall clock is believed after a day, no more time passes than passes."""
+    with pytest.MonkeyPatch.context() as patch:
+        clocks = Clocks(patch)
+        started, boot = clocks.wall, clocks.boot
+        clock = SteadyClock(tmp_path_factory.mktemp("state") / "clock", started)
+        for passed_s, jump_s in steps:
+            clocks.pass_by(passed_s)
+            clocks.wall += jump_s
+            now = clock.now()
+            assert now <= clocks.wall
+            if clocks.boot - boot < DAY:
+                assert now - started <= clocks.boot - boot + module._JUMP_S * len(steps)
+            clocks.wall -= jump_s
+
+
+def test_one_run_deletes_only_so_much(clocks, fill, store):
+    cameras = fill(("yard",), days=2 * SEGMENTS_PER_RUN + 3)
+    looking = retention(cameras, store, age=0)
+    for count in (0, SEGMENTS_PER_RUN, 2 * SEGMENTS_PER_RUN, 2 * SEGMENTS_PER_RUN + 2):
+        looking.run()
+        assert looking.segments.total() == count
+    assert [record.deletion.records for record in deletions(cameras["yard"])] == [24, 24, 6]
 
 
 def test_what_is_not_published_never_goes(cameras, store, caplog):
-    publish(cameras["lot"])
+    cameras["yard"].acknowledge(cameras["yard"].behind_seq(0))
     looking = retention(cameras, store, age=0, size=1, free=10**18)
-    looking.look()
+    run(looking)
     assert days(cameras["yard"]) == [1, 2, 3, 4]
     assert days(cameras["lot"]) == [4]
     assert looking.unpublished >= {"yard"}
     assert "not published" in caplog.text
     publish(cameras["yard"])
-    looking.look()
+    run(looking)
     assert days(cameras["yard"]) == [4]
 
 
-def test_beyond_a_size_the_oldest_of_all_cameras_go_first(cameras, store):
-    for journal in cameras.values():
-        publish(journal)
+def test_beyond_a_size_the_oldest_of_all_cameras_go_first_and_no_more_than_is_enough(cameras, store):
     whole = sum(journal.size for journal in cameras.values()) + store.size().bytes
-    looking = retention(cameras, store, size=int(whole * 0.8))
-    looking.look()
+    looking = retention(cameras, store, size=int(whole * 0.85))
+    run(looking, 5)
     assert sorted(map(len, map(days, cameras.values()))) == [3, 3]
-    assert looking.segments.total() == 2
-    assert {reason for _, reason in looking.segments} == {"size"}
-    looking.look()
-    assert looking.segments.total() == 2
-
-
-def test_no_more_goes_than_is_enough(cameras, store):
-    for journal in cameras.values():
-        publish(journal)
-    whole = sum(journal.size for journal in cameras.values()) + store.size().bytes
-    looking = retention(cameras, store)
-    oldest = cameras[looking._oldest(set())].closed()[0]
-    just_enough = oldest.size + sum(map(looking._size_of, set(named_in(oldest.path))))
-    looking._settings = limits(size=whole - just_enough)
-    looking.look()
-    assert looking.segments.total() == 1
+    assert dict(looking.segments) == {("yard", "size"): 1, ("lot", "size"): 1}
 
 
 def test_where_the_disk_fills_up_all_but_the_current_segments_may_go(cameras, store):
-    for journal in cameras.values():
-        publish(journal)
     looking = retention(cameras, store, free=10**18)
-    looking.look()
+    run(looking)
     assert [days(journal) for journal in cameras.values()] == [[4], [4]]
     assert looking.segments["lot", "free"] == 3
     assert store.size().files == 4
 
 
-def test_a_picture_stays_as_long_as_any_record_names_it(cameras, store, tmp_path):
-    """What was seen on the first day of the yard is also on the last of the lot, and on its second."""
-    before = store.size()
+def test_a_picture_stays_as_long_as_any_record_names_it(clocks, fill, store):
+    cameras = fill(("yard",))
     shared = store.put(b"as ever", "webp")
-    alone = store.put(b"only then", "webp")
-    journal = Journal(tmp_path / "journal", "gate", fsync=False, limits=SegmentLimits(daily=True))
-    cameras["gate"] = journal
-    for day, pictures in enumerate([(shared, alone), (shared, shared), (None, None)]):
-        journal.append(narration(day * DAY, "gate"), evidence=Evidence(before=pictures[0], after=pictures[1]))
-    for age, segment in enumerate(reversed(journal.closed()), 1):
-        os.utime(segment.path, (time.time() - 10 * age * DAY,) * 2)
-    publish(journal)
-    looking = retention({"gate": journal}, store, age=15 * DAY)
-    for _ in range(2):
-        looking.look()
-        assert days(journal) == [2, 3]
-        assert store.find(alone) is None
-        assert store.find(shared)
-    assert looking.pictures == 1
-    assert looking._evidence.known_size() == looking._evidence.size()
-    looking._settings = limits(age=5 * DAY)
-    looking.look()  # this time only the pictures of the deleted segment are looked at
-    assert days(journal) == [3]
-    assert store.find(shared) is None
-    assert store.size() == before == looking._evidence.known_size()
+    for name in ("gate", "held"):
+        folder = cameras["yard"].folder
+        cameras[name] = Journal(folder, name, fsync=False, limits=SegmentLimits(daily=True), hold=9)
+    for day in range(3):
+        cameras["gate"].append(narration(day * DAY, "gate"), evidence=Evidence(before=shared))
+    publish(cameras["gate"])
+    looking = retention(cameras, store, free=10**18)
+    run(looking)
+    assert store.find(shared)
+    looking._settings = RetentionSettings.model_construct(age=None, size=None, free=None)
+    line = cameras["gate"].append(narration(9 * DAY, "gate")).line()
+    publish(cameras["gate"])
+    cameras["held"]._held.append(b'{"after":"%s"}' % shared.encode())  # as on a disk that takes nothing
+    looking._settings = RetentionSettings.model_construct(age=None, size=None, free=10**18)
+    run(looking)
+    assert [record.line() for record in cameras["gate"]][-2] == line or days(cameras["gate"]) == [10]
+    assert store.find(shared)
+    cameras["held"]._held.clear()
 
 
-@pytest.mark.parametrize("options", [{"free": 10**18}, {"age": 0}], ids=str)
-@pytest.mark.parametrize(("many", "times"), [(1000, 1), (3, 3)])  # pictures that go at once; two a segment
-def test_many_segments_cost_few_readings_of_the_journals(cameras, store, monkeypatch, options, many, times):
-    readings = []
-    monkeypatch.setattr(module, "_MANY", many)
-    monkeypatch.setattr(module, "Named", lambda paths: readings.append(len(paths)) or Named(paths))
+def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, monkeypatch):
+    looking = retention(cameras, store, age=2.5 * DAY)
+    monkeypatch.setattr(Retention, "_remove_files", lambda _: None)
+    run(looking)
+    monkeypatch.undo()
+    monkeypatch.setattr(store_module, "RECENT_S", 0.0)
+    left = cameras["yard"].deleted()
+    assert [segment.path.exists() for segment in left] == [True]
+    assert verify([cameras["yard"].folder]).ok
+    again = retention(cameras, store)
+    again.run()
+    assert not left[0].path.exists()
+    assert again.pictures == 4
+    assert verify([cameras["yard"].folder]).ok
+
+
+def test_a_deletion_is_signed(cameras, store, tmp_path):
+    key = SigningKey(new_key())
+    looking = retention(cameras, store, key, age=2.5 * DAY)
+    run(looking)
     for journal in cameras.values():
-        publish(journal)
-    looking = retention(cameras, store, **options)
-    looking.look()
-    assert looking.segments.total() == 6
-    assert looking.pictures == 12
-    assert len(readings) == times
-    looking.look()
-    assert len(readings) == times
-
-
-@pytest.mark.logs_errors
-def test_pictures_wait_while_lines_are_held(cameras, store, tmp_path):
-    """A line that is only in memory may name them; and segments do not go in their stead."""
-    for journal in cameras.values():
-        publish(journal)
-    cameras["lot"]._held.append(b"{}")  # as on a disk that takes nothing
-    size = sum(journal.size for journal in cameras.values()) + store.size().bytes
-    looking = retention(cameras, store)
-    oldest = cameras[looking._oldest(set())].closed()[0]
-    looking._settings = limits(size=size - oldest.size - 1)  # its pictures would be enough
-    looking.look()
-    assert looking.segments.total() == 1
-    assert looking.pictures == 0
-    cameras["lot"]._held.clear()
-    looking.look()
-    assert looking.pictures > 0
+        Signatures(journal.folder, journal.camera, key).add(journal.end)
+    assert verify([tmp_path / "journal"], VerifyOptions(keys=[key.public])).ok
 
 
 def test_without_limits_nothing_goes(cameras, store):
     looking = retention(cameras, store)
-    looking.look()
+    run(looking)
     assert looking.segments.total() == looking.pictures == 0
     assert len(days(cameras["yard"])) == 4
 
 
 def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
     monkeypatch.setattr(module, "_EVERY_S", 3600.0)
-    for journal in cameras.values():
-        publish(journal)
     looking = retention(cameras, store, age=0.5 * DAY)
     looking.start()
     until = time.monotonic() + 120
-    while not looking.runs:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    for runs in (1, 2):
+        while looking.runs < runs:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        looking.loop.wake()
     looking.stop()
     assert days(cameras["yard"]) == [4]
+
+
+def test_the_time_is_kept_where_only_the_service_reads_it(cameras, store, tmp_path):
+    retention(cameras, store, age=DAY).run()
+    path = Path(tmp_path / "clock")
+    assert json.loads(path.read_text())["ahead_s"] == 0
+    assert path.stat().st_mode & 0o007 == 0
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.evidence import EvidenceStore, Named, evidence_fault, named_in, references
+from pipeline.evidence import EvidenceStore, Pictures, evidence_fault, references
+from pipeline.evidence import store as module
 
 
 @pytest.fixture
@@ -65,46 +67,33 @@ def test_any_changed_byte_is_found(tmp_path_factory: pytest.TempPathFactory, con
     assert "is missing" in evidence_fault(folder, reference)
 
 
-def test_a_sweep_removes_only_what_no_record_names(store: EvidenceStore) -> None:
+def test_only_what_was_put_long_ago_is_removed(store: EvidenceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, gone = store.put(b"kept", "jpg"), store.put(b"gone", "webp")
-    foreign = [store.folder / "notes.txt", store.folder / gone[7:9] / "notes.jpg"]
-    for path in foreign:
-        path.write_text("not ours")
-    unfinished = store.find(kept).with_name(f"{'ab' * 32}.jpg.part")
-    unfinished.write_bytes(b"half")
-    assert store.sweep({kept[7:]}).files == 1  # the unfinished one; the other two were put just now
-    assert store.find(gone) is not None
-    swept = store.sweep({kept[7:]}, unsettled_s=0)
-    assert (swept.files, swept.bytes) == (1, 4)
+    assert store.remove([gone[7:], "0" * 64]).files == 0  # its record may be on its way
+    monkeypatch.setattr(module, "RECENT_S", 0.0)
+    assert store.size() == Pictures(2, 8)
+    assert store.remove([gone[7:], "0" * 64]) == Pictures(1, 4)
     assert store.find(gone) is None
     assert store.find(kept) is not None
-    assert all(path.exists() for path in foreign)
+    assert store.size() == EvidenceStore(store.folder).size() == Pictures(1, 4)
 
 
-def test_what_an_earlier_run_left_is_swept_whatever_its_time(store: EvidenceStore) -> None:
-    path = store.find(store.put(b"old", "jpg"))
-    os.utime(path, (4e9, 4e9))  # the clock was stepped back since
-    again = EvidenceStore(store.folder)
-    assert again.sweep(set()).files == 1
+def test_what_an_earlier_run_left_is_removed_whatever_its_time(store: EvidenceStore) -> None:
+    reference = store.put(b"old", "jpg")
+    os.utime(store.find(reference), (4e9, 4e9))  # the clock was stepped back since
+    assert EvidenceStore(store.folder).remove([reference[7:]]).files == 1
+
+
+def test_pictures_are_no_more_readable_than_words(store: EvidenceStore) -> None:
+    before = os.umask(0)
+    try:
+        path = store.find(store.put(b"private", "jpg"))
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, store.folder)]
+    assert modes == [0o640, 0o750, 0o750]
 
 
 def test_references_are_found_without_parsing() -> None:
     line = b'{"evidence":{"after":"sha256:%s"},"text":"\\"sha256:%s\\""}' % (b"1" * 64, b"2" * 64)
-    assert list(references(line)) == ["1" * 64]
-
-
-def test_pictures_named_in_files_larger_than_a_block(tmp_path: Path) -> None:
-    digests = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(9000)]
-    lines = [b'{"evidence":{"after":"sha256:%b"}}\n' % digest.encode() for digest in digests[:8000]]
-    (tmp_path / "a.jsonl").write_bytes(b"".join(lines[:7000]))
-    (tmp_path / "b.jsonl").write_bytes(b"".join(lines[7000:])[:-1])  # a last line without its end counts too
-    assert list(named_in(tmp_path / "a.jsonl")) == digests[:7000]
-    named = Named(tmp_path.iterdir())
-    assert [digest in named for digest in digests] == [True] * 8000 + [False] * 1000
-    assert 5 not in named
-    spoken = b'{"text":"say \\"sha256:nothing\\" or \\"sha256:12\\""}\n' + lines[0]
-    (tmp_path / "d.jsonl").write_bytes(spoken)
-    assert digests[0] in Named([tmp_path / "d.jsonl"])
-    assert digests[0] not in Named([])
-    (tmp_path / "c.jsonl").write_bytes(b'"sha256:' + b"f" * 64 + b'"' + b" " * 600_000 + lines[0])
-    assert list(named_in(tmp_path / "c.jsonl")) == ["f" * 64, digests[0]]
+    assert references(line) == {"1" * 64}

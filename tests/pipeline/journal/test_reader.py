@@ -6,16 +6,9 @@ from pathlib import Path
 import pytest
 from narrations import narration
 
-from pipeline.journal import (
-    Journal,
-    Position,
-    SegmentLimits,
-    latest_first,
-    verify,
-)
-from pipeline.journal.reader import saved_position
-from pipeline.journal.segments import Segment, whole_record
-from pipeline.record import ChainEnd, hash_holds
+from pipeline.journal import Journal, Position, SegmentLimits, latest_first, verify
+from pipeline.journal.segments import whole_record
+from pipeline.record import hash_holds
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -28,14 +21,6 @@ def fill(folder, seconds):
     with opened(folder) as journal:
         for second in seconds:
             journal.append(narration(second))
-
-
-def test_where_everything_is_published_the_last_segment_goes_on(tmp_path):
-    segments = [Segment(tmp_path / f"{first}", first) for first in (1, 6, 11)]
-    end = ChainEnd(10, "e" * 64, (5, 0))
-    stated = Position(0, 10, end.hash, "5-0", 11)
-    stated.save(tmp_path / "position")
-    assert saved_position(tmp_path / "position", segments, Position(), end) == stated
 
 
 def test_the_latest_records_come_first_and_what_cannot_be_read_is_left_out(tmp_path):
@@ -51,8 +36,8 @@ def test_nothing_that_reads_a_journal_leaves_a_file_open(tmp_path):
     for _ in range(3):
         with opened(tmp_path) as journal:
             assert len(journal.backlog(99).lines) == 12
-            assert [segment.last().seq for segment in journal.closed()] == [5, 10]
-            assert [segment.first_end().seq for segment in journal.closed()] == [1, 6]
+            assert [segment.last_record().seq for segment in journal.closed()] == [5, 10]
+            assert [segment.first_record().seq for segment in journal.closed()] == [1, 6]
             assert next(latest_first(tmp_path, "yard")).seq == 12
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -78,6 +63,6 @@ def test_places_are_found_by_stream_id(tmp_path):
 def test_of_what_a_crash_tore_at_the_very_start_nothing_stays(tmp_path, torn):
     (tmp_path / "yard.jsonl").write_bytes(torn)
     with opened(tmp_path) as journal:
-        assert journal.torn_bytes == len(torn)
+        assert journal._file.torn_bytes == len(torn)
         assert journal.append(narration(0)).seq == 1
     assert verify([tmp_path]).lines == 1

@@ -17,14 +17,15 @@ from unpublished import unpublished
 from pipeline.journal import (
     Journal,
     JournalError,
+    JournalLockedError,
+    Position,
     SegmentLimits,
-    Start,
     read_camera,
     read_journal,
     verify,
 )
 from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.record import RecordError, check_camera
+from pipeline.record import RecordError, check_camera, read_record
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -42,6 +43,15 @@ def fill(folder, seconds, limits=SMALL):
 def publish_all(journal):
     *_, last = unpublished(journal)
     journal.acknowledge(last[1])
+
+
+def delete_oldest(journal):
+    """Delete the oldest segment; the number of its last record."""
+    last = journal.closed()[0].last_record()
+    journal.delete(last)
+    for segment in journal.deleted():
+        journal.unlink(segment)
+    return last.seq
 
 
 def numbers(journal):
@@ -105,12 +115,12 @@ def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(12):
             journal.append(narration(second))
-        reading = iter(journal)
-        seen = [next(reading).seq for _ in range(11)]
+        journal.acknowledge(journal.backlog(11).behind)
         for second in range(12, 30):
             journal.append(narration(second))
-        seen += [record.seq for record in reading]
-        assert seen == list(range(1, 31))
+        assert numbers(journal) == list(range(1, 31))
+        assert [read_record(line).seq for line in journal.backlog(99).lines] == list(range(12, 31))
+        journal.acknowledge(Position())
         batch = journal.backlog(13)
         assert batch.behind.seq == len(batch.lines) == 13
         journal.acknowledge(batch.behind)
@@ -125,68 +135,48 @@ def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):
         journal.backlog(3)
 
 
-def test_only_what_is_published_is_deleted_and_the_chain_goes_on_behind_it(tmp_path):
+def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(23):
             journal.append(narration(second))
-        assert not journal.delete_oldest()
-        journal.acknowledge(journal.behind_seq(7))
-        assert journal.delete_oldest()
-        assert not journal.delete_oldest()
-        left = numbers(journal)
-        assert left == list(range(left[0], 24))
-        assert left[0] > 1
-        assert [record.seq for record, _ in unpublished(journal)] == list(range(8, 24))
+        journal.acknowledge(journal.behind_seq(12))
+        first = delete_oldest(journal) + 1
+        assert numbers(journal) == list(range(first, 24))
+        assert [record.seq for record, _ in unpublished(journal)] == list(range(13, 24))
         publish_all(journal)
-        while journal.delete_oldest():
-            pass
-        assert journal.closed() == []
-        assert numbers(journal)[-1] == 23
-        assert journal.behind_seq(2).seq == journal.find("5-0")[0].seq == numbers(journal)[0] - 1
-    start = Start.load(tmp_path / "yard.start")
+        while journal.closed():
+            first = delete_oldest(journal) + 1
+        assert numbers(journal) == list(range(first, 24))
+        assert journal.behind_seq(2).seq == journal.find("5-0")[0].seq == first - 1
+    assert (tmp_path / "yard.start").exists()
+    assert verify([tmp_path]).ok
     with opened(tmp_path) as journal:
-        assert numbers(journal)[0] == start.seq + 1
-        assert next(iter(journal)).prev == start.hash
         assert list(unpublished(journal)) == []
         assert journal.append(narration(99)).seq == 24
-    verification = verify([tmp_path])
-    assert verification.ok, verification.problems
-
-
-def test_a_chain_without_its_start_is_found_out(tmp_path):
-    with opened(tmp_path) as journal:
-        for second in range(12):
-            journal.append(narration(second))
-        publish_all(journal)
-        assert journal.delete_oldest()
     assert verify([tmp_path]).ok
     (tmp_path / "yard.start").unlink()
     assert not verify([tmp_path]).ok
 
 
-def test_a_segment_waits_for_the_last_of_its_records_to_be_published(tmp_path):
+def test_a_published_position_survives_the_deletion_of_its_segment(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(8):
             journal.append(narration(second))
-        last = journal.closed()[0].last().seq
-        assert last > 2
-        journal.acknowledge(journal.behind_seq(last - 1))
-        assert not journal.delete_oldest()
-        assert [record.seq for record, _ in unpublished(journal)] == list(range(last, 9))
+        last = journal.closed()[0].last_record().seq
         journal.acknowledge(journal.behind_seq(last))
-        assert journal.delete_oldest()
-        assert numbers(journal) == list(range(last + 1, 9))
+        delete_oldest(journal)
+        assert [record.seq for record, _ in unpublished(journal)] == list(range(last + 1, 9))
+    with opened(tmp_path) as journal:
+        assert journal.published.seq == last
 
 
-def test_the_last_record_is_never_deleted(tmp_path):
-    """Without it the next run would not know where the chain ends."""
+def test_killed_before_the_next_segment_was_begun(tmp_path):
     fill(tmp_path, range(5))
-    (tmp_path / "yard.jsonl").rename(tmp_path / "yard.000000000001.jsonl")  # killed before the next was begun
+    (tmp_path / "yard.jsonl").rename(tmp_path / "yard.000000000001.jsonl")
     with opened(tmp_path) as journal:
         publish_all(journal)
-        assert not journal.delete_oldest()
         assert journal.append(narration(6)).seq == 6
-        assert journal.delete_oldest()
+        delete_oldest(journal)
         assert numbers(journal) == [6]
 
 
@@ -195,14 +185,17 @@ def test_killed_between_the_anchor_and_the_deletion(tmp_path):
         for second in range(17):
             journal.append(narration(second))
         publish_all(journal)
-        kept = shutil.copy(journal.closed()[0].path, tmp_path / "copy")
-        assert journal.delete_oldest()
+        journal.delete(journal.closed()[0].last_record())
         expected = numbers(journal)
-    shutil.move(kept, tmp_path / "yard.000000000001.jsonl")
     with opened(tmp_path) as journal:
         assert numbers(journal) == expected
         assert list(unpublished(journal)) == []
+        (left,) = journal.deleted()
+        assert left.path.exists()
+        assert verify([tmp_path]).ok
+        journal.unlink(left)
     assert not (tmp_path / "yard.000000000001.jsonl").exists()
+    assert verify([tmp_path]).ok
 
 
 @contextmanager
@@ -232,12 +225,12 @@ def test_a_full_disk_holds_lines_back_and_takes_them_later(tmp_path, caplog):
             batch = journal.backlog(4)
             journal.acknowledge(batch.behind)
             assert [record.seq for record, _ in unpublished(journal)] == [5, 6]
-            assert not journal.settle()
-        assert journal.settle()
+            assert not journal.flush()
+        assert journal.flush()
         assert (journal.held, journal.trouble) == (0, "")
         assert [record.seq for record, _ in unpublished(journal)] == [5, 6]
         assert journal.append(narration(7)).seq == 7
-    assert caplog.text.count("narrations are published all the same") == 1
+    assert caplog.text.count("cannot be used: File too large; narrations are held in memory") == 1
     assert "is written again; 5 held narrations are on disk" in caplog.text
     assert verify([tmp_path]).lines == 7
     with opened(tmp_path) as journal:
@@ -249,7 +242,7 @@ def test_a_journal_that_may_hold_nothing_is_not_opened_without_a_disk(tmp_path, 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(SegmentWriter, "open", full)
-    with pytest.raises(JournalError, match=r"cannot write the journal .*No space left"):
+    with pytest.raises(JournalError, match=r"cannot read or write the journal .*No space left"):
         opened(tmp_path)
 
 
@@ -258,7 +251,7 @@ def test_held_lines_have_a_limit_and_what_is_lost_is_told(tmp_path, caplog):
     with opened(tmp_path, hold=3) as journal, disk_full_at(10):
         for second in range(3):
             journal.append(narration(second))
-        with pytest.raises(JournalError, match="3 narrations are held already; free space"):
+        with pytest.raises(JournalError, match="3 narrations are held already"):
             journal.append(narration(3))
         journal.close()
     assert "3 narrations are not on disk, at best on the stream" in caplog.text
@@ -266,52 +259,74 @@ def test_held_lines_have_a_limit_and_what_is_lost_is_told(tmp_path, caplog):
 
 
 @pytest.mark.logs_errors
-def test_a_journal_that_was_opened_without_a_disk_is_locked_and_named_when_there_is_one(tmp_path):
-    folder = tmp_path / "state"
+def test_a_journal_without_a_disk_begins_when_there_is_one(tmp_path):
+    folder = tmp_path / "state" / "journal"
     with disk_full_at(0), opened(folder, hold=10) as journal:
-        (folder / "yard.writer").unlink(missing_ok=True)
         journal.append(narration(0))
         assert journal.held == 1
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        assert journal.settle()
-        with pytest.raises(JournalError, match="being written by another"):
+        assert journal.append(narration(1)).seq == 2
+        assert journal.held == 0
+        with pytest.raises(JournalLockedError, match="being written by another"):
             opened(folder)
-        name = journal.writer
-    with opened(folder) as journal:
-        assert journal.writer == name
+    assert verify([folder]).lines == 2
 
 
 @pytest.mark.logs_errors
-def test_a_journal_that_appears_later_is_not_written_over(tmp_path):
-    """The disk was mounted after the start: what is held belongs to no journal that is on it."""
+def test_narrations_go_on_in_the_journal_that_appears_later(tmp_path):
+    """The disk was mounted after the start."""
     mounted, folder = tmp_path / "mounted", tmp_path / "state"
     fill(mounted, range(3))
-    before = (mounted / "yard.jsonl").read_bytes()
-    with disk_full_at(0):
-        journal = opened(folder, hold=10)
-        journal.append(narration(9))
-        assert journal.held == 1
-    shutil.rmtree(folder)
+    folder.write_text("in the way, as a folder on a disk that is not there")
+    journal = opened(folder, hold=2)
+    assert not journal.is_open
+    assert [journal.append(narration(second)) for second in (9, 10)] == [None, None]
+    with pytest.raises(JournalError, match="2 narrations are held already"):
+        journal.append(narration(11))
+    folder.unlink()
     mounted.rename(folder)
-    for _ in range(2):
-        with pytest.raises(JournalError, match="start it again"):
-            journal.settle()
-    assert journal.held == 1
-    assert (folder / "yard.jsonl").read_bytes() == before
-    assert not (folder / "yard.torn").exists()
+    assert journal.append(narration(12)).seq == 6
+    assert (journal.held, journal.trouble) == (0, "")
+    journal.close()
+    assert [record.id for record in read_camera(folder, "yard")][2:] == [
+        "yard-2",
+        "yard-9",
+        "yard-10",
+        "yard-12",
+    ]
+    assert verify([folder]).ok
 
 
 @pytest.mark.logs_errors
-def test_a_folder_that_cannot_be_made_yet(tmp_path, monkeypatch):
-    """Opened on a disk that takes nothing, the journal begins when it does."""
-    folder = tmp_path / "state" / "journal"
-    with disk_full_at(0), opened(folder, hold=10) as journal:
-        records = [journal.append(narration(second)) for second in range(3)]
-        assert [record for record, _ in unpublished(journal)] == records
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        assert journal.append(narration(3)).seq == 4
-        assert journal.held == 0
-    assert verify([folder]).lines == 4
+@pytest.mark.parametrize("broken", ["damaged", "unreadable", "an error of the disk"])
+def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, monkeypatch, broken):
+    fill(tmp_path, range(3), SegmentLimits())
+    path = tmp_path / "yard.jsonl"
+    whole = path.read_bytes()
+    with monkeypatch.context() as patch:
+        if broken == "damaged":
+            path.write_bytes(whole + b"garbage\n" * 3)
+        else:  # the user that runs this may read everything
+            number = errno.EACCES if broken == "unreadable" else errno.EIO
+
+            def refuse(name, *rest, real=os.open, **options):
+                if Path(name).name == path.name:
+                    raise OSError(number, os.strerror(number))
+                return real(name, *rest, **options)
+
+            patch.setattr(os, "open", refuse)
+        with pytest.raises(JournalError):
+            opened(tmp_path)
+        journal = opened(tmp_path, SegmentLimits(), hold=9)
+        assert journal.append(narration(5)) is None
+        assert (journal.is_open, journal.held) == (False, 1)
+        expected = "is damaged before its last line" if broken == "damaged" else os.strerror(number)
+        assert expected in journal.trouble
+        path.write_bytes(whole)
+    assert journal.flush()
+    assert numbers(journal) == [1, 2, 3, 4]
+    journal.close()
+    assert verify([tmp_path]).lines == 4
 
 
 _DISK = """
@@ -350,7 +365,7 @@ with Journal(disk / "journal", "yard", hold=1000) as journal:
     assert "Read-only" in journal.trouble
     assert journal.backlog(100).behind.seq == 43
     mount("-o", "remount,rw")
-    assert journal.settle()
+    assert journal.flush()
     assert [r.seq for r in journal] == list(range(1, 44))
 found = verify([disk / "journal"])
 assert found.ok and found.lines == 43, found
@@ -371,23 +386,3 @@ def test_a_real_disk_full_and_read_only(tmp_path):
         check=False,
     )
     assert done.stdout.strip() == "all is well", done.stderr
-
-
-def test_a_reader_at_the_end_of_a_segment_passes_over_nothing(tmp_path, monkeypatch):
-    """Records come, and the next segment begins, between its last look at the size and its next step."""
-    seen, whole = [], SegmentWriter.whole
-    with opened(tmp_path) as journal:
-
-        def overtaken(writer, first):
-            size = whole(writer, first)
-            while len(seen) == 2 and not journal.closed():
-                journal.append(narration(journal.end.seq))
-            return size
-
-        for second in range(2):
-            journal.append(narration(second))
-        monkeypatch.setattr(SegmentWriter, "whole", overtaken)
-        for record in journal:
-            seen.append(record.seq)  # noqa: PERF401 - one by one: the writer looks at it
-        assert journal.closed()
-        assert seen == list(range(1, journal.end.seq + 1))

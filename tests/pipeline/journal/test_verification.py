@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import JournalError, VerifyOptions, compare, pieces, verify
+from pipeline.journal import JournalError, VerifyOptions, compare, verify
+from pipeline.journal.comparison import WITHIN_S, match_times
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
@@ -223,15 +224,44 @@ class TestSignatures:
 
     def test_stay_when_retention_deletes(self, tmp_path: Path, records: list[Record]) -> None:
         (tmp_path / "yard.000000000001.jsonl").unlink()
-        started(tmp_path, records[2])
+        KEY.sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
         assert reasons(tmp_path, keys=[KEY.public]) == []
         (tmp_path / "yard.000000000004.jsonl").unlink()
-        started(tmp_path, records[4])
+        KEY.sign_start("yard", ChainEnd.of(records[4])).save(tmp_path / "yard.start")
         assert reasons(tmp_path, keys=[KEY.public]) == []
         for path in tmp_path.glob("*.jsonl"):
             path.unlink()
         (tmp_path / "yard.jsonl").touch()
         assert "record 8 was signed" in reasons(tmp_path)[0]
+
+    def test_the_beginning_cannot_be_cut_off_without_the_key(
+        self, tmp_path: Path, records: list[Record]
+    ) -> None:
+        (tmp_path / "yard.000000000001.jsonl").unlink()
+        started(tmp_path, records[2])  # by hand
+        assert reasons(tmp_path) == []
+        assert "yard.start: it is not signed" in reasons(tmp_path, keys=[KEY.public])[0]
+        checkpoint = (tmp_path / "yard.signatures").read_bytes().splitlines()[0]
+        (tmp_path / "yard.start").write_bytes(checkpoint + b"\n")
+        assert "no signature narrated-start/1" in reasons(tmp_path, keys=[KEY.public])[0]
+        SigningKey(new_key()).sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        assert "not among the keys given" in reasons(tmp_path, keys=[KEY.public])[0]
+        KEY.sign_start("lot", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        assert "belongs to lot" in reasons(tmp_path, keys=[KEY.public])[0]
+        KEY.sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        assert reasons(tmp_path, keys=[KEY.public]) == []
+
+    def test_cut_back_together_the_last_signature_shows_how_far_it_goes(
+        self, tmp_path: Path, records: list[Record]
+    ) -> None:
+        """What no file can show: it must be noted elsewhere."""
+        segmented(tmp_path, records[:5], 1, 4, 6)
+        path = tmp_path / "yard.signatures"
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
+        (signed,) = found.signed.values()
+        assert (found.ok, signed.seq) == (True, 5)
+        assert signed.time.startswith(str(datetime.now(UTC).year))
 
     def test_a_torn_one_is_cut_off_and_signing_goes_on(self, tmp_path: Path, records: list[Record]) -> None:
         path = tmp_path / "yard.signatures"
@@ -257,33 +287,8 @@ class TestSignatures:
         assert "yard.signatures" in found[0]
 
 
-class TestPieces:
-    """A file in several pieces, and several processes, give what one gives."""
-
-    @pytest.fixture
-    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pieces, "BYTES", 1500)
-
-    def test_all_lines_are_read_once(self, tmp_path: Path, small: None) -> None:
-        yard, lot = chain(map(narration, range(20))), chain(narration(s, "lot") for s in range(20))
-        merged = [record for both in zip(yard, lot, strict=True) for record in both]
-        found = verify([write(tmp_path / "merged.jsonl", merged)])
-        assert (found.ok, found.lines) == (True, 40)
-        assert {end.seq for end in found.ends.values()} == {20}
-
-    @pytest.mark.parametrize("bad", [1, 2, 3, 11, 20])
-    def test_the_first_bad_line(self, tmp_path: Path, small: None, bad: int) -> None:
-        path = write(tmp_path / "yard.jsonl", chain(map(narration, range(20))))
-        lines = path.read_bytes().splitlines(keepends=True)
-        changed = lines.copy()
-        changed[bad - 1 :] = [line.replace(b"car", b"cat") for line in lines[bad - 1 :]]
-        path.write_bytes(b"".join(changed))
-        (problem,) = verify([path]).problems
-        assert problem.line == bad
-        missing = lines[: bad - 1] + lines[bad:]
-        path.write_bytes(b"".join(missing))
-        lines_missing = [problem.line for problem in verify([path]).problems]
-        assert lines_missing == ([bad] if bad < 20 else [])
+class TestManyFiles:
+    """Several processes give what one gives."""
 
     def test_processes_share_the_work(self, tmp_path: Path) -> None:
         for camera in ("lot", "yard"):
@@ -342,35 +347,93 @@ class TestComparing:
     def test_how_long_it_took_does_not_count(self, tmp_path: Path) -> None:
         live = chain(map(narration, range(5)), latency_ms={"batch": 12.3})
         comparison = compare(*self.both(tmp_path, live, chain(map(narration, range(5)))))
-        assert (comparison.same, comparison.differences) == ({"yard": 5}, ())
+        assert (comparison.same["yard"].records, comparison.differences) == (5, ())
 
     def test_what_differs_is_named(self, tmp_path: Path) -> None:
         other = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
-        replayed = chain([narration(0), narration(1, sentences=(other,)), narration(3), narration(7)])
+        replayed = chain([narration(0), narration(1, sentences=(other,)), narration(3), narration(70)])
         comparison = compare(*self.both(tmp_path, chain(map(narration, range(4))), replayed))
-        assert comparison.same == {"yard": 2}
+        assert comparison.same["yard"].records == 2
         named = {difference.id: difference.reason for difference in comparison.differences}
-        assert sorted(named) == ["yard-1", "yard-2", "yard-7"]
+        assert sorted(named) == ["yard-1", "yard-2", "yard-70"]
         assert "text is 'A car has appeared.'" in named["yard-1"]
         assert "A dog" in named["yard-1"]
         assert "only in" in named["yard-2"]
         assert "live" in named["yard-2"]
-        assert "told" in named["yard-7"]
+        assert "told" in named["yard-70"]
 
-    def test_a_recording_has_another_clock_than_the_stream(self, tmp_path: Path) -> None:
+    def test_a_file_with_another_clock_is_matched_by_its_pixels(self, tmp_path: Path) -> None:
         live = [narration(s, clock=Clock.RTCP) for s in range(3)]
         later = [replace(n, id=f"{n.id}-again", clock=Clock.FILE, after=at(n.after), before=at(n.before))
                  for n in live]  # fmt: skip
         comparison = compare(*self.both(tmp_path, chain(live), chain(later)))
-        assert (comparison.same, comparison.differences) == ({"yard": 3}, ())
+        assert comparison.differences == ()
+        assert (comparison.same["yard"].records, comparison.same["yard"].by_pixels) == (3, 3)
         later[1] = replace(later[1], settings_sha256="e" * 64)
         (difference,) = compare(*self.both(tmp_path, chain(live), chain(later))).differences
         assert "config_sha256" in difference.reason
 
+    @pytest.mark.parametrize("days", [1, 365])
+    def test_another_id_and_another_date_are_a_difference(self, tmp_path: Path, days: int) -> None:
+        live = [narration(100 * s) for s in range(6)]
+        back = timedelta(days=days)
+        moved = live[0]
+        forged = [
+            replace(
+                moved,
+                id="yard-forged",
+                before=replace(moved.before, time=moved.before.time - back),
+                after=replace(moved.after, time=moved.after.time - back),
+            ),
+            *live[1:],
+        ]
+        (difference,) = compare(*self.both(tmp_path, chain(forged), chain(live))).differences
+        assert difference.id == "yard-forged"
+        assert f"its frames are those of yard-0 in {tmp_path}/told, {days} day" in difference.reason
+
+    def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path: Path) -> None:
+        """Other ids, other frames, other sentences in a record; one event of ten is another."""
+        dog = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
+        live = [narration(60.0 * s) for s in range(10)]
+        recorded = [
+            replace(
+                narration(60.0 * s + 1.3),
+                id=f"recorded-{s}",
+                before=FrameStamp(live[s].before.time, 7, f"{s + 1000:064x}"),
+                sentences=(dog,) if s == 4 else live[s].sentences,
+            )
+            for s in range(10)
+        ]
+        comparison = compare(*self.both(tmp_path, chain(live), chain(recorded)))
+        same = comparison.same["yard"]
+        assert (same.records, same.events, same.of_events) == (0, 9, 10)
+        assert [(each.id, each.reason) for each in comparison.differences] == [
+            ("yard-240", f"only in {tmp_path}/live: 'A car has appeared.'"),
+            ("recorded-4", f"only in {tmp_path}/told: 'A dog has appeared.'"),
+        ]
+
+    @given(
+        st.lists(st.integers(0, 60), max_size=6),
+        st.lists(st.integers(0, 60), max_size=6),
+    )
+    def test_no_other_matching_has_more_pairs(self, mine: list[int], theirs: list[int]) -> None:
+        mine, theirs = sorted(mine), sorted(theirs)
+
+        def most(one: int, two: int) -> int:
+            if one == len(mine) or two == len(theirs):
+                return 0
+            near = abs(mine[one] - theirs[two]) <= WITHIN_S
+            return max(most(one + 1, two), most(one, two + 1), near and 1 + most(one + 1, two + 1))
+
+        pairs = match_times(mine, theirs, WITHIN_S)
+        assert len(pairs) == most(0, 0)
+        assert all(abs(mine[one] - theirs[two]) <= WITHIN_S for one, two in pairs)
+        assert all(len(set(side)) == len(pairs) for side in zip(*pairs, strict=True))
+
     def test_other_limits_are_told_once(self, tmp_path: Path) -> None:
-        limited = [replace(narration(s), settings_sha256="e" * 64) for s in range(3)]
+        limited = [replace(narration(s), settings_sha256="e" * 64, held="hourly") for s in range(3)]
         comparison = compare(*self.both(tmp_path, chain(map(narration, range(3))), chain(limited)))
-        assert comparison.same == {"yard": 3}
+        assert comparison.same["yard"].records == 3
         (difference,) = comparison.differences
         assert "--limits" in difference.reason
         assert "3 records" in difference.reason
@@ -383,12 +446,12 @@ class TestComparing:
         (difference,) = compare(*self.both(tmp_path, with_one, with_two)).differences
         assert "evidence" in difference.reason
 
-    def test_cameras_that_only_one_knows(self, tmp_path: Path) -> None:
+    def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
-        assert compare(live, told).skipped == ("lot",)
-        with pytest.raises(JournalError, match="no camera in common"):
-            compare(live / "lot.jsonl", told)
+        (difference,) = compare(live, told).differences
+        assert (difference.camera, difference.reason) == ("lot", f"only in {live}: 1 records")
+        assert compare(live / "yard.jsonl", told).differences == ()
         with pytest.raises(JournalError, match="cannot read"):
             compare(tmp_path / "absent.jsonl", told)
         (told / "journal" / "yard.jsonl").write_bytes(b"{}\n")

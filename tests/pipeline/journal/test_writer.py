@@ -105,7 +105,7 @@ def test_a_torn_last_line_is_cut_off_and_the_chain_goes_on(tmp_path, cut, caplog
     path.write_bytes(b"".join(lines[:2]) + lines[2][:cut])
     assert verify([path]).ok is (cut == 0)
     with Journal(tmp_path, "yard") as journal:
-        assert journal.torn_bytes == cut
+        assert journal._file.torn_bytes == cut
         assert journal.append(narration(9)).seq == 3
     assert verify([path]).lines == 3
     assert ("torn" in caplog.text) is (cut > 0)
@@ -118,7 +118,7 @@ def test_garbage_behind_the_last_line_is_cut_off(tmp_path, garbage):
     path = fill(tmp_path)
     path.write_bytes(path.read_bytes() + garbage)
     with Journal(tmp_path, "yard") as journal:
-        assert journal.torn_bytes == len(garbage)
+        assert journal._file.torn_bytes == len(garbage)
         assert journal.end.seq == 3
 
 
@@ -303,32 +303,24 @@ def test_a_full_disk_leaves_the_journal_valid(tmp_path):
 
 _WRITER = """
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace as Made  # the real class would load torch, which takes seconds
+sys.path.insert(0, sys.argv[2])
+from plain_narration import narration  # the real class would load torch, which takes seconds
 from pipeline.journal import Journal
 
-stamp = Made(time=datetime.now(UTC), pts=0, sha256="a" * 64)
-text = "A car has left. " * 100
-sides = {"before": None, "after": None, "outline_before": (), "outline_after": (), "paths": ()}
-word = Made(text=text, type="disappeared", object="car", box=None, salience=1, confidence=1, count=1, **sides)
-word.moment_s = None
-narration = Made(
-    id="x", camera="yard", before=stamp, after=stamp, clock=Made(value="file"), event=Made(value="none"),
-    sentences=[word], text=text, l2=1, model=Made(name="ddla", sha256="c" * 64), settings_sha256="d" * 64,
-    abstained="", fallback="", counts=(), until=None,
-)
 with Journal(Path(sys.argv[1]), "yard", fsync=False) as journal:
     print("writing", flush=True)
     while True:
-        print(journal.append(narration).seq, flush=True)
+        print(journal.append(narration(journal.end.seq)).seq, flush=True)
 """
 
 
 def test_sigkill_in_mid_write_loses_nothing_that_was_appended(tmp_path):
     for _ in range(3):
         writer = subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", _WRITER, tmp_path, Path(__file__).parents[1]],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert writer.stdout.readline() == "writing\n"
         time.sleep(random.uniform(0.02, 0.1))
@@ -346,7 +338,7 @@ def test_sigkill_in_mid_write_loses_nothing_that_was_appended(tmp_path):
 def test_a_journal_is_read_while_it_is_written(tmp_path):
     with Journal(tmp_path, "yard", fsync=False) as journal:
         journal.append(narration(0))
-        reading = iter(journal)
+        reading = read_journal(journal.path)
         assert next(reading).seq == 1
         journal.append(narration(1))
         assert [r.seq for r in reading] == [2]

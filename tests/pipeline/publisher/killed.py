@@ -20,7 +20,9 @@ from plain_narration import narration
 
 from pipeline.journal import Journal, SegmentLimits
 from pipeline.publisher import Delivery, PublisherOptions, open_publisher
-from pipeline.publisher.stream import RedisPublisher  # once, or every life would spend most of itself on it
+from pipeline.publisher.publisher import (
+    RedisPublisher,
+)  # once, or every life would spend most of itself on it
 
 LIMITS = SegmentLimits(bytes=20_000)
 
