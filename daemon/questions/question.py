@@ -97,4 +97,5 @@ def merged(given: Question, asked: Question) -> Question:
         limit=asked.limit if given.limit is None else given.limit,
         count=given.count or asked.count,
         by=given.by or asked.by,
+        presence=asked.presence and not given.filters.kinds and not {*given.by} & {*TIME_GROUPINGS},
     )

@@ -71,7 +71,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
         narrations: records journalled, also by the replay that this one went on with.
@@ -138,7 +138,7 @@ class _Replay:
         self._earlier: Mapping[str, Outcome] = {}
         if options.out:
             of = identity(footage, captioner, options.plan, options.span)
-            self._output = resources.enter_context(OutputFolder(options.out, of, resume=options.resume))
+            self._output = OutputFolder(options.out, of, resume=options.resume)
             self._earlier = dict(self._output.finished)
             self.narrations = sum(map(len, self._output.restored.values()))
         journal_folder = (
@@ -229,7 +229,7 @@ class _Replay:
             yield f"{camera}: {count} narrations without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
-        """What was not looked at when the replay was interrupted."""
+        """The footage that an interruption left out, in words."""
         parts, unbegun = [], 0
         for thread in self._threads:
             name = thread.plan.name

@@ -135,7 +135,7 @@ def gap_sentences(search: Search, question: Question) -> list[str]:
         f"({gap.reason.replace('_', ' ')})"
         for gap in gaps[:_GAPS]
     ]
-    more = f" and {len(gaps) - _GAPS:,} more spans" if len(gaps) > _GAPS else ""
+    more = f" and {len(gaps) - _GAPS:,} more" if len(gaps) > _GAPS else ""
     return [f"not everything was recorded, so counts are at least: {', '.join(spans)}{more}"]
 
 

@@ -294,7 +294,8 @@ class Selection:
             where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
         where.append(self._in_span(question, values))
         ends = question.order in ("first", "last")
-        if question.presence or ends:
+        in_words = question.asked_at and (filters.objects or filters.kinds)
+        if in_words or ends:
             where.append("s.counted")
         if question.presence and ends:
             where.append(f"s.kind IN {_listed(ARRIVALS)}")

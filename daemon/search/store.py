@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,20 @@ CREATE TABLE gaps (record INTEGER PRIMARY KEY, camera TEXT, begin INTEGER, end I
 CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+CREATE TRIGGER text_added AFTER INSERT ON texts BEGIN
+  INSERT INTO words (rowid, text) VALUES (new.id, new.text); END;
+CREATE TRIGGER text_deleted AFTER DELETE ON texts BEGIN
+  INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text); END;
+CREATE TRIGGER sentence_deleted AFTER DELETE ON sentences BEGIN
+  DELETE FROM texts WHERE id = old.text AND NOT EXISTS (SELECT 1 FROM sentences WHERE text = old.text);
+  DELETE FROM visits WHERE id = old.visit
+    AND NOT EXISTS (SELECT 1 FROM sentences WHERE visit = old.visit); END;
+CREATE TRIGGER record_deleted AFTER DELETE ON records BEGIN
+  DELETE FROM sentences WHERE record = old.id;
+  DELETE FROM gaps WHERE record = old.id; END;
+CREATE TRIGGER file_deleted AFTER DELETE ON files BEGIN
+  DELETE FROM records WHERE file = old.id;
+  DELETE FROM ends WHERE file = old.id; END;
 """
 
 
@@ -82,15 +96,14 @@ class Store:
             self.connection.execute("ROLLBACK")
 
     @contextmanager
-    def transaction(self, undone: Callable[[], None]) -> Iterator[sqlite3.Connection]:
-        """Write as a whole or not at all (then `undone` is called); other writers wait."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write as a whole or not at all; other writers wait."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield self.connection
         except BaseException:
             with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
                 self.connection.execute("ROLLBACK")
-            undone()
             raise
         self.connection.execute("COMMIT")
 
@@ -167,8 +180,8 @@ def _connect(path: Path | str) -> tuple[sqlite3.Connection, str]:
             )
             for (name,) in connection.execute(sql).fetchall():
                 connection.execute(f'DROP TABLE "{name}"')
-            for statement in _TABLES.split(";\n"):
-                connection.execute(statement)
+            for statement in _TABLES.split(";\nCREATE"):
+                connection.execute(statement if statement.startswith("\n") else f"CREATE{statement}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
         connection.execute("SELECT id FROM files LIMIT 1").fetchone()

@@ -268,6 +268,10 @@ def _narrator(
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
+    if any(plan.workers for plan in plans):
+        from daemon.workers.remote import use_workers  # noqa: PLC0415
+
+        use_workers(captioner, lambda: Secrets().reveal(configuration.redis.url or ""))
     return Narrator(
         captioner,
         plans,

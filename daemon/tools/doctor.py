@@ -142,15 +142,12 @@ def _workers(configuration: Configuration | None) -> str | None:
     if configuration is None or all(each.narrate.workers == "none" for each in cameras):
         return None
     from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.workers.broker import Broker, workers  # noqa: PLC0415
+    from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
 
     wanted = read_label(chosen_checkpoint(configuration.captioner)).sha256
-    broker = Broker(lambda: Secrets().reveal(configuration.redis.url or ""))
-    try:
-        found = [each.checkpoint for each in workers(broker)]
-    finally:
-        broker.close()
+    living = living_workers(lambda: Secrets().reveal(configuration.redis.url or ""))
+    found = [each["checkpoint"] for each in living]
     told = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
     if wanted not in found:
         raise RuntimeError(f"{told}: start `narrated worker` with this version of narrated")

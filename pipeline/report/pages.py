@@ -40,6 +40,7 @@ class Head:
         happenings: ``(words, fragment that filters for it)``.
         missing: what was not recorded and why; None where nothing is said of that.
         choices: of the filter, ``(name, label, [(value, words)])``; empty for no filter.
+        held: how many records a limit held back, hidden at first.
         audit: ``(name, value)`` for auditors.
         last: ``(camera, number, hash)`` of each camera's last record.
         sources: `WITHIN` or `BESIDE`.
@@ -51,6 +52,7 @@ class Head:
     happenings: Sequence[tuple[str, str]] = ()
     missing: Sequence[str] | None = None
     choices: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = ()
+    held: int = 0
     audit: Sequence[tuple[str, str]] = ()
     last: Sequence[tuple[str, int, str]] = ()
     sources: str = WITHIN

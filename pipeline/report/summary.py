@@ -58,6 +58,7 @@ def summary(records: Sequence[Record], facts: ReportFacts) -> Head:
         happenings=_happenings(records),
         missing=_missing(records, facts),
         choices=_choices(records),
+        held=sum(bool(record.held) for record in records),
         audit=[*facts.audit, *_audit(records)],
         last=[(name, last[name].seq, last[name].hash) for name in sorted(last)],
     )

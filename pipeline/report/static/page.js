@@ -58,6 +58,7 @@ const filtering = (form) => {
   const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (card, wanted) => {
     if (wanted.camera && card.dataset.camera !== wanted.camera) return false;
+    if (card.dataset.held && !wanted.held && form.elements.held) return false;
     return [...card.querySelectorAll(".told li")].some((told) =>
       (!wanted.type || told.dataset.type === wanted.type) && (!wanted.object || told.dataset.object === wanted.object) &&
       words(wanted.text).every((word) => told.textContent.toLowerCase().includes(word)));
@@ -71,9 +72,12 @@ const filtering = (form) => {
     const fragment = decodeURIComponent(location.hash.slice(1));
     const named = document.getElementById(fragment);
     const state = new URLSearchParams(named ? "" : location.hash.slice(1));
-    for (const field of form.elements) if (field.name) field.value = state.get(field.name) ?? "";
+    for (const field of form.elements) {
+      if (field.type === "checkbox") field.checked = state.has(field.name);
+      else if (field.name) field.value = state.get(field.name) ?? "";
+    }
     apply();
-    if (named) named.scrollIntoView();
+    if (named) { named.hidden = false; named.scrollIntoView(); }
   };
   form.addEventListener("input", () => {
     apply();

@@ -114,6 +114,7 @@ def tab(tmp_path: Path) -> Iterator[Any]:
         record(2, replace(GONE, text="A red car has driven off.", object="car"), camera="lot"),
         record(3, light, camera="lot", event=SceneEvent.LIGHT),
         record(4, odd),
+        record(5, replace(CAR, text="A held car."), held="hourly"),
     ]
     cards = [Card(each, pictures=PICTURES, address=f"#r-{each.id}") for each in told]
     path = tmp_path / "report.html"
@@ -140,7 +141,7 @@ def test_the_filter_shows_what_fits_and_links_set_it(tab: Any) -> None:
     assert _shown(tab) == ["lot-2", "lot-3"]
     tab.fill("[name=text]", "RED car")
     assert _shown(tab) == ["lot-2"]
-    assert tab.inner_text("#shown") == "1 of 4 shown"
+    assert tab.inner_text("#shown") == "1 of 5 shown"
     tab.reload()
     assert _shown(tab) == ["lot-2"], "the fragment keeps it"
     tab.click("button[type=reset]")
@@ -153,6 +154,13 @@ def test_the_filter_shows_what_fits_and_links_set_it(tab: Any) -> None:
     tab.evaluate("location.hash = '#r-lot-2'")
     tab.wait_for_function("document.getElementById('r-lot-2').checkVisibility()")
     assert len(_shown(tab)) == 4
+
+
+@pytest.mark.slow
+def test_what_limits_held_back_is_hidden_at_first(tab: Any) -> None:
+    assert "yard-5" not in _shown(tab)
+    tab.check("[name=held]")
+    assert "yard-5" in _shown(tab)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@ import base64
 import html
 import re
 import tracemalloc
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,13 +12,14 @@ import webvtt
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
+from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, verify
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
-from pipeline.record import ChainEnd, build_record
+from pipeline.record import ChainEnd, Evidence, build_record
 from pipeline.report.facts import ReportFacts
-from pipeline.report.picture import Mark, draw_marks, marks, side_by_side
+from pipeline.report.picture import Mark, draw_marks, encode, marks, side_by_side
 from pipeline.report.words import clock_time
-from pipeline.report.writer import ReportWriter
+from pipeline.report.writer import write_report
 from pipeline.sources import Clock
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -52,14 +52,16 @@ def report(tmp_path):
     """Writes a report of narrations; gives its folder and the page's text."""
 
     def write(narrations, facts=None):
-        ends = {}
-        with closing(ReportWriter(tmp_path / "out")) as writer:
-            for told in narrations:
-                record = build_record(told, ends.get(told.camera, ChainEnd()))
-                ends[told.camera] = ChainEnd.of(record)
-                writer.add(record, image(90), image(150))
-            writer.finish(facts or ReportFacts())
-        return tmp_path / "out", (tmp_path / "out" / "report.html").read_text()
+        cameras, out = {}, tmp_path / "out"
+        out.mkdir(exist_ok=True)
+        store = EvidenceStore(tmp_path / "evidence", fsync=False)
+        before, after = (store.put(encode(image(value), kind="jpg"), "jpg") for value in (90, 150))
+        for told in narrations:
+            records = cameras.setdefault(told.camera, [])
+            end = ChainEnd.of(records[-1]) if records else ChainEnd()
+            records.append(build_record(told, end, evidence=Evidence(before=before, after=after)))
+        write_report(out, cameras, facts or ReportFacts(), tmp_path / "evidence")
+        return out, (out / "report.html").read_text()
 
     return write
 
@@ -122,50 +124,46 @@ def test_subtitles_count_from_the_clips_start(report):
 
 def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
     """The yard's clock steps back: its chain must hold in the merged file all the same."""
-    with (
-        closing(ReportWriter(tmp_path / "out")) as writer,
-        Journal(tmp_path, "yard", fsync=False) as yard,
-        Journal(tmp_path, "lot", fsync=False) as lot,
-    ):
-        for second in (1, 5, 2, 9):
-            writer.add(yard.append(narration(second)), image(), image())
-        for second in (0, 1, 8):
-            writer.add(lot.append(narration(second, "lot")), image(), image())
-        writer.finish(ReportFacts())
+    cameras = {}
+    for camera, seconds in (("yard", (1, 5, 2, 9)), ("lot", (0, 1, 8))):
+        with Journal(tmp_path, camera, fsync=False) as journal:
+            cameras[camera] = [journal.append(narration(second, camera)) for second in seconds]
     out = tmp_path / "out"
+    out.mkdir()
+    write_report(out, cameras, ReportFacts(), tmp_path / "evidence")
     verification = verify([out / "narrations.jsonl"])
     assert verification.ok, verification.problems
     ids = re.findall(r'"id":"([a-z]+-\d)"', (out / "narrations.jsonl").read_text())
     assert ids == ["lot-0", "lot-1", "yard-1", "yard-5", "yard-2", "lot-8", "yard-9"]
-    assert sorted(path.name for path in out.glob("*.vtt")) == ["lot.vtt", "yard.vtt"]
-    assert [p for p in out.iterdir() if p.name.startswith(".") or p.suffix == ".tmp"] == []
+    assert sorted(path.name for path in out.iterdir()) == [
+        "lot.vtt",
+        "narrations.jsonl",
+        "report.html",
+        "yard.vtt",
+    ]
+    assert "No pictures were kept of this." in (out / "report.html").read_text()
 
 
 def test_a_failed_page_leaves_the_old_one(report, tmp_path):
     out, text = report([narration()])
     (tmp_path / "out" / "report.html.tmp").mkdir()
-    with closing(ReportWriter(tmp_path / "out")) as writer, pytest.raises(OSError, match=r"report\.html"):
-        writer.finish(ReportFacts())
+    with pytest.raises(OSError, match=r"report\.html"):
+        write_report(out, {}, ReportFacts(), tmp_path)
     assert (out / "report.html").read_text() == text
 
 
 def test_pictures_do_not_stay_in_memory(tmp_path):
-    noise = np.random.default_rng(1).integers(0, 255, (450, 800, 3), dtype=np.uint8)
-    end, used = ChainEnd(), []
-    with closing(ReportWriter(tmp_path)) as writer:
-        tracemalloc.start()
-        for second in range(12):
-            record = build_record(narration(second), end)
-            end = ChainEnd.of(record)
-            writer.add(record, noise, noise)
-            used.append(tracemalloc.get_traced_memory()[0])
-        tracemalloc.reset_peak()
-        writer.finish(ReportFacts())
-        written = (tmp_path / "report.html").stat().st_size
-        peak = tracemalloc.get_traced_memory()[1] - used[-1]
-        tracemalloc.stop()
-    assert used[-1] - used[1] < 500_000
-    assert peak < written / 2
+    rng, store, records = np.random.default_rng(1), EvidenceStore(tmp_path / "evidence", fsync=False), []
+    for second in range(12):
+        noise = rng.integers(0, 255, (450, 800, 3), dtype=np.uint8)
+        digest = store.put(encode(noise, kind="jpg"), "jpg")
+        end = ChainEnd.of(records[-1]) if records else ChainEnd()
+        records.append(build_record(narration(second), end, evidence=Evidence(before=digest, after=digest)))
+    tracemalloc.start()
+    write_report(tmp_path, {"yard": records}, ReportFacts(), tmp_path / "evidence")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (tmp_path / "report.html").stat().st_size
 
 
 def test_boxes_are_drawn_where_they_are():

@@ -49,7 +49,7 @@ _FORMS: dict[str, tuple[tuple[str, float], ...]] = {
 }
 """Wordings of each type with their shares; ``{at}`` is the place or nothing."""
 
-_NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
+NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
     "person": (("person", "people"),),
     "car": (("car", "cars"), ("vehicle", "vehicles")),
     "vehicle": (("vehicle", "vehicles"),),
@@ -127,7 +127,7 @@ def plain_sentence(change: str, label: str, box: Box) -> str:
         at = "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
     elif not 0.36 <= y <= 0.7:  # noqa: PLR2004
         at = "in the background" if y < 0.36 else "in the foreground"  # noqa: PLR2004
-    one, many = _NOUNS.get(label, ((label, f"{label}s"),))[0]
+    one, many = NOUNS.get(label, ((label, f"{label}s"),))[0]
     return " ".join(_FORMS[change][0][0].format(**form_words(one, many), at=at).split())
 
 
@@ -154,7 +154,7 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
 
 def _nouns(thing: Prop, rng: np.random.Generator) -> tuple[str, str]:
     """Now and then another noun of the class."""
-    nouns = _NOUNS[thing.label]
+    nouns = NOUNS[thing.label]
     return nouns[int(rng.integers(len(nouns))) if rng.random() < 0.25 else 0]  # noqa: PLR2004
 
 
@@ -170,7 +170,7 @@ def _the(thing: Prop, noun: str) -> str:
 
 def _other(first: Prop, second: Prop) -> str:
     """What has come in place of the first: of one class only the colour tells them apart."""
-    noun = _NOUNS[second.label][0][0]
+    noun = NOUNS[second.label][0][0]
     if second.label not in PAINTED:
         return f"another {noun}" if first.label == second.label else f"a {noun}"
     return f"{'an' if second.colour[0] in 'aeiou' else 'a'} {second.colour} {noun}"
