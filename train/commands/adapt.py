@@ -34,6 +34,7 @@ def adapt(
         Path | None, typer.Option(help="Grounded checkpoint to begin with; by default the packaged one.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
+    rate: Annotated[float, typer.Option(min=0, help="Peak learning rate.")] = 5e-5,
     avoid: Avoid = None,
     as_json: Json = False,
 ) -> None:
@@ -56,6 +57,7 @@ def adapt(
         checkpoint=checkpoint,
         labels=labels,
         steps=steps,
+        rate=rate,
         avoid=avoid,
     )
     _follow(options, _command(options, feedback), as_json=as_json)
@@ -106,7 +108,7 @@ def _command(options: AdaptOptions, feedback: Path | None) -> str:
     return (
         f"narrated-train adapt {given} --out {options.out.name}"
         + "".join(f" --teacher {teacher.path.name}" for teacher in options.teachers)
-        + f" --steps {options.steps}"
+        + f" --steps {options.steps} --rate {options.rate:g}"
         + "".join(f" {flag} {path.name}" for flag, path in named if path is not None)
     )
 
