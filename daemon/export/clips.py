@@ -16,7 +16,7 @@ from daemon.replay.inputs import VIDEO_SUFFIXES, find_footage
 from pipeline.record import Record
 from pipeline.sources import Clock, SourceError
 from pipeline.sources.decode import video_stream
-from pipeline.sources.times import parsed_time, stamp_in_name
+from pipeline.sources.times import parse_creation_time, stamp_in_name
 from pipeline.sources.video import duration_of, open_container
 
 MARGIN_S = 3.0
@@ -101,7 +101,7 @@ class Footage:
         stamp = stamp_in_name(path)
         stamps = [stamp, self._local.aware(stamp.replace(tzinfo=None))] if stamp else []
         written = datetime.fromtimestamp(path.stat().st_mtime).astimezone() - timedelta(seconds=length_s)
-        starts = [*stamps, parsed_time(created), written]
+        starts = [*stamps, parse_creation_time(created), written]
         return _Recording(path, tuple(dict.fromkeys(s for s in starts if s)), length_s)
 
 

@@ -117,8 +117,11 @@ class Span:
             SearchError: it is no time, or says something twice.
         """
         begin = self.reading.place
+        joined = bool(self.said) and begin > 0 and self.reading.words[begin - 1] == "or"
         for part in (self._recent, self._ago, self._side, self._range, self._hours_of_days, self._point):
             if part():
+                if joined:
+                    raise SearchError(f"{self.reading.said(begin)!r} is a second span: ask for one at a time")
                 self.said.append(self.reading.said(begin))
                 return True
             self.reading.place = begin
@@ -443,7 +446,9 @@ class Span:
             return self._sure(self.low, days), None
         assert self.high is not None  # noqa: S101 - one of the three is there
         of_morning = self.high.bare and _MORNING <= self.high.minutes < _NOON
-        return 0, self.high.minutes if of_morning else self._sure(self.high, days)
+        begin = self.local.of(days.begin) if days else None
+        low = begin.hour * 60 if begin else 0
+        return low, self.high.minutes if of_morning and not low else self._sure(self.high, days) or MINUTES
 
     def _within(self, low: int, high: int | None) -> tuple[datetime, datetime | None, tuple[int, int] | None]:
         """The hours of the one day that is meant, or of the last that has begun."""
@@ -463,6 +468,8 @@ class Span:
             return since, days.end if days else None if self.lasting else until, None
         if days and self.local.of(days.begin).hour:
             since, until = max(since, days.begin), min(until, days.end)
+        if since >= until:
+            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
         count = (until - since) // timedelta(minutes=1)
         clocks = (
@@ -475,6 +482,8 @@ class Span:
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
         """Of two clocks; one without am or pm is read by the other."""
         begin, end = low.minutes, high.minutes
+        if days and days.end - days.begin < timedelta(hours=23):  # of a night, or a morning
+            return self._sure(low, days), self._sure(high, days)
         if low.bare and high.bare:
             if begin < _MORNING:
                 return self._sure(low, days), self._sure(high, days)

@@ -31,7 +31,7 @@ from pipeline.machines import ClusterError, answer, connected, task
 logger = logging.getLogger(__name__)
 
 _SHARE_OF_A_GPU = 0.25
-"""What a task that narrates on CUDA asks for: four share a GPU, since decoding takes most of their time."""
+"""Share of a GPU for each task: four fit on one, since decoding takes most of their time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class FinishedCamera:
 
     @classmethod
     def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
-        """Of a folder that a replay of this one camera has written, its report left out."""
+        """Read the folder that a replay of this one camera has written, but for its report."""
 
         def contents(paths: Iterable[Path]) -> dict[str, bytes]:
             return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}

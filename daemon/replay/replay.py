@@ -71,7 +71,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
         narrations: records journalled, also by the replay that this one went on with.
@@ -229,7 +229,7 @@ class _Replay:
             yield f"{camera}: {count} narrations without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
-        """What was not looked at when the replay was interrupted."""
+        """The footage that an interruption left out, in words."""
         parts, unbegun = [], 0
         for thread in self._threads:
             name = thread.plan.name

@@ -60,7 +60,7 @@ class RemoteDetector:
 
     Attributes:
         counts: images by who detected: remote, local.
-        away: why nobody is asked now; empty while workers answer.
+        away: why no worker is asked now; empty while workers answer.
     """
 
     def __init__(self, url: Callable[[], str], checkpoint: str, local: Detector) -> None:

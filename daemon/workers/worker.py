@@ -36,7 +36,7 @@ from pipeline.sources import Image
 HEARTBEAT_S = 10
 """So long a worker counts as living after its last heartbeat."""
 
-_KEPT_S = 60  # nobody waits longer for a response
+_KEPT_S = 60  # no client waits longer for a response
 _BLOCK_MS = 500
 _TIMEOUT_S = 5.0
 _BACKOFF_S = (0.1, 2.0)

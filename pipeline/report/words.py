@@ -120,8 +120,7 @@ def happened(kind: str, noun: str, count: int) -> str:
         noun: the object that they name.
         count: how many objects; for an event, or where none are counted, how many times.
     """
-    from models.families import THINGS  # noqa: PLC0415 - torch takes seconds to load
-    from models.language.phrases import NOUNS  # noqa: PLC0415
+    from models.families import KINDS, THINGS  # noqa: PLC0415 - torch takes seconds to load
 
     if kind in _EVENT_WORDS:
         return f"{_EVENT_WORDS[kind]} {times(count)}"
@@ -133,7 +132,7 @@ def happened(kind: str, noun: str, count: int) -> str:
         return f"{noun} {_changed(kind)} {times(count)}"
     if kind == "replaced":
         return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
-    by_itself = noun in NOUNS and noun not in THINGS
+    by_itself = noun in KINDS and noun not in THINGS
     verb = {"appeared": "came", "disappeared": "left"}.get(kind) if by_itself else None
     return f"{many(count, noun)} {verb or _changed(kind)}"
 

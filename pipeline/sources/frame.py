@@ -128,7 +128,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What a source read, and what it could not.
+    """Counts of a source, and its state.
 
     Attributes:
         decoded: frames decoded.

@@ -118,7 +118,7 @@ def shrink(image: Image, width: int) -> Image:
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def resized_luma(luma: Luma, width: int) -> Luma:
+def resize_luma(luma: Luma, width: int) -> Luma:
     """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
 
     Returns:
@@ -131,7 +131,7 @@ def resized_luma(luma: Luma, width: int) -> Luma:
 
 
 class View:
-    """What may be seen of a camera: privacy areas are black before anybody gets a plane or a picture.
+    """Makes planes and pictures of a camera in which privacy areas are black.
 
     Masks are black on the luma plane alone, so that nothing in them is noticed; the picture still shows them.
 
@@ -153,7 +153,7 @@ class View:
         return self._plane(luma_of_bgr(bgr)), LazyPicture(lambda: self._private(rgb_of_bgr(bgr)))
 
     def _plane(self, luma: Luma) -> Luma:
-        plane = resized_luma(self._private(luma), self._width)
+        plane = resize_luma(self._private(luma), self._width)
         if self._masks:
             plane[covered(self._masks, (plane.shape[0], plane.shape[1]))] = 0
         return plane

@@ -12,7 +12,8 @@ import torch
 
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
-from models.grounded.sight import APART_S, FINE_PIXELS, canvas
+from models.grounded.settings import SETTINGS
+from models.grounded.sight import canvas
 from models.language.facts import Fact
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_batch
@@ -110,10 +111,13 @@ def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
 
 
 def test_frames_far_apart_are_seen_finer() -> None:
-    changes = find_changes([pair(yard(), yard((200, 60)), gap) for gap in (APART_S - 1, APART_S)], OPTIONS)
+    changes = find_changes(
+        [pair(yard(), yard((200, 60)), gap) for gap in (SETTINGS.fine_gap_s - 1, SETTINGS.fine_gap_s)],
+        OPTIONS,
+    )
     near, far = pair_batch(changes, VIEWS).views or ()
     assert near.shape == (2, 3, *canvas(240, 320))
-    assert far.shape == (2, 3, *canvas(240, 320, FINE_PIXELS))
+    assert far.shape == (2, 3, *canvas(240, 320, SETTINGS.fine_pixels))
 
 
 def test_tiles_lie_in_a_row_and_know_their_pair(changes: list[Change]) -> None:

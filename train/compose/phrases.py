@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 
 from models.families import ANIMALS, PEOPLE, VEHICLES
-from models.language.claims import COUNTED, Claims
-from models.language.verbs import FROM, TO, verbs_of
 from models.language.vocabulary import surface, tokenize
 from models.language.wording import places_in, read
+from train.compose.claims import COUNTED, Claims
+from train.compose.verbs import FROM, TO, verbs_of
 
 NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
     "person": (("person", "people"),),
@@ -288,61 +288,3 @@ def _places_agree(words: str, told: frozenset[str], claims: Claims) -> bool:
     said = f" {' '.join(tokenize(words))} "
     named = (place for place in (claims.place, claims.end) if place and not places_in(place))
     return told == expected and all(f" {' '.join(tokenize(place))} " in said for place in named)
-
-
-def check_zone(phrase: str) -> None:
-    """Whether a zone's name can stand in a sentence, "A car has appeared <name>.", and is read as a place.
-
-    Raises:
-        ValueError: it cannot; the message says what to write instead.
-    """
-    words = phrase.split()
-    if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):
-        raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
-    if words[0].lower() not in _BEFORE_A_PLACE:
-        raise ValueError(
-            f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
-            '"at the entrance", "in the lot"'
-        )
-    for claims in (
-        *(Claims(kind, "car", place=phrase) for kind in _FORMS),
-        Claims("appeared", "car", manner="came in", origin="left", place=phrase, rests=True),
-        Claims("disappeared", "car", manner="left", target="right", place=phrase, waited="3 minutes"),
-        Claims("moved", "car", place="on the left", end=phrase),
-    ):
-        text = plain_sentence(claims)
-        if not tells(text, claims):
-            told = read(text)
-            raise ValueError(f'"{text}" would be read as {told.object} {told.type}: choose another name')
-
-
-def coloured(text: str, look: str) -> str:
-    """A sentence that says the look of what it tells, "The red car on the left has gone.".
-
-    Args:
-        text: a sentence of the grammar about one object.
-        look: a colour of a vehicle, or what people wear, see `models.language.claims.CLOTHES`.
-
-    Returns:
-        The sentence as it was, where such a look is not told of it, or one is told already; and of "another",
-        for the one before it need not look the same.
-    """
-    told = read(text)
-    if told.type == "replaced" or told.colour or told.clothes or told.object not in VEHICLES | PEOPLE:
-        return text
-    words = text.split()
-    if {"Another", "other"} & set(words):
-        return text
-    nouns = {
-        word: dressed for pair in NOUNS[told.object] for word in pair for dressed in [_dressed(word, look)]
-    }
-    at = next((i for i, word in enumerate(words) if word.lower().strip(".,") in nouns), 0)
-    if at == 0:
-        return text
-    noun = words[at].lower().rstrip(".,")
-    if nouns[noun].startswith(look) and words[at - 1].lower() in ("a", "an"):
-        words[at - 1] = words[at - 1][0] + ("n" if look[0] in "aeiou" else "")
-    changed = " ".join([*words[:at], nouns[noun] + words[at][len(noun) :], *words[at + 1 :]])
-    now = read(changed)
-    right = (now.type, now.object, now.count, now.places) == (told.type, told.object, told.count, told.places)
-    return changed if right and look in (now.colour, now.clothes) else text

@@ -42,7 +42,7 @@ class Claims:
 
     Attributes:
         type: one of `models.language.facts.TYPES`.
-        object: a key of `models.language.phrases.NOUNS`.
+        object: a key of `train.compose.phrases.NOUNS`.
         count: how many, at least 1; of more and fewer it is not said.
         manner: one of the type's `MANNERS`, or empty.
         origin, target: where it came from and where it went: of left, right, middle, far and near, or empty.
