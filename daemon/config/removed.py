@@ -40,6 +40,8 @@ REMOVED = {
     "TARGET.queue": f"{_FIXED} (the stream is the queue)",
     "TARGET.expire": f"{_FIXED} (records wait for as long as the stream holds them)",
     "TARGET.longest_wait": f"{_FIXED} (60 s)",
+    "TARGET.off_delay": f"{_FIXED} (60 s)",
+    "TARGET.content_type": f"{_FIXED} (application/json)",
 }
 """Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 

@@ -140,6 +140,7 @@ class _Parser:
 
     def _whole(self) -> Question:
         asked, span = self.asked, self.span
+        span.every = span.every or "day" in asked.by  # "daily between 8 and 9"
         since, until, between = span.bounds()
         if asked.order == "first" and not span.said:
             today = Span(Reading(["today"]), self.now, self.asker.local)
@@ -337,6 +338,8 @@ class _Parser:
             return False
         if self.asked.order != "all":
             raise SearchError(f"{order!r} is a second order: ask for one at a time")
+        if read.take("of") and read.next in MONTHS:
+            raise SearchError(f"{order} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         limit = read.take_number()
         read.take("time")
         self.asked = replace(self.asked, order="first" if order in _WORDS["first"] else "last", limit=limit)

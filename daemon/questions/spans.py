@@ -93,6 +93,7 @@ class Span:
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
         every: hours are of every day.
+        nightly: so they are where no day is said.
         said: the words of each part.
     """
 
@@ -108,6 +109,7 @@ class Span:
     near: bool = False
     lasting: bool = False
     every: bool = False
+    nightly: bool = False
     said: list[str] = field(default_factory=list)
 
     def take(self) -> bool:
@@ -117,8 +119,11 @@ class Span:
             SearchError: it is no time, or says something twice.
         """
         begin = self.reading.place
+        joined = bool(self.said) and begin > 0 and self.reading.words[begin - 1] == "or"
         for part in (self._recent, self._ago, self._side, self._range, self._hours_of_days, self._point):
             if part():
+                if joined:
+                    raise SearchError(f"{self.reading.said(begin)!r} is a second span: ask for one at a time")
                 self.said.append(self.reading.said(begin))
                 return True
             self.reading.place = begin
@@ -212,7 +217,7 @@ class Span:
             return True
         found = read.take_pattern(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
         if found:
-            self.every = bool(found["part"]) or self.every or self.days is None
+            self.every, self.nightly = self.every or bool(found["part"]), True
             self._of_hours(found["part"] or "night")
         return bool(found)
 
@@ -420,8 +425,9 @@ class Span:
             raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         if not (self.low or self.high or self.at):
             return since, until, None
-        one = days is not None and days.end - days.begin <= timedelta(hours=25) and not self.every
-        if one or not (self.every or since or until):
+        every = self.every or (self.nightly and days is None)
+        one = days is not None and days.end - days.begin <= timedelta(hours=25) and not every
+        if one or not (every or since or until):
             return self._within(*self._minutes(days))
         low, high = self._minutes(None)
         return since, until, (low, (high or 0) % MINUTES)
@@ -443,7 +449,9 @@ class Span:
             return self._sure(self.low, days), None
         assert self.high is not None  # noqa: S101 - one of the three is there
         of_morning = self.high.bare and _MORNING <= self.high.minutes < _NOON
-        return 0, self.high.minutes if of_morning else self._sure(self.high, days)
+        begin = self.local.of(days.begin) if days else None
+        low = begin.hour * 60 if begin else 0
+        return low, self.high.minutes if of_morning and not low else self._sure(self.high, days) or MINUTES
 
     def _within(self, low: int, high: int | None) -> tuple[datetime, datetime | None, tuple[int, int] | None]:
         """The hours of the one day that is meant, or of the last that has begun."""
@@ -463,6 +471,8 @@ class Span:
             return since, days.end if days else None if self.lasting else until, None
         if days and self.local.of(days.begin).hour:
             since, until = max(since, days.begin), min(until, days.end)
+        if since >= until:
+            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
         count = (until - since) // timedelta(minutes=1)
         clocks = (
@@ -475,6 +485,8 @@ class Span:
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
         """Of two clocks; one without am or pm is read by the other."""
         begin, end = low.minutes, high.minutes
+        if days and days.end - days.begin < timedelta(hours=23):  # of a night, or a morning
+            return self._sure(low, days), self._sure(high, days)
         if low.bare and high.bare:
             if begin < _MORNING:
                 return self._sure(low, days), self._sure(high, days)
