@@ -23,14 +23,17 @@ class CameraMemory:
 
     Args:
         path: of the file; its folder is made.
+
+    Attributes:
+        seen: the last frame that was seen, also by an earlier process; None before the first.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._failed = False
+        self.seen = self._load()
 
-    def load(self) -> FrameStamp | None:
-        """The last frame that was seen, None where there is none or the file is damaged."""
+    def _load(self) -> FrameStamp | None:
         try:
             seen = json.loads(self._path.read_bytes())
             if seen.pop("schema") != _SCHEMA:
@@ -44,6 +47,7 @@ class CameraMemory:
 
     def save(self, seen: FrameStamp) -> None:
         """Replace what is kept."""
+        self.seen = seen
         members = {"schema": _SCHEMA, "time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

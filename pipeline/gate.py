@@ -31,7 +31,7 @@ PAUSE_S = 3.0
 GAP_S = 20.0
 """Nothing is known of so long a while without a frame: an idle camera shows a keyframe every ten seconds."""
 
-SEEN_S = 60.0
+SEEN_S = 20.0
 """How often a live camera is noted as seen: what lies between a note and a start was not watched."""
 
 PAIR_INTERVAL_S = 0.5
@@ -83,15 +83,13 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """A live camera gives pictures, whether or not anything moves; told once a minute.
+    """A live camera gives pictures, whether or not anything moves; noted every `SEEN_S`.
 
     Attributes:
         frame: the newest.
-        first: True for the first one since the daemon began to watch.
     """
 
     frame: Frame
-    first: bool = False
 
 
 Item = MotionFrame | FramePair | Gap | Seen
@@ -177,7 +175,7 @@ def watch(
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
         options: how pairs are found.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
-        live: tell of gaps, and once a minute that the camera is seen: footage has only parts.
+        live: tell of gaps, and every `SEEN_S` that the camera is seen: footage has only parts.
 
     Raises:
         ValueError: frames of two cameras are mixed.
@@ -188,12 +186,12 @@ def watch(
     is_open = False
     last: Frame | None = None
     slots = Slots(PAIR_INTERVAL_S)
-    minutes = Slots(SEEN_S)
+    notes = Slots(SEEN_S)
     for frame in frames:
         if live and last and (frame.time - last.time).total_seconds() >= GAP_S:
             yield Gap(last, frame)
-        if live and minutes.takes(frame):
-            yield Seen(frame, first=last is None)
+        if live and notes.takes(frame):
+            yield Seen(frame)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
             preroll.clear()
         if tracked:

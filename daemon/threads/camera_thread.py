@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import (
+    CALIBRATION_S,
     FILE_FOOTAGE_S,
-    LIVE_FOOTAGE_S,
-    LIVE_FRAMES,
-    LIVE_HELD_BYTES,
     CalibrationStore,
     chosen_thresholds,
     fixed_thresholds,
     opening,
+    remember_planes,
 )
 from daemon.threads.work_queue import WorkQueue
-from pipeline.gate import PAIR_INTERVAL_S, MotionFrame, Seen, Slots, watch
+from pipeline.gate import PAIR_INTERVAL_S, Item, MotionFrame, Slots, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
@@ -84,7 +82,6 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
-        self._calibrated_at: datetime | None = None  # time of the last frame that calibrated it
         self._busy_since: float | None = None
         self._reading_since: float | None = None
         self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
@@ -193,26 +190,30 @@ class CameraThread:
             self.duration_s, self.live = source.duration_s, source.live
             if self._stopped.is_set():
                 return
-            thresholds = fixed_thresholds(plan)
-            if thresholds is None and not source.live:
-                thresholds = self._file_thresholds()
-            frames = self._looked_at(source)
-            if thresholds is None:
-                thresholds, frames = self._live_thresholds(frames)
-            self._rest()
-            for item in watch(frames, thresholds, plan.pairs, tracked=plan.tracked, live=source.live):
+            for item in self._items(self._looked_at(source), live=source.live):
                 self._rest()  # waiting for the narrator
                 is_pair = isinstance(item, FramePair)
-                # What was held while a live camera calibrated has time.
-                newest = item.frame.time if isinstance(item, MotionFrame | Seen) else item.after.time
-                backlog = self._calibrated_at is not None and newest <= self._calibrated_at
-                wait = not source.live or backlog
-                deadline_s = plan.deadline_s if is_pair and not wait else None
-                if not self._queue.put(plan.name, item, wait=wait, deadline_s=deadline_s):
+                deadline_s = plan.deadline_s if is_pair and source.live else None
+                if not self._queue.put(plan.name, item, wait=not source.live, deadline_s=deadline_s):
                     return
                 self.pairs += is_pair
                 self.motion_frames += isinstance(item, MotionFrame)
                 self._busy_since = monotonic()
+
+    def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
+        """What goes to the narrator, by thresholds that are fixed, stored, or found on the way."""
+        plan = self.plan
+        options = {"tracked": plan.tracked, "live": live}
+        thresholds = fixed_thresholds(plan) or (self._stored_thresholds() if live else None)
+        if thresholds is None and not (live or plan.tracked):
+            thresholds = self._file_thresholds()
+        if thresholds is None:
+            minute: list[Frame] = []
+            first = remember_planes(opening(frames, CALIBRATION_S), minute)
+            yield from watch(first, chosen_thresholds(plan), plan.pairs, **options)
+            thresholds = self._calibrated_thresholds(minute, live=live)
+        self._rest()
+        yield from watch(frames, thresholds, plan.pairs, **options)
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
@@ -252,25 +253,22 @@ class CameraThread:
             self._source = main
         return chosen_thresholds(self.plan, calibration)
 
-    def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
-        """Stored thresholds, else the first minute's; as much of it as is held is still searched."""
-        plan = self.plan
-        calibration = self._store.load(plan) if self._store else None
-        if calibration is not None:
-            return chosen_thresholds(plan, calibration), frames
-        logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
-        held: deque[Frame] = deque()
-        first = filter(Slots(PAIR_INTERVAL_S).takes, _holding(held, frames))
-        calibration = calibrate(opening(first, LIVE_FOOTAGE_S, LIVE_FRAMES))
-        if self._store and calibration.measured:
+    def _stored_thresholds(self) -> PairThresholds | None:
+        """Those that an earlier process found."""
+        calibration = self._store.load(self.plan) if self._store else None
+        return chosen_thresholds(self.plan, calibration) if calibration else None
+
+    def _calibrated_thresholds(self, minute: list[Frame], *, live: bool) -> PairThresholds:
+        """Those of the first minute, until whose end the defaults hold: nobody waits for it unseen."""
+        plan, calibration = self.plan, calibrate(minute)
+        if live and self._store and calibration.measured:
             try:
                 self._store.save(plan, calibration)
             except OSError as error:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
-        self._calibrated_at = held[-1].time if held else None
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
-        return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)
+        return chosen_thresholds(plan, calibration)
 
 
 def _counted(report: SourceReport) -> dict[str, float]:
@@ -281,23 +279,6 @@ def _counted(report: SourceReport) -> dict[str, float]:
         "dropped": report.dropped,
         "reconnections": report.reconnections,
     }
-
-
-def _holding(held: deque[Frame], frames: Iterable[Frame]) -> Iterator[Frame]:
-    """The frames as they come; the newest are held, `LIVE_HELD_BYTES` of them (a decoded pixel has 1.5)."""
-    room = None
-    for frame in frames:
-        held.append(frame)
-        room = room or max(2, 2 * LIVE_HELD_BYTES // frame.image.nbytes)
-        if len(held) > room:
-            held.popleft()
-        yield frame
-
-
-def _given_up(held: deque[Frame]) -> Iterator[Frame]:
-    """The held frames, each let go as it is given out."""
-    while held:
-        yield held.popleft()
 
 
 def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:

@@ -22,7 +22,7 @@ from models.captioner import Captioner
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
-from pipeline.gate import GAP_S, PAUSE_S, Gap, MotionFrame, Seen
+from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
@@ -60,6 +60,7 @@ class _Camera:
         latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
         memory: what outlives the process; None where nothing is kept.
+        is_seen: whether this process has seen it.
     """
 
     plan: CameraPlan
@@ -70,6 +71,7 @@ class _Camera:
     latest: tuple[Narration, FramePair] | None = None
     recorded: set[str] = field(default_factory=set)
     memory: CameraMemory | None = None
+    is_seen: bool = False
 
 
 class Narrator:
@@ -138,7 +140,9 @@ class Narrator:
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
             camera.recorded = {record.id for record in self._journals[plan.name]}
-        if self._live and self._memory:
+        if earlier:
+            camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
+        elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
         self._cameras[plan.name] = camera
 
@@ -250,8 +254,10 @@ class Narrator:
 
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
-        earlier, now = camera.memory.load() if seen.first and camera.memory else None, stamp(seen.frame)
-        if earlier and (now.time - earlier.time).total_seconds() >= GAP_S:
+        now = stamp(seen.frame)
+        earlier = camera.memory.seen if camera.memory and not camera.is_seen else None
+        camera.is_seen = True
+        if earlier and (now.time - earlier.time).total_seconds() >= GAP_S + SEEN_S:
             self._report_gap(camera, earlier, seen.frame, "outage")
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)

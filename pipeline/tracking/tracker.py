@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou
+from models.boxes import box_of, inside, iou
 from models.families import family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
@@ -59,10 +59,10 @@ class TrackerSettings:
     departure_wait_s: float = 1.5
     hits: int = 4
     link_odds: float = 1.5
-    least_confidence: float = 0.5
+    least_confidence: float = 0.8
 
 
-_DOUBLE, _DOUBLE_S = 0.45, 0.6  # overlap and seconds of two events that are one
+_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _EPSILON_S = 0.02
 _STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
@@ -234,20 +234,25 @@ class Tracker:
         yield from self._given(departure(end, pair, p, near))
 
     def _given(self, event: Event) -> Iterator[Event]:
-        """An event, unless it is not sure, or the second box of something that the same has happened to."""
+        """An event, unless it is not sure, or a part of something that the same has happened to."""
         if event.confidence < self.settings.least_confidence:
             return
         self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
-        family, box = family_of(event.object), event.box_after or event.box_before
-        for other in self._recent:
-            there = other.box_after or other.box_before
-            same = family_of(other.object) == family and (other.box_before is None) == (
-                event.box_before is None
-            )
-            if same and box and there and iou(box, there) > _DOUBLE:
-                return
-        self._recent.append(event)
-        yield event
+        if not any(self._doubles(event, other) for other in self._recent):
+            self._recent.append(event)
+            yield event
+
+    def _doubles(self, event: Event, other: Event) -> bool:
+        coming = event.box_before is None
+        if coming != (other.box_before is None) or family_of(event.object) != family_of(other.object):
+            return False
+        box = event.box_after or event.box_before
+        then = event.after_time_s if coming else event.before_time_s
+        track = next((t for t in self.tracks if t.id == other.track), None)
+        there = (track and track.at(then)) or other.box_after or other.box_before
+        if not box or not there:
+            return False
+        return iou(box, there) > _DOUBLE or max(inside(box, there), inside(there, box)) > _INSIDE
 
     def _confidence(self, end: End, odds: Floats, pair: tuple[float, float]) -> float:
         links = np.sort(1 / (1 + np.exp(-np.append(odds, (-30.0, -30.0)))))[::-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import CalibrationStore, opening
-from daemon.threads.camera_thread import CameraThread, Span, _holding
+from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
@@ -137,28 +136,6 @@ def test_a_live_camera_calibrates_itself_and_misses_nothing(clip: Path, tmp_path
     assert store.load(CameraPlan("room", str(clip), SourceOptions(sample_hz=5))) is None
 
 
-def test_a_new_cameras_minute_is_held_as_far_as_memory_allows(
-    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with open_source(str(clip), SourceOptions(), "room") as source:
-        frames = list(source)
-    one = frames[0].image.nbytes // 2
-    for room in (2, 5):
-        monkeypatch.setattr("daemon.threads.camera_thread.LIVE_HELD_BYTES", room * one)
-        held: deque[Frame] = deque()
-        assert list(_holding(held, frames)) == frames
-        assert list(held) == frames[-room:]
-    monkeypatch.setattr(
-        "daemon.threads.camera_thread.LIVE_HELD_BYTES", 1
-    )  # two frames: what came and went before is not told
-    store, queue = CalibrationStore(tmp_path / "calibration"), WorkQueue(["room"], 8)
-    plan = CameraPlan("room", str(clip), tracked=False)
-    assert run(CameraThread(plan, queue, AsIfLive, store), queue) == []
-    kept = store.load(plan)
-    assert kept is not None
-    assert kept.measured
-
-
 def test_a_damaged_calibration_is_made_anew(clip: Path, tmp_path: Path) -> None:
     store, plan = CalibrationStore(tmp_path), CameraPlan("room", str(clip), tracked=False)
     for content in ("", "{", "[]", '{"schema": "narrated-calibration/1"}'):
@@ -230,5 +207,4 @@ def test_the_opening_of_footage(clip: Path) -> None:
     with open_source(str(clip)) as source:
         frames = list(source)
     assert len(list(opening(frames, 5.0))) == 11
-    assert len(list(opening(frames, 5.0, most=4))) == 4
     assert len(list(opening(frames, 1000.0))) == len(frames)

@@ -183,7 +183,7 @@ def test_a_while_without_the_daemon_is_a_gap(captioner: Captioner, tmp_path: Pat
         with Journal(tmp_path, "room", fsync=False) as journal:
             camera = plan(url="rtsp://10.0.0.5/")
             telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
-            seen = [Seen(frame(second + s, False, "room"), first=s == 0) for s in (0, 60)]
+            seen = [Seen(frame(second + s, False, "room")) for s in (0, 60)]
             return telling.process([Work(each) for each in seen])
 
     assert start(0) == start(62) == []
