@@ -65,9 +65,6 @@ SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
 
-COMPARE_S = 5.0
-"""Longest wait for the server to say whether its streams have what the journals lack."""
-
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
@@ -155,10 +152,9 @@ def startup(
 
 
 def _set_going(daemon: Daemon, plans: Sequence[CameraPlan], checkpoint: Path, resources: ExitStack) -> None:
-    """Start the threads: what is published is compared with the journals before any camera tells more."""
+    """Start the threads."""
     health = daemon.health
     daemon.publishing.start()
-    daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     if _may_sleep(plans, daemon.journals):
         daemon.proof = CaptionerProof(checkpoint, daemon.configuration.captioner.device)
         resources.callback(daemon.proof.stop)
@@ -211,7 +207,6 @@ def reload(daemon: Daemon) -> None:
     try:
         change = again and daemon.cameras.difference(again.plans)
         daemon.journals |= _new_journals(daemon, change.added if change else ())
-        daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:
         refuse(error)
         again = None
