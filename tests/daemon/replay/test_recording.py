@@ -30,10 +30,11 @@ def recording(url: str, folder: Path) -> Iterator[None]:
 
     def copy() -> None:
         with av.open(url, options={"rtsp_transport": "tcp"}) as source:
-            stream, target, offset, due = source.streams.video[0], None, 0, 0.0
+            stream, target, offset, due, last = source.streams.video[0], None, 0, 0.0, -1
             for packet in source.demux(stream):
-                if packet.dts is None or packet.pts is None:
+                if packet.dts is None or packet.pts is None or packet.dts <= last:
                     continue
+                last = packet.dts
                 if packet.is_keyframe and (target is None or time.monotonic() > due):
                     if target is not None:
                         target.close()
