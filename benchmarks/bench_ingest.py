@@ -31,12 +31,12 @@ import av
 import numpy as np
 
 from pipeline.sources import CameraState, Source, SourceOptions, open_source
-from pipeline.sources.decode import SoundFrames, video_stream
+from pipeline.sources.counts import Counts
+from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.idle import IdleGate
 from pipeline.sources.picture import View
 from pipeline.sources.rtsp import RtspSource
 from pipeline.sources.substream import Screen, ScreenedGate, ScreenedSource
-from pipeline.sources.tally import Tally
 from pipeline.sources.times import EPOCH, LiveSampler
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +66,7 @@ def coded(path: Path, *, still: bool) -> Path:
 def core_share(path: Path, *, idle: bool) -> float:
     """CPU time over footage time of one camera's reading thread, in percent of a core."""
     options = SourceOptions()
-    view, sound, sampler = View(options), SoundFrames(Tally()), LiveSampler(options.sample_hz)
+    view, sound, sampler = View(options), IntactFrames(Counts()), LiveSampler(options.sample_hz)
     gate = IdleGate(0.0, 0.0)
     with closing(av.open(str(path))) as container:
         stream = video_stream(container, 1)

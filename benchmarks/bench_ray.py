@@ -4,9 +4,8 @@
 
 The file is replayed under as many names. A node takes one task at a time; the time includes the start of the
 program, and the first task of each node loads the libraries and the captioner. In the last row one of the
-nodes is killed once the first camera has come, and never replaced. Then the same file once, as one camera, in
-stretches. Every record must be the same as that of one process. CPU is that of all processes of the cluster
-and of the program, from the first task on.
+nodes is killed once the first camera has come, and never replaced. Every record must be the same as that of
+one process. CPU is that of all processes of the cluster and of the program, from the first task on.
 """
 
 from __future__ import annotations
@@ -49,28 +48,24 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--stretches", type=int, default=4, help="of the file that is one camera")
     chosen = parser.parse_args()
-    stretch = ["--stretch", f"{chosen.seconds / chosen.stretches - 1e-3}s"]
     print("| | times one process | s | CPU s |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / "archive"
         archive.mkdir()
         for number in range(chosen.files):
             (archive / f"camera_{number}{chosen.file.suffix}").symlink_to(chosen.file.resolve())
-        first = archive / f"camera_0{chosen.file.suffix}"
-        for footage, more, most in ((archive, [], max(chosen.nodes)), (first, stretch, 0)):
-            limits = [str(footage), "--to", f"{chosen.seconds}s"]
-            cases = [(f"{n} nodes", n, False) for n in chosen.nodes]
-            cases += [(f"{most} nodes, one is killed", most, True)] if most > 1 else []
-            alone = _replayed(limits, Path(scratch) / f"{footage.name}-alone")
-            _tell(f"{footage.name}: one process", alone, alone)
-            for name, nodes, killing in cases:
-                out = Path(scratch) / f"{footage.name}-{name}"
-                run = _on_nodes(nodes, [*limits, *more], out, killing=killing)
-                if run.record != alone.record:
-                    sys.exit(f"{name} write another record than one process")
-                _tell(f"{footage.name}: {name}", alone, run)
+        limits = [str(archive), "--to", f"{chosen.seconds}s"]
+        most = max(chosen.nodes)
+        cases = [(f"{n} nodes", n, False) for n in chosen.nodes]
+        cases += [(f"{most} nodes, one is killed", most, True)] if most > 1 else []
+        alone = _replayed(limits, Path(scratch) / "alone")
+        _tell("one process", alone, alone)
+        for name, nodes, killing in cases:
+            run = _on_nodes(nodes, limits, Path(scratch) / name, killing=killing)
+            if run.record != alone.record:
+                sys.exit(f"{name} write another record than one process")
+            _tell(name, alone, run)
     print(f"\n{chosen.files} files of {chosen.seconds} s, {os.cpu_count()} processors in all; records equal.")
 
 

@@ -99,7 +99,7 @@ def score(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> Score:
             if family := FAMILIES.get(sentence["object"]):
                 verdict, reason, ids = scorer.judge(truths[family], sentence, before, after)
             least, most = clip["window"]
-            if not least <= before or not after <= most or _marginal(scorer, clip, sentence, before, after):
+            if not least <= before or not after <= most or marginal(scorer, clip, sentence, before, after):
                 verdict = "unknown" if verdict != "true" else verdict
             told += [(sentence["type"], each, before, after) for each in ids]
             found.unknown += verdict in ("unknown", "other")
@@ -137,7 +137,7 @@ def _dense(sights: Sequence[Sequence[float]]) -> dict[int, tuple[float, ...]]:
     return found
 
 
-def _marginal(
+def marginal(
     scorer: ModuleType, clip: dict[str, Any], sentence: dict[str, Any], before: float, after: float
 ) -> bool:
     """Whether a sentence is about a track of which nothing is judged."""

@@ -13,38 +13,33 @@ from daemon import __version__
 from pipeline.lazy_commands import LazyCommands
 
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
-VERBS = (
-    "run",
-    "worker",
-    "workers",
-    "replay",
-    "demo",
-    "describe",
-    "tail",
-    "query",
-    "export",
-    "serve",
-    "forward",
-    "verify",
-    "keys",
-    "schema",
-    "check-config",
-    "calibrate",
-    "doctor",
-    "warm-up",
-    "probe",
-    "snapshot",
-)
-"""In the order of --help; the function of each has the name of its file in `daemon.commands`."""
+VERBS = {
+    "run": "Watch the cameras of a configuration, until SIGTERM or Ctrl-C.",
+    "replay": "Narrate recorded footage.",
+    "demo": "Narrate a clip through an embedded server, then show the narrations on a page.",
+    "describe": "Say what changed between two pictures of the same scene.",
+    "tail": "Print narrations as they arrive on the stream, until Ctrl-C.",
+    "query": "Ask what was narrated: with filters, or in plain English.",
+    "export": "Package narrations, pictures and recordings so that others can check them.",
+    "serve": "Serve a web page: narrations live and past, and feedback on them.",
+    "forward": "Send narrations to MQTT, web hooks, commands and notification services.",
+    "verify": "Check that no byte of the journals, their pictures or their signatures has changed.",
+    "check-config": "Check a configuration file, and all that it names.",
+    "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
+    "snapshot": "Save one picture of a camera; privacy areas are black in it.",
+    "calibrate": "Find a camera's thresholds in its own footage.",
+    "doctor": "Check that everything is installed and works.",
+    "worker": "Analyse pictures for daemons elsewhere.",
+}
+"""What --help says of each; its function has the name of its file in `daemon.commands`."""
 
 ALIASES = {"search": "query"}
-"""Further names of verbs, which --help does not show."""
 
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
 
 class _NarratedCommands(LazyCommands):
-    package, names, aliases = "daemon.commands", VERBS, ALIASES
+    package, verbs, aliases = "daemon.commands", VERBS, ALIASES
 
 
 app = typer.Typer(
@@ -94,20 +89,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - users get a line, not a traceback
-        from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - not for --help
-        from daemon.config.secrets import SecretError  # noqa: PLC0415
-
-        if isinstance(error, ConfigurationError | SecretError):
-            for line in str(error).splitlines():
-                _complain(line)
-            return BAD_CONFIGURATION
-        if os.environ.get("NARRATED_DEBUG"):
-            from daemon.health.log import shown_traceback  # noqa: PLC0415 - loads the decoders
-
-            typer.echo(shown_traceback(error), err=True)
-        _complain(_worded(error))
-        return FAILED
+        return _report(error)
     return OK
+
+
+def _report(error: Exception) -> int:
+    """Say what is wrong; the exit code."""
+    from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - not for --help
+    from daemon.config.secrets import SecretError  # noqa: PLC0415
+    from pipeline.extras import missing_extra  # noqa: PLC0415
+
+    if isinstance(error, ConfigurationError | SecretError):
+        for line in str(error).splitlines():
+            _complain(line)
+        return BAD_CONFIGURATION
+    if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)):
+        _complain(missing)
+        return FAILED
+    if os.environ.get("NARRATED_DEBUG"):
+        from daemon.health.log import shown_traceback  # noqa: PLC0415 - loads the decoders
+
+        typer.echo(shown_traceback(error), err=True)
+    _complain(_worded(error))
+    return FAILED
 
 
 def _worded(error: Exception) -> str:

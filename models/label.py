@@ -85,7 +85,7 @@ def _described(path: Path, text: str, sha256: str) -> CheckpointLabel:
             record=described["record"],
             sha256=sha256,
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: its description is damaged ({error!r}); copy or train it again"
         ) from error

@@ -1,11 +1,9 @@
-"""A group of commands, each imported when it is called; both command lines are made of it."""
+"""A group of commands, each imported when it is called, so that --help need not wait for any of them."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
@@ -13,42 +11,37 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LazyCommands(TyperGroup):
-    """A command's file is imported when the command is called; what it does, --help reads in its source.
+    """Finds a command in a file of its name.
 
     Attributes:
         package: holds a file for each command, with a function of the file's name.
-        names: of the commands, in the order of --help.
-        aliases: further names of commands, which --help does not show.
+        verbs: what --help says of each command, in its order.
+        aliases: further names of commands.
     """
 
     package: ClassVar[str]
-    names: ClassVar[tuple[str, ...]]
+    verbs: ClassVar[Mapping[str, str]]
     aliases: ClassVar[Mapping[str, str]] = {}
-    _listed = False
+    _listing = False
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = dict.fromkeys(self.names, TyperCommand(None))  # to suggest for a misspelt one
+        self.commands = {name: TyperCommand(name, help=text) for name, text in self.verbs.items()}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
         """The command of that name, None where there is none."""
         name = self.aliases.get(cmd_name, cmd_name)
-        if name not in self.names:
-            return None
-        if self._listed:
-            return TyperCommand(name, help=self._said_of(name))
+        if self._listing or name not in self.verbs:
+            return self.commands.get(name)
         file, alone = name.replace("-", "_"), typer.Typer(add_completion=False)
         alone.command(name)(getattr(import_module(f"{self.package}.{file}"), file))
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """List the commands."""
-        self._listed = True
+        self._listing = True
         super().format_help(ctx, formatter)
 
-    def _said_of(self, name: str) -> str | None:
-        """The docstring of a command's function, without what its file imports."""
-        file = name.replace("-", "_")
-        source = Path(import_module(self.package).__path__[0], f"{file}.py").read_text(encoding="utf-8")
-        functions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
-        return next((ast.get_docstring(each) for each in functions if each.name == file), None)
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of the group
+        """Their names, in the order of --help."""
+        return list(self.verbs)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pipeline.extras import missing_extra
+
 _ANSWER_S = 10.0
 
 
@@ -33,8 +35,8 @@ def connected(address: str) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError:
-        raise ClusterError("--ray needs Ray: pip install 'narrated[ray]'") from None
+    except ModuleNotFoundError as error:
+        raise ClusterError(missing_extra(error) or str(error)) from None
     own = {"include_dashboard": False} if address == "local" else {}
     try:
         _look_for(address)

@@ -1,6 +1,6 @@
 """The members of a record: what each one means, and which values it may have.
 
-The descriptions are what `narrated schema` prints; `docs/record.md` has a line for each.
+The descriptions are what `narrated tail --schema` prints; `docs/record.md` has a line for each.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ import yaml
 KeyPath = tuple[str | int, ...]
 """Where a value stands: keys and list indices from the root down."""
 
+MOST_VALUES = 100_000
+"""Values with all aliases expanded: nine levels of nine aliases each would be 387 million."""
+
 
 class YamlError(ValueError):
     """The text is no YAML that a configuration may be written in.
@@ -73,6 +76,8 @@ def read_yaml(text: str) -> YamlTree:
 
 
 def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int]) -> object:
+    if len(lines) > MOST_VALUES:
+        raise YamlError(f"broken YAML: more than {MOST_VALUES:,} values: do aliases multiply?", None)
     if isinstance(node, yaml.MappingNode):
         values: dict[str, object] = {}
         for key_node, value_node in node.value:
@@ -86,9 +91,11 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, lines: dict[
             values[key] = _value(loader, value_node, (*path, key), lines)
         return values
     if isinstance(node, yaml.SequenceNode):
+        items = []
         for index, item in enumerate(node.value):
             lines[(*path, index)] = item.start_mark.line + 1
-        return [_value(loader, item, (*path, index), lines) for index, item in enumerate(node.value)]
+            items.append(_value(loader, item, (*path, index), lines))
+        return items
     return _constructed(loader, node)
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json as json_format
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from daemon.commands.options import ConfigurationFile, Json
-from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.forward import secret_texts, without_secrets
-from daemon.config.secrets import SecretError, Secrets
-from daemon.config.settings import Configuration
-from pipeline.redaction import redacted
+
+if TYPE_CHECKING:
+    from daemon.config.settings import Configuration
+
+
+def _print_schema(wanted: bool) -> None:
+    if wanted:
+        from daemon.config.configuration import configuration_schema  # noqa: PLC0415
+
+        typer.echo(json_format.dumps(configuration_schema(), indent=2))
+        raise typer.Exit
 
 
 def check_config(
@@ -22,29 +28,24 @@ def check_config(
         typer.Option("--print-effective", help="Print it with all its defaults; secrets stay placeholders."),
     ] = False,
     json: Json = False,
+    schema: Annotated[  # noqa: ARG001 - its callback exits
+        bool,
+        typer.Option(
+            "--schema",
+            help="Print the JSON Schema of the file and exit.",
+            callback=_print_schema,
+            is_eager=True,
+        ),
+    ] = False,
 ) -> None:
-    """Check a configuration file, and that its secrets can be read."""
-    configuration = load_configuration(config)
-    secrets = Secrets()
-    problems = []
-    named = [(f"cameras.{name}.url", camera.url) for name, camera in configuration.cameras.items()]
-    named += [(f"cameras.{name}.screening", c.screening or "") for name, c in configuration.cameras.items()]
-    named += [("redis.url", configuration.redis.url or ""), ("signing.key", configuration.signing.key or "")]
-    named += secret_texts(configuration.forward)
-    for key, text in named:
-        try:
-            secrets.reveal(text)
-        except SecretError as error:
-            problems.append(f"{config}: {key}: {error}")
-    if not problems and configuration.signing.key:
-        from pipeline.journal.signatures import SigningError, SigningKey  # noqa: PLC0415
+    """Check a configuration file, and all that it names: secrets, checkpoint, folders, addresses, footage."""
+    from daemon.config.checks import check_configuration  # noqa: PLC0415
+    from daemon.config.configuration import load_configuration  # noqa: PLC0415
+    from daemon.config.secrets import Secrets  # noqa: PLC0415
 
-        try:
-            SigningKey(secrets.reveal(configuration.signing.key))
-        except SigningError as error:
-            problems.append(f"{config}: signing.key: {error}")
-    if problems:
-        raise ConfigurationError(problems)
+    configuration = load_configuration(config)
+    for warning in check_configuration(configuration, Secrets(), config):
+        typer.echo(f"narrated: {warning}", err=True)
     if json:
         typer.echo(json_format.dumps(_effective(configuration)))
     elif print_effective:
@@ -52,7 +53,8 @@ def check_config(
 
         typer.echo(yaml.safe_dump(_effective(configuration), sort_keys=False, allow_unicode=True), nl=False)
     else:
-        typer.echo(f"{config}: fine, {len(configuration.cameras)} cameras")
+        count = len(configuration.cameras)
+        typer.echo(f"{config}: fine, {count} {'camera' if count == 1 else 'cameras'}")
         for name, camera in configuration.cameras.items():
             if camera.zones:
                 typer.echo(f"{name}: zones " + ", ".join(f'"{zone.name}"' for zone in camera.zones))
@@ -60,6 +62,8 @@ def check_config(
 
 def _effective(configuration: Configuration) -> dict[str, Any]:
     """Every key with its value; credentials that stand in a URL are redacted, placeholders stay."""
+    from daemon.config.forward import without_secrets  # noqa: PLC0415
+
     values = configuration.model_dump(mode="json")
     for camera in values["cameras"].values():
         camera["url"] = _shown(camera["url"])
@@ -73,6 +77,8 @@ def _effective(configuration: Configuration) -> dict[str, Any]:
 
 def _shown(url: str) -> str:
     """Placeholders are no secrets: where a URL's credentials are nothing else, it is shown as it stands."""
+    from pipeline.redaction import redacted  # noqa: PLC0415
+
     credentials = url.partition("://")[2].rpartition("@")[0]
     placeholder = credentials.startswith("${") and credentials.count("}") == 1 and credentials.endswith("}")
     return url if placeholder else redacted(url)

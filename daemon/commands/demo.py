@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.captioner import CaptionerChoice, CaptionerFile, Device, loaded_captioner
+from daemon.commands.options import CaptionerChoice, Device, loaded_captioner
 from daemon.commands.outcome import finish
 from daemon.commands.serve import served
 from daemon.config.serve import ServeSettings
@@ -24,8 +24,7 @@ def demo(
         "demo"
     ),
     captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
-    device: Device = "auto",
+    device: Device = None,
     serve: Annotated[
         bool | None,
         typer.Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
@@ -33,15 +32,14 @@ def demo(
 ) -> None:
     """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
-    from daemon.replay.demo import run_demo  # noqa: PLC0415
-    from daemon.replay.footage import demo_clip  # noqa: PLC0415
+    from daemon.replay.demo import demo_clip, run_demo  # noqa: PLC0415
 
     if video is not None and not video.is_file():
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = loaded_captioner(captioner, captioner_file, device)
-    finish(run_demo(clip, loaded, out, pictures=shown), out)
+    loaded = loaded_captioner(captioner, device)
+    finish(run_demo(clip, loaded, out), out)
     if shown:
         raise typer.Exit(served(_page(), None, out))
 

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.captioner import CaptionerChoice, CaptionerFile, Device, loaded_captioner
-from daemon.commands.options import Json
-from daemon.commands.picture import write_picture
+from daemon.commands.options import CaptionerChoice, Device, Json, loaded_captioner, write_picture
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
@@ -50,8 +48,7 @@ def describe(
     ] = None,
     json: Json = False,
     captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
-    device: Device = "auto",
+    device: Device = None,
 ) -> None:
     """Say what changed between two pictures of the same scene."""
     if (pairs is None) == (before is None or after is None) or (pairs and before):
@@ -61,7 +58,7 @@ def describe(
     from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
-    loaded = loaded_captioner(captioner, captioner_file, device)
+    loaded = loaded_captioner(captioner, device)
     plan = camera_plan("describe", "", CameraDefaults())
     if pairs:
         wanted = [_with_gap(pair, known) for pair in wanted]

@@ -6,22 +6,20 @@ import json as json_format
 
 import typer
 
-from daemon.commands.captioner import CaptionerChoice, CaptionerFile
-from daemon.commands.options import Json, OptionalFile
+from daemon.commands.options import CaptionerChoice, Json, OptionalFile, chosen_captioner
 from daemon.config.configuration import load_configuration
 
 
 def doctor(
     config: OptionalFile = None,
     captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
     json: Json = False,
 ) -> None:
     """Check that everything is installed and works."""
     configuration = load_configuration(config) if config else None
     from daemon.tools.doctor import examine  # noqa: PLC0415
 
-    checks = examine(configuration, captioner, captioner_file)
+    checks = examine(configuration, *chosen_captioner(captioner, None, configuration))
     if json:
         values = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
         typer.echo(json_format.dumps({"ok": all(c.ok is not False for c in checks), "checks": values}))

@@ -11,7 +11,7 @@ import typer
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, Pictures, TimeZone
 from daemon.questions.errors import SearchError
-from daemon.questions.question import options_of
+from daemon.questions.restatement import restate
 
 if TYPE_CHECKING:
     from daemon.export.export import Exported
@@ -69,7 +69,7 @@ def export(
         footage = Footage(clips, local, unproven=any_clip) if clips else None
         with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
             if question:
-                asked = selection.understood(search, question, asked, now, "export")
+                asked = selection.understood(search, question, asked, now)
             if asked.count:
                 raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
             matches = search.answer(asked)
@@ -78,7 +78,7 @@ def export(
             options = ExportOptions(
                 journals=search.folder,
                 local=local,
-                selection=options_of(asked, local),
+                selection=restate(asked, local),
                 linked=linked,
                 footage=footage,
                 force=force,

@@ -1,11 +1,16 @@
-"""Options that several verbs have."""
+"""Options that several verbs have, and what they mean."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from daemon.config.settings import CameraDefaults, Configuration
+    from models.captioner import Captioner
+    from pipeline.sources import Image
 
 ConfigurationFile = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (YAML).")]
 OptionalFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (YAML).")]
@@ -14,6 +19,9 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")]
 Server = Annotated[
     str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
 ]
+Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; may be given several times.")]
+Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
+Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
 Journals = Annotated[
     Path | None,
     typer.Option(
@@ -25,3 +33,69 @@ Pictures = Annotated[
     typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
 ]
 TimeZone = Annotated[str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")]
+CaptionerChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--captioner",
+        "--captioner-file",  # read for one version more
+        help="grounded or ddla, which ship, or a checkpoint file; by default the configuration's.",
+    ),
+]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
+
+
+def chosen_captioner(
+    captioner: str | None, device: str | None = None, configuration: Configuration | None = None
+) -> tuple[Path, str]:
+    """Checkpoint and device of the command line, else of the configuration, else the best that ships.
+
+    Raises:
+        typer.BadParameter: such a captioner does not ship.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
+
+    settings = configuration.captioner if configuration else CaptionerSettings()
+    try:
+        chosen = CaptionerSettings(model=captioner) if captioner else settings
+    except ValidationError as error:
+        raise typer.BadParameter(str(error.errors()[0]["ctx"]["error"]), param_hint="--captioner") from None
+    return chosen_checkpoint(chosen), device or settings.device
+
+
+def loaded_captioner(
+    captioner: str | None, device: str | None = None, configuration: Configuration | None = None
+) -> Captioner:
+    """The captioner of `chosen_captioner`, where it says."""
+    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    from models import load_captioner  # noqa: PLC0415
+
+    path, place = chosen_captioner(captioner, device, configuration)
+    return load_captioner(path, chosen_device(place))
+
+
+def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:
+    """URL (secrets not put in) and settings of a configured camera, else the name itself and the defaults."""
+    from daemon.config.settings import CameraDefaults  # noqa: PLC0415
+
+    if configuration is None:
+        return name, CameraDefaults()
+    known = configuration.cameras.get(name)
+    return (known.url, known) if known else (name, configuration.defaults)
+
+
+def write_picture(image: Image, path: Path) -> None:
+    """Write an RGB picture in the format that the name's end asks for, PNG without one.
+
+    Raises:
+        typer.BadParameter: the end of the name is that of no picture.
+    """
+    import cv2  # noqa: PLC0415
+
+    try:
+        _, encoded = cv2.imencode(path.suffix.lower() or ".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+    except cv2.error:
+        raise typer.BadParameter(f"--out {path}: end it in .png, .jpg or .webp") from None
+    path.write_bytes(encoded.tobytes())

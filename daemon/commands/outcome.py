@@ -28,6 +28,8 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
         typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
     elif not report.problems:
         typer.echo(f"{report.narrations or 'no'} narrations", err=True)
+    for note in report.notes:
+        typer.echo(note, err=True)
     if report.interrupted:
         raise typer.Exit(_INTERRUPTED)
     if report.problems:

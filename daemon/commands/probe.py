@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.camera import address_and_settings
-from daemon.commands.options import Json, OptionalFile
+from daemon.commands.options import Json, OptionalFile, address_and_settings
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera

@@ -19,7 +19,8 @@ import typer
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, Pictures, TimeZone
 from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import GROUPINGS, Question, options_of
+from daemon.questions.question import GROUPINGS, Question
+from daemon.questions.restatement import restate
 from pipeline.disk import replacing
 
 if TYPE_CHECKING:
@@ -84,19 +85,24 @@ def query(
     shape = OutputFormat.JSONL if json else shape
     with selection.complaints():
         from daemon.questions.local_time import LocalTime  # noqa: PLC0415
+        from daemon.search import output  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), selection.present()
         filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
         given = selection.Given(*filters, last, first, limit).question(local, now)
         given = replace(given, count=count or bool(by), by=_groupings(by or ()))
-        _check(given, shape, follow=follow)
         with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
-            asked = selection.understood(search, question, given, now, "query") if question else given
+            asked = selection.understood(search, question, given, now) if question else given
+            _check(asked, shape, follow=follow)
             with _written(out) as file:
                 if asked.count:
-                    _tell_counts(search, asked, shape, file)
-                    return
-                _tell(search, asked, shape, file, pictures=pictures, follow=follow)
+                    _print_counts(search, asked, shape, file)
+                elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
+                    _print_visits(search, asked, shape, file)
+                else:
+                    _print_narrations(search, asked, shape, file, pictures=pictures, follow=follow)
+                for gap in output.gap_sentences(search, asked):
+                    selection.complain(gap)
                 if follow:
                     _follow(search, asked, shape, file, pictures=pictures)
 
@@ -115,24 +121,33 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
         raise SearchError(f"--follow with --format {shape} has no end: write table or jsonl")
     if follow and question.count:
         raise SearchError("--follow cannot count: leave one of them out")
+    if follow and question.of_visits:
+        raise SearchError("--follow tells of what comes, not of visits: leave one of them out")
     if question.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
 
-def _tell_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
+def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
     from daemon.search import output  # noqa: PLC0415
-    from daemon.search.counts import Group  # noqa: PLC0415
 
     groups = search.count(question)
-    if not question.by and not groups:
-        groups = [Group((), 0, 0)]
     writers = {OutputFormat.JSONL: output.count_json, OutputFormat.CSV: output.count_comma_separated}
     _write(file, writers.get(shape, output.count_table)(groups, question.by))
     if not groups:
         typer.echo("nothing was found", err=True)
 
 
-def _tell(
+def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
+    from daemon.search import output  # noqa: PLC0415
+
+    visits = search.visits(question)
+    write = output.visit_json if shape is OutputFormat.JSONL else output.visit_table
+    _write(file, write(visits, search.local))
+    if not visits:
+        typer.echo("nothing was found", err=True)
+
+
+def _print_narrations(
     search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool, follow: bool
 ) -> None:
     from daemon.search import output  # noqa: PLC0415
@@ -166,7 +181,7 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
     from daemon.search.page import page  # noqa: PLC0415
 
     facts = [
-        ("Asked", options_of(question, search.local) or "everything"),
+        ("Asked", restate(question, search.local)),
         ("Found", f"{shown:,}"),
         ("Journals", str(search.folder)),
         ("Written", local_words(selection.present(), search.local)),

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.captioner import CaptionerChoice, CaptionerFile, loaded_captioner
-from daemon.commands.options import Json
+from daemon.commands.options import CaptionerChoice, Device, Json, chosen_captioner, loaded_captioner
 from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
-from daemon.config.durations import parse_duration, parse_moment, parse_rate, parse_time
+from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
-from daemon.config.settings import CameraDefaults, CaptionerSettings, Configuration
+from daemon.config.settings import CameraDefaults, Configuration
 
 if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.config.plan import CameraPlan
@@ -30,7 +29,7 @@ EvidenceChoice = Annotated[
     bool | None,
     typer.Option(
         "--evidence/--no-evidence",
-        help="Keep the pictures of what is reported in --out; by default as the configuration says.",
+        help="Keep the pictures of what is reported in --out; by default so, or as the configuration says.",
     ),
 ]
 LimitsChoice = Annotated[
@@ -46,16 +45,12 @@ RayChoice = Annotated[
         "processors of this one (local). Needs --out."
     ),
 ]
-StretchChoice = Annotated[
-    str,
-    typer.Option(help="With --ray: files longer than this are split into stretches, looked at side by side."),
-]
 
 
 def replay(
     paths: Annotated[
         list[str],
-        typer.Argument(help="Video files, folders, globs, folders of stills; URLs of them (s3://…)."),
+        typer.Argument(help="Video files, folders, globs, folders of stills."),
     ],
     *,
     begin: Annotated[
@@ -93,13 +88,11 @@ def replay(
         Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
     captioner: CaptionerChoice = None,
-    captioner_file: CaptionerFile = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    device: Device = None,
     evidence: EvidenceChoice = None,
     limits: LimitsChoice = False,
     fast: FastChoice = False,
     ray: RayChoice = None,
-    stretch: StretchChoice = "10m",
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
@@ -117,18 +110,13 @@ def replay(
         raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
-    settings = configuration.captioner if configuration else CaptionerSettings()
-    device = device or settings.device
-    loaded = loaded_captioner(captioner, captioner_file, "cpu" if ray else device, settings)
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+    loaded = loaded_captioner(captioner, "cpu" if ray else device, configuration)
+    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    cluster = (
-        _cluster(ray, stretch, chosen_checkpoint(settings, captioner, captioner_file), device)
-        if ray
-        else None
-    )
+    chosen = chosen_captioner(captioner, device, configuration)
+    cluster = RayCluster(ray, *chosen) if ray else None
     finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
@@ -146,8 +134,6 @@ def _plan(
     Footage of a configured camera has its settings and zones, other footage the defaults.
     """
     defaults = CameraDefaults()
-    if evidence is None and configuration is None:
-        evidence = False
     if configuration:
         guarded = [name for name, each in configuration.cameras.items() if each.privacy]
         if guarded and camera is None:
@@ -187,18 +173,6 @@ def _span(begin: str | None, end: str | None) -> Span:
     if backwards:
         raise typer.BadParameter(f"--from {begin} --to {end}: nothing lies between; --to must be later")
     return Span(first, last)
-
-
-def _cluster(address: str, stretch: str, checkpoint: Path, device: str) -> RayCluster:
-    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
-
-    try:
-        stretch_s = parse_duration(stretch)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    if stretch_s < 1:
-        raise typer.BadParameter(f"--stretch {stretch} is too short: give seconds or minutes")
-    return RayCluster(address, checkpoint, device, stretch_s)
 
 
 def _replayed(

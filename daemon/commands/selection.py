@@ -14,7 +14,8 @@ import typer
 
 from daemon.config.state import usual_state
 from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import Filters, Question, merged, options_of
+from daemon.questions.question import Filters, Question, merged
+from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Given:
         Raises:
             SearchError: a value is none, or two contradict each other.
         """
-        from daemon.questions.time_of_day import parse_time_of_day  # noqa: PLC0415
+        from daemon.questions.local_time import parse_time_of_day  # noqa: PLC0415
 
         if self.first and self.last:
             raise SearchError("--first and --last: give one of them")
@@ -109,13 +110,10 @@ def opened_search(
         yield search
 
 
-def understood(search: Search, words: Sequence[str], given: Question, now: datetime, verb: str) -> Question:
+def understood(search: Search, words: Sequence[str], given: Question, now: datetime) -> Question:
     """The question in words, with the options beside it; how it was understood goes to stderr."""
     asked = merged(given, search.asker().read(" ".join(words), now))
-    typer.echo(f"understood as: narrated {verb} {options_of(asked, search.local)}", err=True)
-    for zone in asked.filters.zones:
-        if not search.selection.tells_of(zone):
-            complain(f"no narration tells of a place {zone!r}")
+    typer.echo(f"understood as: {restate(asked, search.local)}", err=True)
     return asked
 
 

@@ -17,8 +17,6 @@ from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
-_EXTRA = {"starlette", "uvicorn", "argon2", "itsdangerous", "anyio", "h11"}
-
 
 def serve(
     config: OptionalFile = None,
@@ -58,15 +56,9 @@ def served(
         ServeError: it cannot be served.
         typer.Exit: nor understood; it is said why.
     """
-    try:
-        from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
-        from daemon.serve.server import serve as run  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA:
-            raise
-        typer.echo(f"narrated: {error.name} is not installed: pip install 'narrated[serve]'", err=True)
-        return 1
     from daemon.health.log import start_logging  # noqa: PLC0415
+    from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
+    from daemon.serve.server import serve as run  # noqa: PLC0415
 
     start_logging(Secrets(), verbose=verbose)
     state = configuration.state if configuration else default_state(usual_state())

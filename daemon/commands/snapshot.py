@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.camera import address_and_settings
-from daemon.commands.options import ConfigurationFile
-from daemon.commands.picture import write_picture
+from daemon.commands.options import ConfigurationFile, address_and_settings, write_picture
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera

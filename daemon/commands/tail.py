@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 import signal
 import sys
 import threading
@@ -10,23 +11,38 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Json, OptionalFile, Server
+from daemon.commands.options import Cameras, Json, OptionalFile, Server
 
 DEFAULT_SERVER = "redis://localhost:6379"
+
+
+def _print_schema(wanted: bool) -> None:
+    if wanted:
+        from pipeline.record import json_schema  # noqa: PLC0415
+
+        typer.echo(json_format.dumps(json_schema(), indent=2))
+        raise typer.Exit
 
 
 def tail(
     *,
     redis: Server = None,
     config: OptionalFile = None,
-    camera: Annotated[
-        list[str] | None, typer.Option(help="Only this camera; may be given several times.")
-    ] = None,
+    camera: Cameras = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Begin with what the stream still holds.")
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
+    schema: Annotated[  # noqa: ARG001 - its callback exits
+        bool,
+        typer.Option(
+            "--schema",
+            help="Print the JSON Schema of a record and exit.",
+            callback=_print_schema,
+            is_eager=True,
+        ),
+    ] = False,
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C."""
     from daemon.config.secrets import Secrets  # noqa: PLC0415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -17,6 +18,35 @@ if TYPE_CHECKING:
     from pipeline.journal import Comparison, Verification, VerifyOptions
 
 _SHOWN = 20
+
+
+def _make_key(file: Path | None) -> None:
+    """Write a new signing key, print its public half, and exit."""
+    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
+
+    if file is None:
+        return
+    private = new_key()
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        reason = "it exists" if isinstance(error, FileExistsError) else error.strerror or error
+        typer.echo(f"narrated: cannot write {file}: {reason}; a key is never overwritten", err=True)
+        raise typer.Exit(1) from None
+    with os.fdopen(handle, "w") as written:
+        written.write(private + "\n")
+    typer.echo(SigningKey(private).public)
+    raise typer.Exit
+
+
+NewKey = Annotated[
+    Path | None,
+    typer.Option(
+        help="Make a key for signing journals, write it here, print its public half, and exit.",
+        callback=_make_key,
+        is_eager=True,
+    ),
+]
 
 
 def verify(
@@ -35,10 +65,9 @@ def verify(
     no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Whose signatures count: the key that `narrated keys` printed, or a file that holds it."
-        ),
+        typer.Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
     ] = None,
+    new_key: NewKey = None,  # noqa: ARG001 - its callback exits
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, their pictures or their signatures has changed."""

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.section import Section
-from daemon.config.values import Seconds, ZoneName
+from daemon.config.values import Seconds, Section, ZoneName
 from pipeline.record import Share
 from pipeline.record_members import Action
 
@@ -105,7 +104,7 @@ class MqttSettings(TargetSettings):
     discovery: Topic | None = Field(
         "homeassistant", description="prefix under which Home Assistant looks for devices; null: no discovery"
     )
-    off_delay: Seconds = Field(60.0, description="how long a binary sensor stays on")
+    off_delay: ClassVar[float] = 60.0  # seconds that a binary sensor stays on
     ca: Annotated[Path | None, Field(strict=False)] = Field(
         None, description="file of the authority that signed the broker's certificate; null: the system's"
     )
@@ -123,7 +122,7 @@ class WebhookSettings(TargetSettings):
     body: Template | None = Field(
         None, description="the whole body, a Jinja template; null: JSON with everything, and the picture"
     )
-    content_type: str = Field("application/json", description="of that body")
+    content_type: ClassVar[str] = "application/json"
     headers: dict[str, str] = Field(default_factory=dict, description="further headers; secrets as in url")
     ca: Annotated[Path | None, Field(strict=False)] = Field(
         None, description="file of the authority that signed the server's certificate; null: the usual ones"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rfc8785
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import Secrets
-from daemon.config.settings import Camera, CameraDefaults, Clusters, Configuration, EvidenceSettings
+from daemon.config.settings import Camera, CameraDefaults, Configuration, EvidenceSettings
 from models.language.places import Zone
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
@@ -33,12 +32,10 @@ class CameraPlan:
         name: of the camera.
         url: where its frames come from, with its secrets: never print it.
         source, pairs, describe: options of the stages.
-        changes: what is set by hand of the options by which changes are found; see `change_options`.
         lower, upper: thresholds in grey levels; None is found by calibration.
         evidence: which pictures are kept of what is told.
         limits: how much is told at most.
         deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
-        clock_skew_s: difference between the camera's clock and ours above which the log warns.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
         workers: its pictures are looked at by workers, not by this process.
     """
@@ -49,27 +46,23 @@ class CameraPlan:
     pairs: PairOptions = field(default_factory=PairOptions)
     lower: float | None = None
     upper: float | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
     describe: DescribeOptions = field(default_factory=DescribeOptions)
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
     deadline_s: float | None = None
-    clock_skew_s: float = 2.0
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
-        """How changes are found for a captioner: as it was trained, but for what is set by hand.
+        """How changes are found for a captioner: as it was trained.
 
         Raises:
-            ConfigurationError: the settings do not fit together.
+            ConfigurationError: it was trained with options that this version does not know.
         """
         try:
-            return ChangeOptions.of({**captioner.record.get("changes", {}), **self.changes})
+            return ChangeOptions.of(captioner.record.get("changes", {}))
         except ValueError as error:
-            raise ConfigurationError(
-                [f"{self.name}: clusters: with captioner {captioner.name}: {error}"]
-            ) from None
+            raise ConfigurationError([f"captioner {captioner.name}: {error}"]) from None
 
     def settings_sha256(self, captioner: Captioner | CheckpointLabel, *, limits: bool = False) -> str:
         """Hash (hex) of the settings that decide the text, whatever the camera is called.
@@ -109,26 +102,17 @@ def camera_plan(
         start: aware wall-clock time of the first frame of a file.
         limited: hold back floods, as a daemon must; else everything is told.
     """
-    pairs, clusters, narrate = camera.pairs, camera.clusters, camera.narrate
+    pairs, narrate = camera.pairs, camera.narrate
     zones = camera.zones if isinstance(camera, Camera) else ()
     return CameraPlan(
         name=name,
         url=url,
         source=_source_options(camera, start),
-        pairs=PairOptions(
-            settle_s=pairs.settle,
-            max_wait_s=pairs.max_wait,
-            max_gap_s=pairs.max_gap,
-            long_gap_s=pairs.long_gap,
-            masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else (),
-        ),
+        pairs=PairOptions(masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else ()),
         lower=None if pairs.lower == "auto" else pairs.lower,
         upper=None if pairs.upper == "auto" else pairs.upper,
-        changes=_by_hand(clusters),
         describe=DescribeOptions(
-            max_sentences=narrate.max_sentences,
             min_confidence=narrate.min_confidence,
-            beam_size=narrate.beam_size,
             zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
             colours=narrate.colours,
             depth=narrate.depth,
@@ -138,7 +122,6 @@ def camera_plan(
         if limited
         else NO_LIMITS,
         deadline_s=narrate.deadline or None,
-        clock_skew_s=camera.rtsp.clock_skew,
         workers=narrate.workers == "redis",
     )
 
@@ -149,21 +132,10 @@ def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOpt
         sample_hz=camera.pairs.sample,
         start=start,
         rtsp_transport=rtsp.transport,
-        open_timeout_s=rtsp.open_timeout,
-        stall_timeout_s=rtsp.stall_timeout,
         privacy=tuple(own.privacy.values()) if own else (),
         masks=tuple(own.masks.values()) if own else (),
         idle_keyframes=rtsp.idle_keyframes,
-        hardware=rtsp.hardware,
     )
-
-
-def _by_hand(clusters: Clusters) -> dict[str, Any]:
-    """Change options that are not left to the captioner."""
-    values = clusters.model_dump(exclude_none=True)
-    if values.get("light_correlation") == 1:
-        values["light_correlation"] = None  # no comparison: rounding could find a correlation above 1
-    return values
 
 
 def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraPlan]:

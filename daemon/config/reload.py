@@ -6,11 +6,11 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from daemon.config.checks import check_configuration
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
-from models import CheckpointLabel
 
 AT_RUN_TIME = frozenset({"cameras", "defaults", "forward", "serve"})
 """What a reload can change, and what is another process's; all else is opened once, at the start."""
@@ -31,10 +31,8 @@ class ReadAgain:
     plans: tuple[CameraPlan, ...]
 
 
-def read_again(
-    path: Path, old: Configuration, secrets: Secrets, captioner: CheckpointLabel
-) -> ReadAgain | None:
-    """Read the file and its secrets, and check all of it, for this captioner too, before anything is touched.
+def read_again(path: Path, old: Configuration, secrets: Secrets) -> ReadAgain | None:
+    """Read the file and its secrets, and check all of it, before anything is touched.
 
     Returns:
         None where it cannot be used; the log then says why, line by line.
@@ -42,8 +40,8 @@ def read_again(
     try:
         new = load_configuration(path)
         plans = camera_plans(new, secrets)
-        for plan in plans:
-            plan.change_options(captioner)
+        for warning in check_configuration(new, secrets, path):
+            logger.warning("%s", warning)
     except (ConfigurationError, SecretError) as error:
         refuse(error)
         return None

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from daemon.config.section import Section
-from daemon.config.values import ZoneName, host_and_port, is_loopback, shown_listen
+from daemon.config.values import Section, ZoneName, host_and_port, is_loopback, shown_listen
 
 
 def _anywhere(value: Any) -> Any:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.forward import ForwardSettings
-from daemon.config.section import Section
 from daemon.config.serve import ServeSettings
 from daemon.config.state import usual_state
 from daemon.config.values import (
     AreaCorners,
-    FrameSize,
-    GreyLevels,
     Hertz,
     Listen,
     PlaceName,
     Seconds,
     SecondsOrNone,
+    Section,
     Size,
     Threshold,
 )
@@ -32,20 +30,9 @@ class Rtsp(Section):
     transport: Literal["tcp", "udp"] = Field(
         "tcp", description="tcp, which loses nothing; udp only where tcp does not work"
     )
-    open_timeout: Seconds = Field(5.0, description="how long to wait for the camera to answer")
-    stall_timeout: Seconds = Field(
-        10.0, description="how long the camera may be silent before it is opened again"
-    )
-    clock_skew: Seconds = Field(
-        2.0, description="warn when the camera's clock differs from this machine's by more than this"
-    )
     idle_keyframes: bool = Field(
         False,
         description="decode only keyframes while nothing moves: cheap, but misses who crosses between two",
-    )
-    hardware: Annotated[str, Field(pattern=r"^[a-z0-9]+$")] = Field(
-        "none",
-        description="what decodes: none (the processor), auto, or one of FFmpeg's devices, such as cuda",
     )
 
 
@@ -57,54 +44,11 @@ class Pairs(Section):
         "auto", description="L2 distance in grey levels 0..255 below which nothing happened"
     )
     upper: Threshold = Field("auto", description="L2 distance beyond which the whole scene changed")
-    settle: Seconds = Field(0.75, description="how long a change must keep still before it is reported")
-    max_wait: Seconds = Field(
-        3.0, description="longest wait for that; then it is reported although things still move"
-    )
-    max_gap: Seconds = Field(60.0, description="how often the picture of the quiet scene is renewed")
-    long_gap: Seconds = Field(
-        300.0, description="time between the frames of a second comparison, which catches slow changes"
-    )
-
-
-class Clusters(Section):
-    """What counts as one change; what is null is as the captioner was trained."""
-
-    size: FrameSize | None = Field(
-        None, description="height and width in pixels at which frames are compared"
-    )
-    max_shift: Annotated[int, Field(ge=0, le=32)] | None = Field(
-        None, description="camera shake that is undone, in pixels"
-    )
-    delta: GreyLevels | None = Field(
-        None, description="L2 distance of RGB vectors above which a pixel differs"
-    )
-    noise_factor: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="a pixel must also differ by this many times the pair's median difference"
-    )
-    match_light: bool | None = Field(None, description="match brightness and contrast of both frames first")
-    eps: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="DBSCAN radius in pixels of the difference mask"
-    )
-    min_samples: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="DBSCAN: how many pixels make a cluster"
-    )
-    min_area: Share | None = Field(None, description="smaller clusters are ignored; share of the frame")
-    light_correlation: Share | None = Field(
-        None,
-        description="clusters in which only the light differs are ignored above this correlation; 1: none",
-    )
-    max_clusters: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        None, description="clusters in a pair at most"
-    )
 
 
 class Narrate(Section):
-    """What is told."""
+    """What is reported."""
 
-    max_sentences: Annotated[int, Field(ge=1, le=64)] = Field(
-        16, description="sentences in a narration at most"
-    )
     min_confidence: Share | None = Field(
         None,
         description="least confidence of a sentence: higher tells less that is false and misses more; "
@@ -114,9 +58,6 @@ class Narrate(Section):
     depth: bool = Field(
         False,
         description="say near and far in place of bottom and top: for cameras that look ahead, not down",
-    )
-    beam_size: Annotated[int, Field(ge=1, le=32)] = Field(
-        1, description="width of the beam search for words; 1 is greedy"
     )
     merge: SecondsOrNone = Field(
         0.0, description="what follows a narration within this time is added to its record; 0s: nothing is"
@@ -139,7 +80,7 @@ class Narrate(Section):
 
 
 class EvidenceSettings(Section):
-    """Which pictures are kept of what is told; they go when the records that name them go."""
+    """Which pictures are kept of what is reported; they go when the records that name them go."""
 
     keep: Literal["all", "frames", "overlay", "none"] = Field(
         "all", description="frames: before and after; overlay: both side by side with what changed drawn in"
@@ -147,7 +88,7 @@ class EvidenceSettings(Section):
     format: Literal["jpeg", "webp"] = Field(
         "jpeg", description="webp takes a third of the space and about twenty times as long to make"
     )
-    quality: Annotated[int, Field(ge=1, le=100)] = Field(85, description="of the pictures, 1 to 100")
+    quality: ClassVar[int] = 85
 
     @property
     def suffix(self) -> Literal["jpg", "webp"]:
@@ -160,7 +101,6 @@ class CameraDefaults(Section):
 
     rtsp: Rtsp = Rtsp()
     pairs: Pairs = Pairs()
-    clusters: Clusters = Clusters()
     narrate: Narrate = Narrate()
     evidence: EvidenceSettings = EvidenceSettings()
 
@@ -218,10 +158,7 @@ class RedisSettings(Section):
     """Where narrations are published."""
 
     url: str | None = Field(
-        None, description="redis:// rediss:// unix:// or embedded; absent: only the journal is written"
-    )
-    maxlen: Annotated[int, Field(ge=1)] = Field(
-        100_000, description="entries kept on the stream of each camera, roughly"
+        None, description="redis://, rediss:// or unix://; absent: only the journal is written"
     )
 
 
@@ -231,11 +168,16 @@ class RetentionSettings(Section):
     age: Seconds | None = Field(
         90 * 86400.0,
         description="parts of a journal last written longer ago are deleted, with the pictures they name",
+        json_schema_extra={"default": "90d"},
     )
     size: Size | None = Field(
         None, description="what journals and pictures of all cameras may take together; null: no limit"
     )
-    free: Size | None = Field(10**9, description="what must stay free on the disk; null: nothing")
+    free: Size | None = Field(
+        10**9,
+        description="what must stay free on the disk; null: nothing",
+        json_schema_extra={"default": "1GB"},
+    )
 
 
 def _placeholder(text: str) -> str:
@@ -248,9 +190,10 @@ class SigningSettings(Section):
     """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
-        None, description="where the private key is that `narrated keys` has made; absent: nothing is signed"
+        None,
+        description="${cred:NAME} of the key that `verify --new-key` made; absent: nothing is signed",
     )
-    every: Seconds = Field(600.0, description="how often new records are signed; also when the service stops")
+    every: ClassVar[float] = 600.0  # seconds
 
 
 class HttpSettings(Section):
@@ -268,23 +211,25 @@ CaptionerName = Literal["grounded", "ddla"]
 class CaptionerSettings(Section):
     """Who writes the sentences."""
 
-    model: CaptionerName | None = Field(None, description="one that ships; absent: the best of them")
-    checkpoint: Annotated[Path | None, Field(strict=False)] = Field(
-        None, description="a checkpoint file of your own instead of a model"
+    model: str | None = Field(
+        None, description="grounded or ddla, which ship, or a checkpoint file of your own; absent: grounded"
     )
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N"
     )
-    batch: Annotated[int, Field(ge=1, le=256)] = Field(
-        8, description="how many pairs are narrated together at most"
-    )
-    wait: Seconds = Field(0.5, description="longest that a batch waits for more pairs")
+    batch: ClassVar[int] = 8  # pairs narrated together at most
+    wait: ClassVar[float] = 0.5  # seconds that a batch waits for more pairs
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if self.model and self.checkpoint:
-            raise ValueError("give model or checkpoint, not both")
+    def _model_or_file(self) -> Self:
+        if self.checkpoint is not None and not {".", "/"} & set(str(self.checkpoint)):
+            raise ValueError(f"{self.model!r} does not ship: write grounded, ddla, or a checkpoint file")
         return self
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The file where one is named."""
+        return None if self.model is None or self.model in get_args(CaptionerName) else Path(self.model)
 
 
 def _named_captioner(value: Any) -> Any:

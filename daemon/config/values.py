@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from daemon.config.durations import (
     DURATION_PATTERN,
@@ -15,8 +24,40 @@ from daemon.config.durations import (
     parse_duration,
     parse_rate,
 )
-from daemon.config.sizes import SIZE_PATTERN, format_size, parse_size
 from pipeline.record import Share
+
+
+class Section(BaseModel):
+    """A section of the file; strict: no unknown key, no value of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+# Not pydantic's ByteSize, which reads 8.2GB as a byte less, and takes a number without a unit.
+UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+"""Bytes in each unit."""
+
+SIZE_PATTERN = r"^\d+(\.\d+)?(B|kB|MB|GB|TB)$"
+
+
+def parse_size(value: object) -> int:
+    """Bytes of a size such as ``500MB`` or ``1.5GB``.
+
+    Raises:
+        ValueError: it has no unit, or is no size.
+    """
+    text = str(value).strip()
+    if not re.match(SIZE_PATTERN, text):
+        raise ValueError(f"{text!r} is not a size: write a number and its unit, such as 500MB or 10GB")
+    number = text.rstrip("kMGTB")
+    return round(float(number) * UNITS[text[len(number) :]])
+
+
+def format_size(size: int) -> str:
+    """The shortest exact spelling that `parse_size` reads back."""
+    unit = next(unit for unit in ("TB", "GB", "MB", "kB", "B") if size % UNITS[unit] == 0 or unit == "B")
+    return f"{size // UNITS[unit]}{unit if size else 'B'}"
+
 
 Seconds = Annotated[
     float,
@@ -39,14 +80,7 @@ Hertz = Annotated[
     PlainSerializer(format_rate),
     WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["2/s"]}),
 ]
-GreyLevels = Annotated[float, Field(ge=0, le=255)]
 Threshold = Literal["auto"] | Annotated[float, Field(gt=0, le=255)]
-
-
-def _size(value: Any) -> Any:
-    if not isinstance(value, list) or len(value) != len(("height", "width")):
-        raise ValueError("write [height, width] in pixels")
-    return tuple(value)
 
 
 def _listen(value: Any) -> Any:
@@ -95,8 +129,6 @@ Size = Annotated[
     PlainSerializer(format_size),
     WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN, "examples": ["10GB"]}),
 ]
-PixelSide = Annotated[int, Field(ge=32, le=2048)]
-FrameSize = Annotated[tuple[PixelSide, PixelSide], BeforeValidator(_size)]
 
 
 def _place_name(name: str) -> str:

@@ -27,7 +27,7 @@ from pipeline.sources import Clock, SourceError
 from pipeline.sources.decode import video_stream
 from pipeline.sources.picture import rgb_of
 from pipeline.sources.times import parsed_time, stamp_in_name
-from pipeline.sources.video import duration_of, opened
+from pipeline.sources.video import duration_of, open_container
 
 MARGIN_S = 3.0
 """Of a recording before the before frame and after the after frame."""
@@ -142,7 +142,7 @@ class Footage:
 
     def _recording(self, path: Path) -> _Recording | None:
         try:
-            with closing(opened(path)) as container:
+            with closing(open_container(path)) as container:
                 stream = video_stream(container, 1)
                 length_s = duration_of(container, stream) or 0.0
                 told = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
@@ -157,7 +157,7 @@ class Footage:
 
 def _cut(path: Path, record: Record, at_s: float | None, scratch: Path) -> Recorded | None:
     """Cut out what is around the after frame and look for the record's frames in it; None: nothing there."""
-    with closing(opened(path)) as container:
+    with closing(open_container(path)) as container:
         stream = video_stream(container, 1)
         base = stream.time_base or Fraction(1, 1000)
         start = stream.start_time or 0
@@ -214,6 +214,6 @@ def frames_in(path: Path, wanted: Mapping[str, str]) -> dict[str, int]:
 
 def frame_sums(path: Path) -> Iterator[str]:
     """SHA-256 (hex) of the RGB pixels of each frame of a recording."""
-    with closing(opened(path)) as container:
+    with closing(open_container(path)) as container:
         for frame in container.decode(video_stream(container, 1)):
             yield hashlib.sha256(np.ascontiguousarray(rgb_of(frame)).data).hexdigest()

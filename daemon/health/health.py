@@ -49,8 +49,8 @@ class Health:
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
-        if self.publishing and self.publishing.away:
-            reasons.append(f"nothing is published: {self.publishing.away}")
+        if self.publishing and (why := self.publishing.stopped):
+            reasons.append(f"nothing is published: {why}")
         if self.cameras and (unseen := self.cameras.unseen):
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
             reasons.append(f"no camera sends pictures: {states}")

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from daemon.config.configuration import ConfigurationError
 from daemon.health.health import Health
 from pipeline.loop import Loop
 
@@ -23,10 +24,6 @@ _POLL_S = 0.5
 _CLIENT_LIMIT_S = 10.0
 
 logger = logging.getLogger(__name__)
-
-
-class PagesError(Exception):
-    """The pages cannot be served; the message says what to do."""
 
 
 class Pages:
@@ -42,16 +39,15 @@ class Pages:
         loop: the thread that accepts.
 
     Raises:
-        PagesError: the address cannot be listened on.
+        ConfigurationError: the address cannot be listened on.
     """
 
     def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
         try:
             self._server = _Server((host, port), health, registry)
         except OSError as error:
-            raise PagesError(
-                f"http.listen: {host}:{port} cannot be listened on ({error.strerror}): choose another"
-            ) from None
+            reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
+            raise ConfigurationError([f"http.listen: {reason}"]) from None
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._server.server_port}"
         # Its accepting beats: threads that answer must not hide that nobody accepts any more.

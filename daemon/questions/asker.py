@@ -1,33 +1,43 @@
-"""Plain questions in English, read by a small grammar (`questions.lark`) into the same filters as options."""
+"""Plain questions in English, read word by word into the filters of options."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from difflib import get_close_matches
+from importlib import resources
+from typing import Any
 
-from lark import Token, Tree, UnexpectedInput
-
-from daemon.questions.errors import SearchError
-from daemon.questions.grammar import ANYTHING, GROUPED, PREPOSITIONS, VERBS, plain, question_parser, spaced
+from daemon.questions.errors import NoJournalsError, SearchError
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
-from daemon.questions.spans import PARTS, TimeSpan, day_span, recent_span
-from daemon.questions.time_of_day import MINUTES, parse_time_of_day
+from daemon.questions.question import GROUPINGS, TIME_GROUPINGS, Question
+from daemon.questions.reading import NUMBERS, Reading
+from daemon.questions.spans import MONTHS, PARTS, Span, take_duration
 from daemon.questions.words import CAME, COLOURS, LEFT, OBJECT_WORDS
 
-EXAMPLES = (
-    "when did a person last come to the entrance",
-    "how many lorries yesterday between 6 and 9 by hour",
-    "which red cars left the lot last night",
-    "show the last 5 people in dark clothes on camera front_door",
-    "how many people in the last 7 days by day",
-    "what happened since monday between 22:00 and 6:00",
+_LEXICON: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
 )
-"""Questions that are understood."""
-_LEFT_BEHIND = re.compile(r"(?:from|out of)\b")
-_ENTERED = re.compile(r"(?:to|into|toward|towards|through)\b")
+_KIND_OF: dict[str, str] = {
+    verb: kind for kind, verbs in _LEXICON["verbs"].items() for verb in verbs.split("|")
+}
+_LONGEST_FIRST = sorted(_KIND_OF, key=len, reverse=True)
+_WORDS = {name: tuple(words.split("|")) for name, words in _LEXICON["words"].items()}
+_PREPOSITIONS, _PICTURE, _FILLERS = _WORDS["prepositions"], _WORDS["picture"], _WORDS["fillers"]
+_UNKNOWABLE = {word: each["reason"] for each in _LEXICON["unknowable"] for word in each["words"].split("|")}
+_PRESENT = ("is", "are")
+_GROUPINGS = {
+    "hour of the day": "hour-of-day",
+    "hour of day": "hour-of-day",
+    "day of the week": "weekday",
+    "change": "kind",
+    **{name: name for name in GROUPINGS if name not in ("hour-of-day", "kind")},
+}
+_TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_STOPS = {*_FILLERS, *_KIND_OF, *_TIMES, "on", "in", "at", "to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,212 +48,478 @@ class Asker:
         cameras: of the journals; also called by their words, "front door" for front_door.
         objects: that the journals name, beside the known nouns.
         local: in whose time zone days and hours are meant.
-        is_place: whether the journals tell of a place of that name; a camera of the same name is then
-            meant only where "camera" is said.
+        names_place: True of a place in the journals; a camera of that name needs the word "camera" then.
+        places: gives the places that the journals tell of.
     """
 
     cameras: Sequence[str]
     objects: frozenset[str]
     local: LocalTime
-    is_place: Callable[[str], bool]
+    names_place: Callable[[str], bool]
+    places: Callable[[], list[str]] = list
 
     def read(self, question: str, now: datetime) -> Question:
         """What a question asks.
 
         Raises:
-            SearchError: it is not understood; the message shows what is.
+            SearchError: it is not understood; the message names the word, and what is nearest.
         """
-        text = plain(question)
+        if not self.cameras:
+            raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            tree = question_parser(self.cameras, self.objects, self.is_place).parse(text)
-        except UnexpectedInput as error:
-            rest = text[_where(error) :].split()
-            raise _not_understood(
-                question, f"{rest[0]!r} is not understood" if rest else "it ends too soon"
-            ) from None
-        return _Reading(self, now).of(tree, question)
+            return _Parser(self, Reading.of(question), now).question()
+        except SearchError as error:
+            examples = "".join(f"\n  {example}" for example in self.examples())
+            reason = f"the question {question!r} cannot be answered: {error}"
+            raise SearchError(f"{reason}. Understood here, for example:{examples}") from None
 
-    def named(self, words: str) -> list[str]:
-        """The cameras that are called so: those whose name it is, else all that sound alike."""
-        exact = [name for name in self.cameras if name.lower() == words]
-        return exact or [name for name in self.cameras if spaced(name) == spaced(words)]
+    def examples(self) -> list[str]:
+        """Questions that are understood here."""
+        camera, place = self.cameras[0] if self.cameras else "yard", next(iter(self.places()), "")
+        return [
+            "how many people came in today",
+            f"which vehicles were on camera {camera} between 9 am and 5 pm yesterday",
+            f"when did a person last come {f'to the {place}' if place else 'in'}",
+            "what happened last night",
+            "busiest hour yesterday",
+        ]
+
+    def camera_names(self) -> list[tuple[list[str], str]]:
+        """The words of each camera, and its name; the most words first."""
+        spaced = [(re.split(r"[ _.-]", name.lower()), name) for name in self.cameras]
+        whole = [([name.lower()], name) for name in self.cameras]
+        return sorted(spaced + whole, key=lambda each: -len(each[0]))
 
 
-class _Reading:
-    """One question on its way from a tree to filters."""
+@dataclass(slots=True)
+class _Parser:
+    """One question on its way to filters."""
 
-    def __init__(self, asker: Asker, now: datetime) -> None:
-        self._asker, self._now, self._local = asker, now, asker.local
-        self._span = TimeSpan(None, None)
-        self._way = ""
+    asker: Asker
+    read: Reading
+    now: datetime
+    asked: Question = field(default_factory=Question)
+    span: Span = field(init=False)
+    direction: str = ""
+    present: bool = False
+    past: bool = False
+    conjunction: bool = False
+    known: bool = False
+    after_verb: bool = False
 
-    def of(self, tree: Tree[Token], question: str) -> Question:
-        asked = Question()
-        trees = [part for part in tree.children if isinstance(part, Tree)]
-        once = [part.data for part in trees if part.data not in ("opening", "worn")]
-        for name in set(once):
-            if once.count(name) > 1:
-                raise _not_understood(
-                    question, f"it says two things of the same kind ({name}); ask them one by one"
-                )
-        if not trees:
-            raise _not_understood(question, "it names nothing that can be looked for")
-        for part in trees:
-            asked = getattr(self, f"_{part.data}")(asked, part)
-        filters = replace(asked.filters, since=self._span.begin, until=self._span.end)
-        return replace(asked, filters=replace(filters, kinds=self._kinds(filters.kinds)))
+    def __post_init__(self) -> None:
+        self.span = Span(self.read, self.now, self.asker.local)
+        self.asked = replace(self.asked, asked_at=self.now)
 
-    def _kinds(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        """Who goes to a place comes there, and who goes from it leaves it."""
-        entered, left = _ENTERED.match(self._way), _LEFT_BEHIND.match(self._way)
-        found = []
-        for kind in kinds:
-            if kind == "gone":
-                found += [CAME if entered else LEFT if left else "moved"]
-            elif kind == CAME and left:
-                found += ["appeared", "moved"]
-            elif kind:
-                found.append(kind)
-        return tuple(dict.fromkeys(found))
-
-    def _opening(self, asked: Question, part: Tree[Token]) -> Question:
-        if _words(part)[0] == "who":
-            return asked if asked.filters.objects else self._with(asked, objects=("somebody",))
-        return replace(asked, count=True)
-
-    def _thing(self, asked: Question, part: Tree[Token]) -> Question:
-        nouns = [str(child) for child in part.children if isinstance(child, Token)]
-        painted = [str(child.children[0]) for child in part.children if isinstance(child, Tree)]
-        named = tuple(dict.fromkeys(OBJECT_WORDS.get(noun, noun) for noun in nouns if noun not in ANYTHING))
-        return self._with(
-            asked, objects=named, colours=(*asked.filters.colours, *(COLOURS[p] for p in painted))
+    def question(self) -> Question:
+        named = {word for words, _ in self.asker.camera_names() for word in words}
+        for word in self.read.words:
+            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
+                raise self._not_understood(word)
+        parts = (
+            *(self._scene, self._grouping, self._camera, self._length, self._sureness, self._wanted),
+            *(self._span, self._order, self._colour, self._verb, self._noun, self._place, self._quoted),
+            self._filler,
         )
+        while word := self.read.next:
+            begin = self.read.place
+            for part in parts:
+                if part():
+                    break
+                self.read.place = begin
+            else:
+                raise self._not_understood(word)
+            self.conjunction = self.read.words[self.read.place - 1] in ("and", "or")
+            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
+        if not self.known and not self.span.said:
+            word = self.read.words[-1] if self.read.words else ""
+            raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
+        return self._whole()
 
-    def _worn(self, asked: Question, part: Tree[Token]) -> Question:
-        colour = next(COLOURS[word] for word in _words(part)[0].split() if word in COLOURS)
-        return self._with(asked, colours=(*asked.filters.colours, colour))
-
-    def _act(self, asked: Question, part: Tree[Token]) -> Question:
-        kinds = [next(k for k, verbs in VERBS.items() if re.fullmatch(verbs, verb)) for verb in _words(part)]
-        return self._with(asked, kinds=tuple(dict.fromkeys(kinds)))
-
-    def _order(self, asked: Question, part: Tree[Token]) -> Question:
-        which, *number = part.children
-        last = isinstance(which, Token) and which.type == "LAST"
-        return replace(
-            asked, order="last" if last else "first", limit=int(str(number[0])) if number else None
-        )
-
-    def _place(self, asked: Question, part: Tree[Token]) -> Question:
-        words = _words(part)[0]
-        preposition = next(
-            p for p in sorted(PREPOSITIONS, key=len, reverse=True) if words.startswith(p + " ")
-        )
-        self._way = preposition
-        name = re.sub(r"^(?:the|a|an|my|our) ", "", words[len(preposition) + 1 :])
-        return self._with(asked, zones=(name,))
-
-    def _camera(self, asked: Question, part: Tree[Token]) -> Question:
-        pattern = r"^(?:(?:on|at|by|from|of|in|with) )?(?:the )?(?:camera )?| camera$"
-        called = (re.sub(pattern, "", word) for word in _words(part))
-        return self._with(asked, cameras=tuple(name for each in called for name in self._asker.named(each)))
-
-    def _grouping(self, asked: Question, part: Tree[Token]) -> Question:
-        names = [re.sub(r"^(?:by|per|(?:for )?(?:each|every)) ", "", word) for word in _words(part)]
-        return replace(asked, count=True, by=tuple(GROUPED[name] for name in names))
-
-    def _sureness(self, asked: Question, part: Tree[Token]) -> Question:
-        share = re.search(r"[\d.]+", _words(part)[0])
-        value = float(share[0]) if share else 0.0
-        return self._with(asked, confidence=value / 100 if value > 1 else value)
-
-    def _said(self, asked: Question, part: Tree[Token]) -> Question:
-        return self._with(asked, text='"' + _words(part)[0].split('"')[1] + '"')
-
-    def _recent(self, asked: Question, part: Tree[Token]) -> Question:
-        return self._within(asked, recent_span(_words(part)[0], self._now))
-
-    def _on_day(self, asked: Question, part: Tree[Token]) -> Question:
-        return self._within(asked, self._day(part.children[0]))
-
-    def _days(self, asked: Question, part: Tree[Token]) -> Question:
-        first, last = (self._day(child) for child in part.children)
-        return self._within(asked, TimeSpan(first.begin, last.end))
-
-    def _part_of_day(self, asked: Question, part: Tree[Token]) -> Question:
-        begin, end = PARTS[_words(part)[0].split()[-1]]
-        return self._with(asked, between=(60 * begin, 60 * end))
-
-    def _hours(self, asked: Question, part: Tree[Token]) -> Question:
-        first, last = _words(part)
-        half = last[-2:] if last.endswith(("am", "pm")) and not first.endswith(("am", "pm")) else ""
-        begin, end = parse_time_of_day(first), parse_time_of_day(last)
-        if half and first.strip().split(":")[0].isdecimal() and begin <= MINUTES // 2:
-            meant = parse_time_of_day(first.strip() + half) if begin else begin
-            begin = meant if meant < end else begin
-        return self._with(asked, between=(begin, end))
-
-    def _since(self, asked: Question, part: Tree[Token]) -> Question:
-        word, *rest = part.children
-        day, clock = self._moment(rest)
-        if day is None and clock is not None:
-            if str(word) == "after":
-                return self._with(asked, between=(clock, 0))
-            today = day_span("today", self._now, self._local)
-            begin = self._at(today, clock)
-            return self._within(
-                asked, TimeSpan(begin if begin <= self._now else begin - timedelta(days=1), None)
-            )
-        assert day is not None  # noqa: S101 - the grammar asks for one of the two
-        begin_of = day.end if str(word) == "after" and clock is None else self._at(day, clock)
-        return self._within(asked, TimeSpan(begin_of, None))
-
-    def _until(self, asked: Question, part: Tree[Token]) -> Question:
-        word, *rest = part.children
-        day, clock = self._moment(rest)
-        if day is None and clock is not None:
-            return self._with(asked, between=(0, clock))
-        assert day is not None  # noqa: S101 - the grammar asks for one of the two
-        whole = day.begin if str(word) == "before" else day.end
-        return self._within(asked, TimeSpan(None, whole if clock is None else self._at(day, clock)))
-
-    def _moment(self, rest: Sequence[Token | Tree[Token]]) -> tuple[TimeSpan | None, int | None]:
-        day = next((self._day(each) for each in rest if isinstance(each, Tree)), None)
-        clock = next((parse_time_of_day(str(each)) for each in rest if isinstance(each, Token)), None)
-        return day, clock
-
-    def _at(self, day: TimeSpan, clock: int | None) -> datetime:
-        assert day.begin is not None  # noqa: S101 - days begin
-        begin = self._local.of(day.begin)
-        return self._local.aware(begin.replace(tzinfo=None) + timedelta(minutes=clock or 0))
-
-    def _day(self, part: Token | Tree[Token]) -> TimeSpan:
-        return day_span(_words(part)[0] if isinstance(part, Tree) else str(part), self._now, self._local)
-
-    def _within(self, asked: Question, span: TimeSpan) -> Question:
-        begins = [moment for moment in (self._span.begin, span.begin) if moment]
-        ends = [moment for moment in (self._span.end, span.end) if moment]
-        self._span = TimeSpan(max(begins, default=None), min(ends, default=None))
-        return asked
-
-    def _with(self, asked: Question, **changed: object) -> Question:
-        filters: Filters = replace(asked.filters, **changed)  # type: ignore[arg-type]
+    def _whole(self) -> Question:
+        asked, span = self.asked, self.span
+        since, until, between = span.bounds()
+        if asked.order == "first" and not span.said:
+            today = Span(Reading(["today"]), self.now, self.asker.local)
+            today.take()
+            since, until, between = today.bounds()
+        timed = bool(span.said)
+        filters = replace(asked.filters, since=since, until=until, between=between)
+        if filters.kinds and (self.present or asked.open) and not (self.past or timed):
+            kind = filters.kinds[0]
+            state = "open" if kind == "opened" else kind
+            raise SearchError(f"what is {state} now is not known; ask when it {kind}")
+        lasting = asked.open or (self.present and not self.past and bool(filters.objects))
+        presence = bool(filters.objects) and not filters.kinds and not {*asked.by} & {*TIME_GROUPINGS}
+        asked = replace(asked, open=lasting and not timed, presence=presence)
         return replace(asked, filters=filters)
 
+    # Parts of a question: each reads on and is true, or is false
 
-def _where(error: UnexpectedInput) -> int | None:
-    """The place of what is not understood; None, as far as a slice can begin there, for the end."""
-    token = getattr(error, "token", None)
-    place: int | None = error.pos_in_stream
-    return 10**9 if place is None or place < 0 or (token is not None and token.type == "$END") else place
+    def _scene(self) -> bool:
+        """The camera itself, its view, or the light."""
+        read = self.read
+        read.take("the")
+        noun = read.take_one_of(_WORDS["scene"])
+        if not noun:
+            return False
+        if read.take("of"):
+            read.take("the")
+            if not self._named_camera():
+                return False
+        kinds = []
+        while True:
+            read.take("has", "have", "was", "is", "been", "or", "and")
+            verb = read.next
+            found = next((kind for kind in ("view_changed", "obstructed") if verb in _WORDS[kind]), "")
+            if not found:
+                break
+            if noun.startswith("light") and verb in ("change", "changed"):
+                found = "light_changed"
+            elif noun == "camera" and verb in ("change", "changed"):
+                break
+            kinds.append(found)
+            read.place += 1
+        if kinds:
+            self._add(kinds=tuple(kinds))
+        return bool(kinds)
 
+    def _camera(self) -> bool:
+        read = self.read
+        begin = read.place
+        preposition = read.take(*_PREPOSITIONS, "of", "with")
+        read.take("the")
+        if not self._named_camera(said=bool(read.take("camera", "cameras")), preposition=preposition):
+            read.place = begin
+            return False
+        while True:
+            begin = read.place
+            if not read.take("and", "or"):
+                break
+            read.take("the")
+            if not self._named_camera(said=bool(read.take("camera"))):
+                read.place = begin
+                break
+        if read.next in _WORDS["obstructed"] and read.words[read.place - 1] == "camera":
+            read.place -= 1
+        return True
 
-def _words(part: Tree[Token]) -> list[str]:
-    return [str(token) for token in part.scan_values(lambda value: isinstance(value, Token))]
+    def _named_camera(self, *, said: bool = False, preposition: str = "") -> bool:
+        read, found = self.read, list[str]()
+        begin = read.place
+        for words, name in self.asker.camera_names():
+            if read.words[begin : begin + len(words)] == words and (
+                not found or len(words) == read.place - begin
+            ):
+                exact = [each for each in found if each.lower() == " ".join(words)]
+                found += [] if exact or name in found else [name]
+                read.place = begin + len(words)
+        if not found:
+            if said and read.next and read.next not in _FILLERS:
+                raise self._unknown_name(read.next, "camera", self.asker.cameras)
+            return False
+        name = read.said(begin)
+        said = bool(read.take("camera", "cameras")) or said
+        taken = name in OBJECT_WORDS or name in COLOURS or name.isdecimal() or name in self.asker.objects
+        subject = not said and not preposition and read.next in _KIND_OF
+        if not said and (
+            subject or taken or (not preposition and name in _KIND_OF) or self.asker.names_place(name)
+        ):
+            read.place = begin
+            return False
+        self._add(cameras=tuple(found))
+        return True
 
+    def _length(self) -> bool:
+        read = self.read
+        read.take("for", "that stayed", "who stayed")
+        sign = read.take(*_WORDS["longer"], *_WORDS["shorter"])
+        if not sign:
+            return False
+        length = take_duration(read)
+        if length is None:
+            if sign in ("longer than", "shorter than"):
+                raise SearchError(f"{read.next!r} is no length: write {sign} 10 minutes")
+            return False
+        self._add(**{"longer_s" if sign in _WORDS["longer"] else "shorter_s": length.total_seconds()})
+        return True
 
-def _not_understood(question: str, reason: str) -> SearchError:
-    shown = "\n".join(f"  {example}" for example in EXAMPLES)
-    return SearchError(
-        f"the question {question!r} cannot be answered: {reason}. What is understood, for example:\n{shown}"
-    )
+    def _sureness(self) -> bool:
+        read = self.read
+        read.take("that are", "which are", "who are", "with")
+        read.take("at least", "surer than", "confidence of", "confidence above", "confidence")
+        found = read.take_match(r"\d+(?:\.\d+)?")
+        if not found:
+            return False
+        sign = read.take("%", "percent")
+        if not sign and not found[0].startswith("0."):
+            return False
+        read.take("sure", "confidence")
+        share = float(found[0]) / (100 if sign else 1)
+        if share > 1:
+            raise SearchError(f"{found[0]}% is more than sure")
+        self._add(confidence=share)
+        return True
+
+    def _grouping(self) -> bool:
+        read, by = self.read, list[str]()
+        adverbs = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
+        if adverb := read.take_one_of(adverbs):
+            by.append(adverbs[adverb])
+        elif word := read.take("by", "per", "for each", "for every", "each"):
+            if word == "by" and read.next == "kind":
+                raise SearchError("'kind' may be of things or of changes: write by object, or by change")
+            while name := read.take(*_GROUPINGS):
+                if name == "camera" and self._named_camera():
+                    return False
+                by.append(_GROUPINGS[name])
+                begin = read.place
+                if not read.take("and"):
+                    break
+                read.take(word)
+                if not any(read.at(name) for name in _GROUPINGS):
+                    read.place = begin
+                    break
+        if by:
+            self.known = True
+            self.asked = replace(self.asked, count=True, by=(*self.asked.by, *by))
+        return bool(by)
+
+    def _wanted(self) -> bool:
+        """How many, how long, which camera most, the busiest hour."""
+        read = self.read
+        if read.take("how many times", "how many", "how often", "count", "number of"):
+            self.asked = replace(self.asked, count=True)
+            return True
+        if read.take("how long"):
+            read.take("ago")
+            self.asked = replace(self.asked, durations=True)
+            self.present |= read.next in ("has", "have")
+            return True
+        if read.next == "how":
+            following = read.words[read.place + 1] if read.place + 1 < len(read.words) else "how"
+            raise self._not_understood(following, ("many", "long", "often"))
+        begin = read.place
+        read.take("what", "the", "on", "at")
+        read.take("was the", "is the")
+        if read.take("busiest"):
+            unit = read.take(*_GROUPINGS)
+        elif read.take("which", "what"):
+            unit = read.take(*_GROUPINGS)
+            if unit and "most" in read.words[read.place :]:
+                read.words.remove("most")
+                read.words[read.place :] = [
+                    w for w in read.words[read.place :] if w not in ("saw", "had", "the")
+                ]
+            else:
+                unit = ""
+        else:
+            unit = ""
+        if not unit:
+            read.place = begin
+            return False
+        self.known = True
+        self.asked = replace(self.asked, count=True, most=True, by=(_GROUPINGS[unit],))
+        return True
+
+    def _order(self) -> bool:
+        read = self.read
+        read.take("the")
+        if read.take("longest"):
+            self.asked, self.known = replace(self.asked, order="longest"), True
+            return True
+        order = read.take(*_WORDS["last"], *_WORDS["first"])
+        if not order:
+            return False
+        limit = read.take_number()
+        read.take("time")
+        self.asked = replace(self.asked, order="first" if order in _WORDS["first"] else "last", limit=limit)
+        return True
+
+    def _colour(self) -> bool:
+        read = self.read
+        worn = read.take("in", "wearing", "dressed in")
+        begin = read.place
+        colour = read.take_one_of(COLOURS)
+        if not colour or (not worn and not read.next) or (colour in ("light", "dark") and not worn):
+            read.place = begin
+            return False
+        read.take("clothes", "clothing")
+        self._add(colours=(COLOURS[colour],))
+        return True
+
+    def _verb(self) -> bool:
+        read = self.read
+        before = read.words[read.place - 1] if read.place else ""
+        verb = read.take(*_LONGEST_FIRST) or read.take_one_of(_WORDS["going"])
+        if not verb:
+            return False
+        kind = self._kind_of(verb)
+        kinds = self.asked.filters.kinds
+        if kinds and kind not in kinds and not self.after_verb:
+            raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
+        if kind == "parked" and before in ("were", "was", "is", "are"):
+            raise SearchError("'parked' is when a car parked: ask which cars were there")
+        if kind in ("got_in", "got_out"):
+            read.take("of")
+            if read.take("a", "the", "an") and not read.take_one_of([n for n in OBJECT_WORDS if n != "who"]):
+                raise self._not_understood(read.next)
+        self.direction = kind if kind in (CAME, LEFT) else ""
+        self.past |= verb not in ("open", "closed", "close", "shut", "parked")
+        self._add(kinds=(kind,) if kind else ())
+        begin = read.place
+        if kind in (CAME, LEFT) and read.take("the"):  # "left the lot", "entered the lobby"
+            if self._named_camera():
+                return True
+            read.place = begin
+            if not self._named_place("the"):
+                read.place = begin
+        return True
+
+    def _kind_of(self, verb: str) -> str:
+        """The kind of a verb; of "went" by where to, empty of "went past"."""
+        if verb in _KIND_OF:
+            return _KIND_OF[verb]
+        if self.read.next in _WORDS["to"]:
+            return CAME
+        if self.read.next in ("from", "out"):
+            return LEFT
+        if not self.read.take("past", "by", "through"):
+            raise SearchError(f"{verb!r} needs where to, or from where: write {verb} to the entrance")
+        return ""
+
+    def _noun(self) -> bool:
+        read = self.read
+        read.take("the", "a", "an")
+        word = read.next
+        known = {name.lower() for name in self.asker.objects} - {"scene"}
+        noun = word if word in OBJECT_WORDS or word in known else word.removesuffix("s")
+        if word in NUMBERS or word in _UNKNOWABLE or not (noun in OBJECT_WORDS or noun in known):
+            return False
+        if word == "who" and self.asked.filters.objects:  # "people who"
+            read.place += 1
+            return True
+        name = OBJECT_WORDS.get(noun, noun)
+        if self.asked.filters.objects and not self.conjunction and name not in self.asked.filters.objects:
+            raise SearchError(f"{word!r} is a second thing: join things with and, or ask for one at a time")
+        read.place += 1
+        self._add(objects=(name,))
+        return True
+
+    def _span(self) -> bool:
+        if self.read.take(*_WORDS["now"]):
+            self.known = True
+            self.asked = replace(self.asked, open=True)
+            return True
+        if self.read.take("happening"):
+            ten = Span(Reading(["last", "10", "minutes"]), self.now, self.asker.local)
+            ten.take()
+            self.span.since, self.present = ten.since, False
+            self.span.said.append("in the last 10 minutes")
+            return True
+        begin = self.read.place
+        if self.conjunction and self.read.next in OBJECT_WORDS:
+            return False
+        if self.span.take():
+            return True
+        self.read.place = begin
+        return False
+
+    def _place(self) -> bool:
+        read = self.read
+        preposition = read.take(*_PREPOSITIONS)
+        if not preposition:
+            return False
+        if preposition == "to" and read.next in _KIND_OF:  # "the last car to leave"
+            return True
+        if preposition in ("to", "from", "out of", "into") and read.next in NUMBERS:
+            return False
+        return self._named_place(preposition)
+
+    def _named_place(self, preposition: str) -> bool:
+        read = self.read
+        article = bool(read.take("the", "a", "an", "my", "our")) or preposition == "the"
+        begin = read.place
+        if not read.next:
+            return False
+        for length in (3, 2, 1):
+            words = read.words[begin : begin + length]
+            name = " ".join(words)
+            if len(words) < length:
+                continue
+            if name in _PICTURE or (not set(words) & _STOPS and self.asker.names_place(name)):
+                read.place = begin + length
+                self._set_place(name, preposition)
+                return True
+        if preposition == "the" or (not article and read.next in _FILLERS):
+            read.place = begin
+            return False
+        raise self._unknown_name(read.next, "place", self.asker.places())
+
+    def _set_place(self, name: str, preposition: str) -> None:
+        if self.asked.filters.zones and not self.conjunction:
+            raise SearchError(f"{name!r} is a second place: ask for one at a time")
+        if preposition in _WORDS["to"] and self.direction == LEFT:
+            raise SearchError(f"who left to {name!r} is not known: ask who came there")
+        if preposition in _WORDS["from"] and self.direction == CAME:
+            raise SearchError(f"who came from {name!r} is not known: ask who left there")
+        self._add(zones=(name,))
+
+    def _quoted(self) -> bool:
+        read = self.read
+        read.take("saying", "with the words", "with the word", "that say", "about")
+        if not (found := read.take_match(r'"[^"]+"')):
+            return False
+        self._add(text=found[0])
+        return True
+
+    def _filler(self) -> bool:
+        read = self.read
+        if read.take_one_of(_PRESENT):
+            self.present = True
+            return True
+        word = read.take_one_of(_FILLERS)
+        self.known |= word in _WORDS["everything"]
+        self.past |= word in ("was", "were", "did", "had")
+        return bool(word)
+
+    # What they share
+
+    def _add(self, **more: object) -> None:
+        self.known = True
+        filters = self.asked.filters
+        for name, value in more.items():
+            before = getattr(filters, name)
+            joined = tuple(dict.fromkeys((*before, *value))) if isinstance(value, tuple) else value
+            if not isinstance(value, tuple) and before not in (None, ""):
+                raise SearchError(f"it says two of the same kind ({value}); ask them one by one")
+            filters = replace(filters, **{name: joined})  # type: ignore[arg-type]
+        self.asked = replace(self.asked, filters=filters)
+
+    def _not_understood(self, word: str, instead: Sequence[str] = ()) -> SearchError:
+        if reason := _UNKNOWABLE.get(word):
+            return SearchError(f"{word!r} cannot be asked for: {reason}")
+        cameras = [name.lower() for name in self.asker.cameras]
+        verbs = [verb for phrase in _KIND_OF for verb in phrase.split()]
+        known = [
+            *instead,
+            *OBJECT_WORDS,
+            *verbs,
+            *COLOURS,
+            *cameras,
+            *self.asker.places(),
+            *_TIMES,
+            *_FILLERS,
+        ]
+        near = get_close_matches(word, known, 1, 0.7)
+        meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
+        return SearchError(f"{word!r} is not understood{meant}")
+
+    def _unknown_name(self, word: str, what: str, names: Sequence[str]) -> SearchError:
+        if word in _UNKNOWABLE:
+            return self._not_understood(word)
+        near = get_close_matches(word, names, 1, 0.6)
+        meant = f"did you mean {near[0]}? " if near else ""
+        cameras = f"; cameras: {', '.join(self.asker.cameras)}" if what == "place" else ""
+        there = ", ".join(list(names)[:8]) or "none yet"
+        return SearchError(f"{word!r} is no {what} here; {meant}{what}s: {there}{cameras}")

@@ -1,37 +1,42 @@
-"""Times as people write and read them: of their own time zone, of today, of so long ago."""
+"""Times of a time zone: of today, of so long ago, of the day."""
 
 from __future__ import annotations
 
 import re
 import time as clock
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import numpy as np
-from numpy.typing import NDArray
 
 from daemon.config.durations import DURATION_PATTERN, parse_duration
 from daemon.questions.errors import SearchError
 
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-Number = TypeVar("Number", bound=np.generic)
-
-QUARTER_S = 900
-"""Seconds within which no time zone changes its offset."""
 DAY_S = 86_400
+MINUTES = 24 * 60
+"""Of a day."""
 
-_TABLE = 8_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_QUARTERS = 96  # of a day
+_YEARS = range(1900, 3000)
+_NOON = 12
 _WEEKS = re.compile(r"(\d+(?:\.\d+)?)w")
+_TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.](\d\d))? ?(am|pm|o'clock)?", re.IGNORECASE)
+_NAMED_TIMES = {"midnight": 0, "noon": 12 * 60, "midday": 12 * 60}
 
 
 def microseconds(moment: datetime) -> int:
     """Since 1970 of an aware time."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(microseconds: int) -> datetime:
+    """The aware time of microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def beyond_calendar(text: object) -> SearchError:
+    """The error of a time that no record can have."""
+    return SearchError(f"{text} is beyond the calendar: write a time of the years 1900 to 2999")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,13 @@ class LocalTime:
         return moment.astimezone(self.zone)
 
     def aware(self, wall: datetime) -> datetime:
-        """The moment at which clocks here show this."""
+        """The moment at which clocks here show this.
+
+        Raises:
+            SearchError: it is beyond the calendar.
+        """
+        if wall.year not in _YEARS:
+            raise beyond_calendar(f"{wall:%d %B} {wall.year}")
         shown = wall.astimezone() if self.zone is None else wall.replace(tzinfo=self.zone)
         return shown.astimezone(UTC)  # two times of one zone are compared by what clocks showed
 
@@ -71,52 +82,24 @@ class LocalTime:
         """At which a day begins here."""
         return self.aware(datetime.combine(day, time()))
 
-    def offsets(self, quarters: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Seconds by which clocks here are ahead of UTC.
-
-        Args:
-            quarters: quarters of an hour since 1970, of any shape.
-        """
-        if not quarters.size:
-            return np.zeros(quarters.shape, np.int64)
-        low = int(quarters.min()) // _QUARTERS
-        days = np.zeros(int(quarters.max()) // _QUARTERS - low + 1, bool)
-        days[quarters // _QUARTERS - low] = True
-        found = np.zeros((len(days), _QUARTERS), np.int64)
-        for day in np.flatnonzero(days):
-            first = (int(day) + low) * _QUARTERS
-            begin, end = self._offset(first), self._offset(first + _QUARTERS)
-            found[day] = begin
-            if begin != end:
-                found[day] = [self._offset(first + n) for n in range(_QUARTERS)]
-        return found.reshape(-1)[quarters - low * _QUARTERS]
-
-    def by_quarter(
-        self, quarters: NDArray[np.int32], value: Callable[[NDArray[np.int64]], NDArray[Number]]
-    ) -> NDArray[Number]:
-        """A value that depends on the quarter of an hour alone, worked out once for each that there is.
-
-        Args:
-            quarters: since 1970, shape ``(n,)``.
-            value: of what clocks here show at the beginning of quarters, in seconds since their 1970.
+    def offsets(self, low: int, high: int) -> list[tuple[int, int]]:
+        """Seconds by which clocks here are ahead of UTC between two times in seconds since 1970.
 
         Returns:
-            One per quarter given, shape ``(n,)``.
+            ``(from, offset)``, the first from `low` on; with changes found to the second.
         """
-        if not quarters.size:
-            return value(np.zeros(0, np.int64))
-        low, high = int(quarters.min()), int(quarters.max())
-        if high - low > _TABLE:  # footage of 1970 beside that of today
-            apart, place = np.unique(quarters, return_inverse=True)
-            wide = apart.astype(np.int64)
-            return value(wide * QUARTER_S + self.offsets(wide))[place]
-        present = np.zeros(high - low + 1, bool)
-        present[quarters - low] = True
-        known = np.flatnonzero(present) + low
-        values = value(known * QUARTER_S + self.offsets(known))
-        table = np.zeros(high - low + 1, values.dtype)
-        table[known - low] = values
-        return table[quarters - low]
+        found = [(low, self._offset(low))]
+        day = low
+        while day < high:
+            following = min(day + DAY_S, high)
+            if self._offset(following) != found[-1][1]:
+                begin, end = day, following
+                while end - begin > 1:
+                    middle = (begin + end) // 2
+                    begin, end = (middle, end) if self._offset(middle) == found[-1][1] else (begin, middle)
+                found.append((end, self._offset(end)))
+            day = following
+        return found
 
     def parse(self, text: str, now: datetime) -> datetime:
         """A moment: so long ago (``7d``, ``2w``, ``90m``), a day, or a time; local where no zone is said.
@@ -127,11 +110,12 @@ class LocalTime:
             SearchError: it cannot be read as one.
         """
         try:
-            return self._parsed(text, now)
+            moment = self._parsed(text, now)
         except OverflowError:
-            raise SearchError(
-                f"{text!r} is beyond the calendar: write a time of the years 1 to 9999"
-            ) from None
+            raise beyond_calendar(repr(text)) from None
+        if moment.year not in _YEARS:
+            raise beyond_calendar(repr(text))
+        return moment
 
     def _parsed(self, text: str, now: datetime) -> datetime:
         wanted = text.strip().lower()
@@ -139,10 +123,8 @@ class LocalTime:
             return now - timedelta(weeks=float(weeks[1]))
         if re.match(DURATION_PATTERN, wanted):
             return now - timedelta(seconds=parse_duration(wanted))
-        try:
+        if wanted in ("today", "yesterday", *DAY_NAMES) or re.fullmatch(r"\d{4}-\d\d-\d\d", wanted):
             return self.midnight(self.day(wanted, now))
-        except SearchError:
-            pass
         try:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
@@ -163,13 +145,39 @@ class LocalTime:
         if wanted in DAY_NAMES:
             return today - timedelta(days=(today.weekday() - DAY_NAMES.index(wanted)) % 7)
         try:
-            return date.fromisoformat(wanted)
+            day = date.fromisoformat(wanted)
         except ValueError:
             raise SearchError(f"{text!r} is not a day: write yesterday, monday or 2026-05-01") from None
+        if day.year not in _YEARS:
+            raise beyond_calendar(repr(text))
+        return day
 
-    def _offset(self, quarter: int) -> int:
+    def _offset(self, second: int) -> int:
         if self.zone is None:
-            return clock.localtime(quarter * QUARTER_S).tm_gmtoff
-        moment = _EPOCH + timedelta(seconds=quarter * QUARTER_S)
-        offset = moment.astimezone(self.zone).utcoffset()
+            return clock.localtime(second).tm_gmtoff
+        offset = (_EPOCH + timedelta(seconds=second)).astimezone(self.zone).utcoffset()
         return int(offset.total_seconds()) if offset else 0
+
+
+def parse_time_of_day(text: str) -> int:
+    """Minutes since midnight of ``22:00``, ``6``, ``6am``, ``6:30 pm`` or ``noon``.
+
+    Raises:
+        SearchError: it is no time of the day.
+    """
+    wanted = text.strip().lower()
+    if wanted in _NAMED_TIMES:
+        return _NAMED_TIMES[wanted]
+    if found := _TIME_OF_DAY.fullmatch(wanted):
+        hour, minute, half = int(found[1]), int(found[2] or 0), found[3]
+        fits = hour <= 24 and minute < 60 and (half not in ("am", "pm") or 1 <= hour <= _NOON)  # noqa: PLR2004
+        if half in ("am", "pm"):
+            hour = hour % _NOON + (_NOON if half == "pm" else 0)
+        if fits and hour * 60 + minute <= MINUTES:
+            return hour * 60 + minute
+    raise SearchError(f"{text!r} is not a time of day: write 22:00, 6, 6am or noon")
+
+
+def format_time_of_day(minutes: int) -> str:
+    """As ``22:00``."""
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"

@@ -1,22 +1,16 @@
-"""What is asked: filters on the narrations, which of them, and whether they are only counted."""
+"""What is asked: filters on the narrations, which of them, and how the answer is made of them."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
-
-from daemon.questions.time_of_day import format_time_of_day
-
-if TYPE_CHECKING:
-    from daemon.questions.local_time import LocalTime
+from typing import Literal
 
 GROUPINGS = (
     *("hour", "day", "week", "month", "weekday", "hour-of-day"),
     *("camera", "object", "kind", "colour"),
 )
-"""By what can be counted."""
+TIME_GROUPINGS = GROUPINGS[:6]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +21,13 @@ class Filters:
         cameras: names; several of one attribute are alternatives.
         zones: places as sentences name them, with or without "at the".
         objects: words for objects, see `daemon.questions.words`.
-        kinds: kinds of change, see there.
+        kinds: kinds of change or actions, see there.
         colours: of the object.
         text: words that a sentence must hold; "in quotes" together, with a star at the end any ending.
         confidence: at least, 0..1.
         since, until: aware times; from the one on, before the other.
         between: minutes of the local day, from the first on, before the second; over midnight if it is less.
+        longer_s, shorter_s: bounds of the visit's duration, in seconds.
     """
 
     cameras: tuple[str, ...] = ()
@@ -45,6 +40,8 @@ class Filters:
     since: datetime | None = None
     until: datetime | None = None
     between: tuple[int, int] | None = None
+    longer_s: float | None = None
+    shorter_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,60 +50,49 @@ class Question:
 
     Attributes:
         filters: which narrations.
-        order: the last or the first ones alone, or all.
+        order: the last or the first ones alone, the longest visit, or all.
         limit: how many at most; None is one of the last or first, else as many as the output shows.
-        count: they are only counted.
+        count: visits are counted.
         by: of `GROUPINGS`, by what they are counted.
+        most: only the group with the most.
+        open: only visits that have not ended.
+        durations: how long the visits were.
+        presence: visits of things are meant, also of those that began before the span; not each narration.
+        asked_at: what "now" is; None is the time of the answer.
     """
 
     filters: Filters = field(default_factory=Filters)
-    order: Literal["all", "first", "last"] = "all"
+    order: Literal["all", "first", "last", "longest"] = "all"
     limit: int | None = None
     count: bool = False
     by: tuple[str, ...] = ()
+    most: bool = False
+    open: bool = False
+    durations: bool = False
+    presence: bool = False
+    asked_at: datetime | None = None
+
+    @property
+    def of_visits(self) -> bool:
+        """The answer consists of visits, which only tracks can tell."""
+        return (
+            self.open
+            or self.durations
+            or self.order == "longest"
+            or self.filters.longer_s is not None
+            or self.filters.shorter_s is not None
+        )
 
 
 def merged(given: Question, asked: Question) -> Question:
-    """A question in words with options beside it, which count more."""
+    """A question in words with options beside it, which take precedence."""
     options = {each.name: getattr(given.filters, each.name) for each in fields(Filters)}
     said = {name: value for name, value in options.items() if value not in ((), "", None)}
-    both = replace(asked.filters, **said)
-    order = given.order if given.order != "all" else asked.order
-    limit = asked.limit if given.limit is None else given.limit
-    return Question(both, order, limit, given.count or asked.count, given.by or asked.by)
-
-
-def options_of(question: Question, local: LocalTime) -> str:
-    """The question as options of the command, which ask the same."""
-    words = _filter_options(question.filters, local)
-    if question.order != "all":
-        words.append(f"--{question.order}")
-    if question.limit is not None:
-        words += ["--limit", str(question.limit)]
-    if question.count:
-        words.append("--count")
-    for grouping in question.by:
-        words += ["--by", grouping]
-    return shlex.join(words)
-
-
-def _filter_options(filters: Filters, local: LocalTime) -> list[str]:
-    words = list[str]()
-    for option, values in (
-        ("camera", filters.cameras),
-        ("zone", filters.zones),
-        ("object", filters.objects),
-        ("kind", filters.kinds),
-        ("colour", filters.colours),
-        ("text", (filters.text,) if filters.text else ()),
-    ):
-        for value in values:
-            words += [f"--{option}", value]
-    if filters.confidence is not None:
-        words += ["--confidence", f"{filters.confidence:g}"]
-    for option, moment in (("since", filters.since), ("until", filters.until)):
-        if moment:
-            words += [f"--{option}", f"{local.of(moment):%Y-%m-%dT%H:%M:%S}".removesuffix(":00")]
-    if filters.between:
-        words += ["--between", *(format_time_of_day(minutes) for minutes in filters.between)]
-    return words
+    return replace(
+        asked,
+        filters=replace(asked.filters, **said),
+        order=given.order if given.order != "all" else asked.order,
+        limit=asked.limit if given.limit is None else given.limit,
+        count=given.count or asked.count,
+        by=given.by or asked.by,
+    )

@@ -1,56 +1,45 @@
-"""The words of questions and filters, and what they mean in the records.
-
-They are listed here and not taken from `models`, which would load torch; a test compares the two.
-"""
+"""The words of questions and filters, and what they mean in the records; nouns are those of the sentences."""
 
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 from daemon.questions.errors import SearchError
+from models.language import wording
+from pipeline.record_members import Action, Event, RecordSentence
 
-NOUNS = {
-    "person": "person persons people pedestrian pedestrians man men woman women boy boys girl girls child "
-    "children kid kids worker workers figure figures",
-    "car": "car cars taxi taxis cab cabs suv suvs sedan sedans hatchback hatchbacks jeep jeeps",
-    "van": "van vans minivan minivans ambulance ambulances",
-    "bus": "bus buses coach coaches minibus minibuses",
-    "truck": "truck trucks lorry lorries pickup pickups trailer trailers",
-    "motorcycle": "motorcycle motorcycles motorbike motorbikes scooter scooters moped mopeds",
-    "bicycle": "bicycle bicycles bike bikes",
-    "cyclist": "cyclist cyclists biker bikers rider riders",
-    "motorcyclist": "motorcyclist motorcyclists",
-    "bottle": "bottle bottles",
-    "umbrella": "umbrella umbrellas",
-    "bag": "bag bags backpack backpacks suitcase suitcases",
-    "furniture": "furniture chair chairs table tables bench benches",
-    "cart": "cart carts stroller strollers pram prams",
-    "box": "box boxes package packages parcel parcels",
-    "shadow": "shadow shadows",
-    "scene": "scene",
-}
-"""Object of the records to the nouns for it."""
-
+ANIMALS = ("dog", "cat", "bird", "horse")
+"""Some captioners name them, others say "animal" in the record and the name in its text."""
 GROUPS = {
     "vehicle": ("car", "van", "bus", "truck", "vehicle", "motorcycle"),
     "somebody": ("person", "cyclist", "motorcyclist"),
-    "animal": ("animal", "dog", "cat", "bird", "horse"),
+    "animal": ("animal", *ANIMALS),
     "object": ("object", "something"),
 }
 """Nouns that stand for several objects of the records."""
+_SOMEBODY = ["somebody", "someone", "anybody", "anyone", "who"]
+_EVERYTHING = ["something", "thing", "things", "group", "crowd"]
 
-_GROUP_NOUNS = {
-    "vehicle": "vehicle vehicles automobile automobiles traffic",
-    "somebody": "somebody someone anybody anyone who",
-    "animal": "animal animals",
-    "object": "object objects item items",
+NOUNS = {
+    name: [noun for noun in nouns.split() if noun not in (*_SOMEBODY, *_EVERYTHING)]
+    for name, nouns in wording.NOUNS.items()
+    if name not in ("something", *GROUPS)
 }
-ANIMALS = ("dog", "cat", "bird", "horse")
-"""Some captioners call them so, others say "animal" in the record and the name in its text."""
+"""Object of the records to the nouns for it."""
+
+OBJECT_WORDS: dict[str, str] = {
+    **{noun: name for name, nouns in NOUNS.items() for noun in nouns},
+    **dict.fromkeys(_SOMEBODY, "somebody"),
+    **dict.fromkeys(wording.NOUNS["vehicle"].split(), "vehicle"),
+    **dict.fromkeys(("object", "objects", "item", "items"), "object"),
+    **dict.fromkeys(("animal", "animals"), "animal"),
+    **{name + ending: name for name in ANIMALS for ending in ("", "s")},
+}
+"""Word to object or group."""
 
 COLOURS = {
-    **{name: name for name in ("white", "black", "grey", "red", "blue", "green", "yellow", "orange")},
-    "brown": "brown",
+    **{name: name for name in wording.COLOURS},
     "gray": "grey",
     "silver": "grey",
     "dark": "dark",
@@ -58,21 +47,12 @@ COLOURS = {
 }
 """Word to the colour that is told; dark and light are said of clothes."""
 
-KINDS = (
-    *("appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown", "none", "light_changed"),
-    *("view_changed", "obstructed", "cap_reached", "cap_ended"),
-)
-"""Kinds of change as records name them."""
-
+_TYPES = get_args(RecordSentence.model_fields["type"].annotation)
+KINDS = tuple(dict.fromkeys((*_TYPES, *get_args(Event), *get_args(Action))))
+"""Kinds of change, events and actions as records name them."""
 CAME, LEFT = "came", "left"
-"""Kinds that people mean: with a zone also who moved there, or away from there, within the picture."""
-
-OBJECT_WORDS: dict[str, str] = {
-    **{noun: name for name, nouns in NOUNS.items() for noun in nouns.split()},
-    **{noun: name for name, nouns in _GROUP_NOUNS.items() for noun in nouns.split()},
-    **{name + ending: name for name in ANIMALS for ending in ("", "s")},
-}
-"""Word to object or group."""
+"""Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
+ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
 
 _NOUN = "|".join(sorted(OBJECT_WORDS, key=len, reverse=True))
 _PAINT = "|".join(COLOURS)
@@ -90,10 +70,9 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
         Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.
 
     Raises:
-        SearchError: nobody knows the word.
+        SearchError: the word is not known.
     """
-    name = word.lower()
-    name = OBJECT_WORDS.get(name, name)
+    name = OBJECT_WORDS.get(word.lower(), word.lower())
     if name in GROUPS:
         return GROUPS[name], ""
     if name in ANIMALS:
@@ -105,7 +84,7 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
 
 
 def colour_in(text: str) -> str:
-    """The colour of what a sentence is about, empty where none is told."""
+    """The colour of what a sentence is about, empty where none is said."""
     lower = text.lower()
     found = _WORN.search(lower) or _COLOURED.search(lower)
     return COLOURS[found[1]] if found else ""
@@ -129,8 +108,6 @@ def kind_of(word: str) -> str:
         SearchError: none.
     """
     name = word.lower().replace("-", "_").replace(" ", "_")
-    if name not in (*KINDS, CAME, LEFT):
-        raise SearchError(
-            f"no kind of change is called {word!r}; there are {', '.join((CAME, LEFT, *KINDS))}"
-        )
+    if name not in (*KINDS, CAME):
+        raise SearchError(f"no kind of change is called {word!r}; there are {', '.join((CAME, *KINDS))}")
     return name

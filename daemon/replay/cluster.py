@@ -1,7 +1,5 @@
 """A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder comes of it.
 
-The stretches of a long file are looked at by tasks of their own first, see `daemon.replay.stretches`.
-
 A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
 The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
 are there, such a replay is resumed, with nothing left but the report. So the record is to the byte the one
@@ -22,17 +20,13 @@ from rich.console import Console
 
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import FinishedCamera, OutputFolder
+from daemon.replay.output import FinishedCamera, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay, unseen
-from daemon.replay.resumption import identity
-from daemon.replay.stretches import Sights, lend_eyes, sights_of, stretches_of, thresholds_of
+from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
 from pipeline.machines import ClusterError, answer, connected, task
-from pipeline.sources.video import Stretch
-from pipeline.thresholds import PairThresholds
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +43,11 @@ class RayCluster:
             is started here and ends with the replay.
         checkpoint: the captioner's file; it travels with the tasks.
         device: ``auto``, ``cpu``, ``cuda``; only for one that begins with ``cuda`` a task asks for a GPU.
-        stretch_s: longer files are looked at in stretches, see `daemon.replay.stretches`.
     """
 
     address: str
     checkpoint: Path
     device: str
-    stretch_s: float = 600.0
 
 
 def replay_on(
@@ -79,39 +71,29 @@ def replay_on(
         raise ValueError("a replay on a cluster needs a folder")
     of = identity(footage, captioner, options.plan, options.span)
     with OutputFolder(options.out, of, resume=options.resume) as output:
-        left = [each for each in footage if each.camera not in output.resumption.finished]
-        told, read_s = sum(map(len, output.restored.values())), 0.0
-        shown = _Shown(footage, output, show)
+        left = [each for each in footage if each.camera not in output.finished]
+        waiting = [each.camera for each in left]
+        narrations, read_s = sum(map(len, output.restored.values())), 0.0
         try:
             with connected(cluster.address) as ray:
                 for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
                     output.adopt(files)
-                    shown.go_on()
-                    told += files.narrations
+                    while waiting and waiting[0] in output.finished:
+                        _show(output, waiting.pop(0), show)
+                    narrations += files.narrations
                     read_s += files.outcome.read_s
-                    progress.update_files(number, len(left), read_s, told)
+                    progress.update_files(number, len(left), read_s, narrations)
         except KeyboardInterrupt:
-            missing = len(footage) - len(output.resumption.finished)
+            missing = len(footage) - len(output.finished)
             problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
-            return ReplayReport(told, (problem,), interrupted=True)
+            return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 
 
-class _Shown:
-    """Shows camera after camera, in the order of the footage."""
-
-    def __init__(self, footage: list[ReplayInput], output: OutputFolder, show: Show) -> None:
-        self._waiting = [each.camera for each in footage if each.camera not in output.resumption.finished]
-        self._output, self._show = output, show
-
-    def go_on(self) -> None:
-        """Show the cameras whose turn has come."""
-        finished = self._output.resumption.finished
-        while self._waiting and self._waiting[0] in finished:
-            first = finished[self._waiting[0]].first
-            for record in read_camera(self._output.journal, self._waiting.pop(0)):
-                start = first or record.before.moment
-                self._show(record, (record.after.moment - start).total_seconds())
+def _show(output: OutputFolder, camera: str, show: Show) -> None:
+    first = output.finished[camera].first
+    for record in read_camera(output.journal, camera):
+        show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
 
 
 def _narrated(
@@ -119,17 +101,9 @@ def _narrated(
 ) -> Iterator[FinishedCamera]:
     """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
-    tell, look = (task(ray, work, gpus=gpus) for work in (_narrate, _look))
-    find_thresholds = task(ray, thresholds_of)
+    work = task(ray, _narrate, gpus=gpus)
     checkpoint = ray.put(cluster.checkpoint.read_bytes())
-    running = {}
-    for each in footage:
-        looks = []
-        if stretches := stretches_of(each, options, cluster.stretch_s):
-            found = find_thresholds(each, options)
-            looks = [look(each, checkpoint, cluster.device, options, found, stretch) for stretch in stretches]
-        told = tell(each, checkpoint, cluster.device, options, __version__, *looks)
-        running[told] = each.camera
+    running = {work(each, checkpoint, cluster.device, options, __version__): each.camera for each in footage}
     while running:
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
@@ -142,30 +116,12 @@ def _narrated(
             logger.error("%s: %s; it is narrated here instead", camera, reason)  # noqa: TRY400 - for people
 
 
-def _look(  # noqa: PLR0917 - Ray passes references by position
-    footage: ReplayInput,
-    checkpoint: bytes,
-    device: str,
-    options: ReplayOptions,
-    thresholds: PairThresholds,
-    stretch: Stretch,
-) -> Sights:
-    """What a machine of the cluster sees in a stretch; where it cannot, whoever tells of it looks itself."""
-    captioner = _loaded(checkpoint, device)
-    lend_eyes(captioner, {})
-    try:
-        return sights_of(footage, options, captioner, thresholds, stretch)
-    except Exception:  # noqa: BLE001 - whoever tells meets it again, and says it
-        return {}
-
-
 def _narrate(
     footage: ReplayInput,
     checkpoint: bytes,
     device: str,
     options: ReplayOptions,
     version: str,
-    *looks: Sights,
 ) -> FinishedCamera:
     """A camera's part of a replay, as a machine of the cluster narrates it."""
     if version != __version__:
@@ -176,8 +132,7 @@ def _narrate(
         out = Path(name) / "part"
         part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
         captioner = _loaded(checkpoint, device)
-        lend_eyes(captioner, {name: each for sights in looks for name, each in sights.items()})
-        report = replay([footage], captioner, part, unseen, ReplayProgress(Console(quiet=True)))
+        report = replay([footage], captioner, part, lambda *_: None, ReplayProgress(Console(quiet=True)))
         return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
 
 

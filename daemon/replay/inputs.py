@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.replay.remote import RemoteFile, find_remote
 from pipeline.record import check_camera
 from pipeline.sources import SourceError, redacted
 from pipeline.sources.stills import is_still
-from pipeline.sources.times import natural_key, virat_name
+from pipeline.sources.times import name_without_stamp, natural_key, virat_name
 
 VIDEO_SUFFIXES = frozenset(
     [
@@ -52,29 +51,20 @@ class ReplayInput:
     Attributes:
         camera: its name.
         paths: videos, or stills, or one folder of stills.
-        remote: those of them that must be fetched, and from where.
     """
 
     camera: str
     paths: tuple[Path, ...]
-    remote: Mapping[Path, RemoteFile] = field(default_factory=dict)
-
-    def here(self, folder: Path) -> tuple[Path, ...]:
-        """The files on this machine; those that are elsewhere are fetched into a folder.
-
-        Raises:
-            SourceError: one of them cannot be fetched.
-        """
-        return tuple(self.remote[path].fetch(folder) if path in self.remote else path for path in self.paths)
 
 
 def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
-    """Expand files, folders and globs, of this machine or of any file system that fsspec knows by a URL.
+    """Expand files, folders and globs.
 
     Args:
         places: a folder stands for the videos in it, or for its stills if there are none.
         camera: name for all of it, which is then read as the segments of one camera. Without it every file is
-            a camera of its own, but for VIRAT names (their scene tells it) and stills (their folder does).
+            a camera of its own, but for VIRAT names (by their scene), names with a time stamp (by the rest of
+            the name) and stills (by their folder).
 
     Returns:
         The footage in the order of `places` and names; a path that does not exist fails when it is opened.
@@ -83,25 +73,23 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
         SourceError: a folder or a pattern holds nothing.
         RecordError: `camera` cannot be a name.
     """
-    remote: dict[Path, RemoteFile] = {}
-    paths = list(dict.fromkeys(path for place in places for path in _expanded(place, remote)))
+    paths = list(dict.fromkeys(path for place in places for path in _expand(place)))
     if camera is not None:
-        return [ReplayInput(check_camera(camera), tuple(paths), remote)]
+        return [ReplayInput(check_camera(camera), tuple(paths))]
     groups: dict[tuple[str, Path], list[Path]] = {}
     for path in paths:
         groups.setdefault(_group(path), []).append(path)
     names = _distinct([(name, place) for name, place in groups])
-    return [
-        ReplayInput(name, tuple(group), {path: remote[path] for path in group if path in remote})
-        for name, group in zip(names, groups.values(), strict=True)
-    ]
+    return [ReplayInput(name, tuple(group)) for name, group in zip(names, groups.values(), strict=True)]
 
 
-def _expanded(place: str, remote: dict[Path, RemoteFile]) -> list[Path]:
-    """The files at a place; those that must be fetched are put into `remote` as well."""
+def _expand(place: str) -> list[Path]:
     place = place.removeprefix("file://")
     if "://" in place:
-        return _fetchable(place, remote)
+        raise SourceError(
+            f"{redacted(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "
+            "a camera belongs in the configuration of `narrated run`"
+        )
     path = Path(place).expanduser()
     if path.is_dir():
         files = [p for p in path.rglob("*") if p.is_file()]
@@ -113,18 +101,6 @@ def _expanded(place: str, remote: dict[Path, RemoteFile]) -> list[Path]:
     if not found:
         raise SourceError(f"{place}: matches no file: check the pattern, and quote it for the shell")
     return found
-
-
-def _fetchable(place: str, remote: dict[Path, RemoteFile]) -> list[Path]:
-    if place.lower().startswith(("rtsp://", "rtsps://")):
-        raise SourceError(
-            f"{redacted(place)}: replay takes files, folders, globs and their URLs; a camera belongs in the"
-            " configuration of `narrated run`"
-        )
-    found = {file.path: file for file in find_remote(place)}
-    paths = [*found] if len(found) == 1 else _footage_in(redacted(place), [*found])
-    remote.update((path, found[path]) for path in paths)
-    return paths
 
 
 def _footage_in(place: str, files: list[Path]) -> list[Path]:
@@ -140,11 +116,13 @@ def _place_in_folder(path: Path) -> tuple[Path, tuple[tuple[int, str, int], ...]
 
 
 def _group(path: Path) -> tuple[str, Path]:
-    """What makes files one camera: its name, and a path that tells namesakes apart."""
+    """Name of the file's camera, and a path that tells namesakes apart."""
     if virat := virat_name(path):
         return virat.scene, path.parent
     if is_still(path):
         return path.resolve().parent.name, path.parent
+    if rest := name_without_stamp(path):
+        return rest, path.parent
     return path.stem, path
 
 

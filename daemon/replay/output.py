@@ -1,15 +1,28 @@
-"""The folder of a replay: growing journals, at the end narrations.jsonl, subtitles and report.html."""
+"""The folder of a replay: growing journals, at the end narrations.jsonl, subtitles and report.html.
+
+From the first camera's end to its own, ``unfinished.json`` says which cameras are finished, so that an
+interrupted replay can go on. A camera that was not finished is narrated again from its beginning: the record
+is the same to the byte as one without an interruption.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from daemon.replay.resumption import Outcome, Resumption
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from daemon.config.plan import CameraPlan
+from daemon.replay.inputs import ReplayInput
+from daemon.threads.camera_thread import Span
 from daemon.threads.narrator import JournalledPair
+from models.captioner import Captioner
 from pipeline.disk import replace_file
 from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
@@ -17,11 +30,40 @@ from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
 from pipeline.report.writer import PICTURES, ReportWriter
 
-_OWN = ("narrations.jsonl", "report.html", "journal")
+UNFINISHED = "unfinished.json"
+_OWN = ("narrations.jsonl", "report.html", "journal/*")
 
 
 class OutputError(Exception):
     """The folder cannot be used; the message says what to do."""
+
+
+class ResumptionError(Exception):
+    """The replay in a folder cannot go on; the message says what to do."""
+
+
+class Outcome(BaseModel):
+    """The outcome of one camera's footage, beside its records.
+
+    Attributes:
+        first, last: times of its first and last frame; None where there was none.
+        read_s: seconds of footage read.
+        problems: one line each.
+        untold: how many sentences were found and not reported, by reason.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    first: datetime | None
+    last: datetime | None
+    read_s: float
+    problems: tuple[str, ...]
+    untold: dict[str, int]
+
+
+class _State(BaseModel):
+    of: str
+    finished: dict[str, Outcome] = {}
 
 
 def check_output(folder: Path, *, force: bool) -> None:
@@ -32,7 +74,8 @@ def check_output(folder: Path, *, force: bool) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is not a folder: give another --out")
-    if not force and any((folder / name).exists() for name in _OWN):
+    files = (path for name in _OWN for path in folder.glob(name) if path.is_file())
+    if not force and any(path.stat().st_size for path in files):
         raise OutputError(
             f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
             "go on with a replay that was interrupted"
@@ -41,14 +84,7 @@ def check_output(folder: Path, *, force: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FinishedCamera:
-    """What the folder of a replay holds of one finished camera.
-
-    Attributes:
-        camera: its name.
-        outcome: what came of it.
-        journal, evidence: contents by path in the folder.
-        pictures: those of the report.
-    """
+    """Everything in the folder of a replay that is of one finished camera; journal and evidence by path."""
 
     camera: str
     outcome: Outcome
@@ -58,7 +94,7 @@ class FinishedCamera:
 
     @property
     def narrations(self) -> int:
-        """How many there are: a line each."""
+        """How many: a line each."""
         return sum(content.count(b"\n") for content in self.journal.values())
 
     @classmethod
@@ -68,26 +104,22 @@ class FinishedCamera:
         def contents(paths: Iterable[Path]) -> dict[str, bytes]:
             return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
 
-        return cls(
-            camera,
-            outcome,
-            contents(_chains(folder / "journal", [camera])),
-            contents((folder / "evidence").rglob("*")),
-            (folder / PICTURES).read_bytes(),
-        )
+        journal = contents(_chains(folder / "journal", [camera]))
+        evidence = contents((folder / "evidence").rglob("*"))
+        return cls(camera, outcome, journal, evidence, (folder / PICTURES).read_bytes())
 
 
 class OutputFolder:
-    """Collects what was narrated; every file in it is whole, or absent.
+    """Collects the narrations; every file in it is whole, or absent.
 
     Args:
         folder: made if need be; what an earlier replay wrote there is removed, but for what a resumed one
             keeps.
-        of: identity of the replay, see `daemon.replay.resumption`.
+        of: `identity` of the replay.
         resume: go on with an earlier replay there.
 
     Attributes:
-        resumption: the cameras that are finished.
+        finished: outcomes of the cameras that are finished.
         restored: the records of those that an earlier replay finished, by camera.
         journal: folder of the journals, which grow as the replay goes on.
         evidence: folder of the pictures that they name, if any are kept.
@@ -98,45 +130,34 @@ class OutputFolder:
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
-        self.folder = folder
+        self.folder, self.journal, self.evidence = folder, folder / "journal", folder / "evidence"
         self._complete = False
+        self._state = _State(of=of)
         self.restored: dict[str, list[Record]] = {}
-        self.journal = folder / "journal"
-        self.evidence = folder / "evidence"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.resumption = Resumption(folder, of, resume=resume)
+            if resume and any(folder.iterdir()):
+                self._state = self._read_state(of)
             self._report = ReportWriter(folder, resume=resume)
             self._restore()
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
             if not self.restored and self.evidence.exists():
                 shutil.rmtree(self.evidence)
-            self.resumption.save()
+            self._save()
         except OSError as error:
             raise OutputError(f"cannot write {folder}: {error.strerror}: give another --out") from None
+
+    @property
+    def finished(self) -> dict[str, Outcome]:
+        """Outcomes of the cameras that are finished."""
+        return self._state.finished
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._report.close(keep=not self._complete)
-
-    def _restore(self) -> None:
-        """Take up the finished cameras, and remove the journals of all others."""
-        for camera in list(self.resumption.finished):
-            try:
-                records = list(read_camera(self.journal, camera))
-            except JournalError:
-                records = None
-            if records is not None and self._report.restore(records):
-                self.restored[camera] = records
-            else:  # lost with the power
-                self.resumption.forget(camera)
-        kept = set(_chains(self.journal, self.restored))
-        for path in self.journal.glob("*"):
-            if path not in kept:
-                path.unlink()
 
     def add(self, journalled: JournalledPair) -> None:
         """Put a narration and its pictures into the report."""
@@ -156,14 +177,14 @@ class OutputFolder:
             self._report.take_pictures(files.pictures)
             self.finish_camera(files.camera, files.outcome)
         except OSError as error:
-            raise OutputError(
-                f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
-            ) from None
+            reason = f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
+            raise OutputError(reason) from None
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
         """A camera's records are all here: a replay that is resumed keeps them."""
         self._report.flush()
-        self.resumption.note(camera, outcome)
+        self.finished[camera] = outcome
+        self._save()
 
     def finish(self, facts: ReportFacts, *, complete: bool) -> None:
         """Write narrations.jsonl, the subtitles and the page.
@@ -178,12 +199,68 @@ class OutputFolder:
         try:
             self._report.finish(facts)
             if complete:
-                self.resumption.clear()
+                (self.folder / UNFINISHED).unlink(missing_ok=True)
                 self._complete = True
         except OSError as error:
-            raise OutputError(
-                f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"
-            ) from None
+            reason = f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"
+            raise OutputError(reason) from None
+
+    def discard(self) -> None:
+        """Take away what was made: not one frame could be read."""
+        self._complete = True
+        self._report.close(keep=False)
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
+        shutil.rmtree(self.journal, ignore_errors=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _restore(self) -> None:
+        """Take up the finished cameras, and remove the journals of all others."""
+        for camera in list(self.finished):
+            try:
+                records = list(read_camera(self.journal, camera))
+            except JournalError:
+                records = None
+            if records is not None and self._report.restore(records):
+                self.restored[camera] = records
+            else:  # lost with the power
+                del self.finished[camera]
+        kept = set(_chains(self.journal, self.restored))
+        for path in self.journal.glob("*"):
+            if path not in kept:
+                path.unlink()
+
+    def _save(self) -> None:
+        content = self._state.model_dump_json(indent=1).encode()
+        replace_file(self.folder / UNFINISHED, content, durable=False)
+
+    def _read_state(self, of: str) -> _State:
+        path = self.folder / UNFINISHED
+        try:
+            state = _State.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            reason = "holds nothing that was interrupted: give another --out, or start over with --force"
+            raise ResumptionError(f"{self.folder} {reason}") from None
+        except (OSError, ValidationError) as error:
+            raise ResumptionError(f"{path} cannot be read: start over with --force") from error
+        if state.of != of:
+            raise ResumptionError(
+                f"{self.folder} holds a replay of other footage, settings or weights: resume with the same "
+                "arguments, or start over with --force"
+            )
+        return state
+
+
+def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraPlan, span: Span) -> str:
+    """Hash (hex) of everything that decides the record: two replays that share it write the same one."""
+    settings = plan.settings_sha256(captioner, limits=True)
+    parts = [captioner.sha256, settings, repr((plan.evidence, plan.source.start, span))]
+    for each in footage:
+        for path in each.paths:
+            found = path.stat() if path.exists() else None
+            written = (found.st_size, found.st_mtime_ns) if found else None
+            parts.append(repr((each.camera, str(path.resolve()), written)))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _chains(journal: Path, cameras: Iterable[str]) -> Iterator[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import tempfile
 import threading
@@ -15,9 +14,8 @@ from pathlib import Path
 from daemon.config.durations import format_offset, format_rate
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import OutputFolder
+from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
-from daemon.replay.resumption import Outcome, identity
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
@@ -38,15 +36,14 @@ from pipeline.sources.video import VideoSource
 BATCH = 8
 """Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
 
+PICTURE_BYTES = 1_000_000_000
+"""Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
+
 _PUBLISH_LIMIT_S = 60.0
 _PATHS_SHOWN = 20
 
 Show = Callable[[Record, float], None]
 """Shows records, camera after camera; the float: seconds from the first frame to the after frame."""
-
-
-def unseen(_record: Record, _offset_s: float) -> None:
-    """Shows nothing: nobody reads here, or reads elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +79,14 @@ class ReplayReport:
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
         outcomes: what came of each finished camera.
+        notes: one line each, about pictures.
     """
 
     narrations: int
     problems: tuple[str, ...]
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def replay(
@@ -115,7 +114,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished)
+        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished, tuple(run.notes))
 
 
 class _Replay:
@@ -132,7 +131,6 @@ class _Replay:
         self.narrations = 0
         self._captioner = captioner
         self._footage = {each.camera: each for each in footage}
-        self._fetched = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-")))
         self._options, self._show = options, show
         plans = [replace(options.plan, name=each.camera, url=str(each.paths[0])) for each in footage]
         self._output: OutputFolder | None = None
@@ -140,7 +138,7 @@ class _Replay:
         if options.out:
             of = identity(footage, captioner, options.plan, options.span)
             self._output = resources.enter_context(OutputFolder(options.out, of, resume=options.resume))
-            self._earlier = dict(self._output.resumption.finished)
+            self._earlier = dict(self._output.finished)
             self.narrations = sum(map(len, self._output.restored.values()))
         journal_folder = (
             self._output.journal
@@ -155,9 +153,12 @@ class _Replay:
         }
         left = [plan for plan in plans if plan.name not in self._earlier]
         self._queue = PairQueue([plan.name for plan in left], capacity=2 * BATCH)
-        keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
+        self._keeper = None
+        if self._output:
+            store = EvidenceStore(self._output.evidence, fsync=False)
+            self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES)
         self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=keeper, accounts=self._queue.accounts
+            captioner, left, self._journals, live=False, evidence=self._keeper, accounts=self._queue.accounts
         )
         url = options.redis_url
         if url == "embedded":
@@ -211,8 +212,20 @@ class _Replay:
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._output and self._options.report:
-            self._output.finish(self._facts(problems), complete=not interrupted)
+            if any(outcome.first for outcome in outcomes):
+                self._output.finish(self._facts(problems), complete=not interrupted)
+            else:
+                self._output.discard()
         return problems
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Where the pictures are, and what of them was not kept."""
+        if self._keeper and self._output and self._keeper.kept:
+            size = self._keeper.store.size().bytes / 1e6
+            yield f"pictures: {size:,.0f} MB in {self._output.evidence} (--no-evidence keeps none)"
+        for camera, count in (self._keeper.beyond if self._keeper else {}).items():
+            yield f"{camera}: {count} narrations without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
         """What was not looked at when the replay was interrupted."""
@@ -270,7 +283,6 @@ class _Replay:
             self.finished[name] = self._outcome(thread)
             if self._output:
                 self._output.finish_camera(name, self.finished[name])
-            shutil.rmtree(self._fetched / name, ignore_errors=True)  # an archive is larger than a disk
 
     def _outcome(self, thread: CameraThread) -> Outcome:
         return Outcome(
@@ -298,18 +310,17 @@ class _Replay:
         self._waiting[name].clear()
 
     def _opened(self, plan: CameraPlan) -> Source:
-        paths = self._footage[plan.name].here(self._fetched / plan.name)
+        paths = self._footage[plan.name].paths
         if len(paths) == 1:
             return open_source(str(paths[0]), plan.source, plan.name)
         stills = all(map(is_still, paths))
         return (StillsSource if stills else VideoSource)(paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
-        fetched = f"{self._fetched / thread.plan.name}/"
         if thread.loop.error is not None:
-            yield worded(thread.loop.error).replace(fetched, "")
+            yield worded(thread.loop.error)
             return
-        yield from (line.replace(fetched, "") for line in thread.report.errors)
+        yield from thread.report.errors
         if thread.report.corrupt:
             yield f"{thread.plan.url}: {thread.report.corrupt} damaged frames or packets were skipped"
 

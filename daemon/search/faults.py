@@ -20,8 +20,8 @@ def faults(store: Store, folder: Path) -> list[str]:
     sql = "SELECT name, fault FROM files WHERE fault != '' ORDER BY name"
     found = [f"{folder / name}:{fault}" for name, fault in store.connection.execute(sql)]
     sql = (
-        "SELECT chain, cameras.name, files.name, first_seq, first_prev, last_seq, last_hash FROM ends "
-        "JOIN files ON files.id = file JOIN cameras ON cameras.id = camera ORDER BY chain, camera, first_seq"
+        "SELECT chain, camera, files.name, first_seq, first_prev, last_seq, last_hash FROM ends "
+        "JOIN files ON files.id = file ORDER BY chain, camera, first_seq"
     )
     for (chain, camera), rows in groupby(store.connection.execute(sql), key=lambda row: row[:2]):
         start = Start.load(folder / f"{chain}.start") if chain == camera else None

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
-from daemon.search.columns import ALTERED, STEPPED, UNLINKED, Places
-from daemon.search.selection import Loaded
+from daemon.search.intake import ALTERED, STEPPED, UNLINKED
+from daemon.search.selection import Found
 from pipeline.evidence.store import EvidenceStore
 from pipeline.record import Record, RecordError, hash_holds, read_record
 
@@ -44,23 +41,6 @@ class FoundRecord:
     line: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Located:
-    """Where the lines of records are, one row per record, in the order in which they are read.
-
-    Attributes:
-        file: number of the file in the index, int64.
-        offset, length, digest: see `daemon.search.columns.Places`.
-        flags: see `daemon.search.columns`.
-    """
-
-    file: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    length: NDArray[np.uint32]
-    digest: NDArray[np.uint64]
-    flags: NDArray[np.uint8]
-
-
 @dataclass(slots=True)
 class Reader:
     """Reads records of the index from the journals.
@@ -76,55 +56,24 @@ class Reader:
     gone: int = 0
     changed: set[int] = field(default_factory=set)
 
-    def locate(
-        self, loaded: Loaded, records: NDArray[np.int64], fresh: Mapping[int, int] | None = None
-    ) -> Located:
-        """Where the lines of records are; of the same moment as what was loaded, see `Store.snapshot`.
-
-        Args:
-            loaded: what they were found in.
-            records: their numbers in it, in the order in which they are read.
-            fresh: by file the byte from which records are wanted; None is all.
-        """
-        block = np.searchsorted(loaded.firsts, records, side="right") - 1
-        file, offset = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
-        length, digest = np.zeros(len(records), np.uint32), np.zeros(len(records), np.uint64)
-        sql = "SELECT file, places, records FROM blocks WHERE id = ?"
-        order = np.argsort(block, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if len(order) else []:
-            number = int(block[rows[0]])
-            of, packed, count = self.connection.execute(sql, (loaded.blocks[number],)).fetchone()
-            places, inside = Places.unpack(packed, count), records[rows] - loaded.firsts[number]
-            file[rows], offset[rows] = of, places.offset[inside]
-            length[rows], digest[rows] = places.length[inside], places.digest[inside]
-        flags = loaded.sentences.flags[loaded.starts[records]]
-        kept = np.ones(len(records), bool)
-        if fresh is not None:
-            kept = np.array([at >= fresh.get(int(of), 0) for of, at in zip(file, offset, strict=True)], bool)
-        return Located(file[kept], offset[kept], length[kept], digest[kept], flags[kept])
-
-    def read(self, located: Located, holding: bytes = b"") -> Iterator[FoundRecord]:
-        """The narrations at places of the journals, in their order; only of lines that hold some bytes."""
+    def read(self, places: Iterable[Found]) -> Iterator[FoundRecord]:
+        """The narrations at places of the journals, in their order."""
         store = EvidenceStore(self.evidence) if self.evidence else None
         with ExitStack() as opened:
             files: dict[int, BinaryIO | None] = {}
-            for row, number in enumerate(located.file):
-                file = int(number)
-                if file not in files:
+            for place in places:
+                if place.file not in files:
                     if len(files) >= _OPEN:
                         opened.close()
                         files.clear()
-                    files[file] = self._opened(file, opened)
-                line = _line(files[file], int(located.offset[row]), int(located.length[row]))
-                if line and holding not in line:
-                    continue
-                found = self._found(line, int(located.digest[row]), int(located.flags[row]), store)
+                    files[place.file] = self._opened(place.file, opened)
+                found = self._found(_line(files[place.file], place), place, store)
                 if found:
                     yield found
-                elif files[file] is None:
+                elif files[place.file] is None:
                     self.gone += 1
                 else:
-                    self.changed.add(file)
+                    self.changed.add(place.file)
 
     def _opened(self, file: int, opened: ExitStack) -> BinaryIO | None:
         """The file of that number, also where it was renamed since; None where it is gone."""
@@ -145,16 +94,16 @@ class Reader:
             lines.close()
         return None
 
-    def _found(self, line: bytes, digest: int, flags: int, store: EvidenceStore | None) -> FoundRecord | None:
+    def _found(self, line: bytes, place: Found, store: EvidenceStore | None) -> FoundRecord | None:
         """None where the line is another than the one that was read into the index."""
         try:
             record = read_record(line)
         except RecordError:
             return None
-        if int(record.hash[:16], 16) != digest:
+        if bytes.fromhex(record.hash)[:8] != place.digest:
             return None
         line = line.rstrip(b"\n")
-        flags |= 0 if hash_holds(line) else ALTERED
+        flags = place.flags | (0 if hash_holds(line) else ALTERED)
         marks = tuple(text for flag, text in _MARKS.items() if flags & flag)
         return FoundRecord(record, marks, _pictures(record, store), line)
 
@@ -167,8 +116,8 @@ def _pictures(record: Record, store: EvidenceStore | None) -> dict[str, Path]:
     return {side: path for side, path in paths.items() if path}
 
 
-def _line(file: BinaryIO | None, offset: int, length: int) -> bytes:
+def _line(file: BinaryIO | None, place: Found) -> bytes:
     if file is None:
         return b""
-    file.seek(offset)
-    return file.read(length)
+    file.seek(place.offset)
+    return file.read(place.length)

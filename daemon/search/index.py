@@ -15,12 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
-from daemon.questions.words import colour_in
-from daemon.search.columns import Places, Sentences
 from daemon.search.folders import JournalFile, journal_files
-from daemon.search.intake import Batch, ChainMark, Phrase
+from daemon.search.intake import Batch, ChainMark, VisitRow
 from daemon.search.store import has_room, memory_store, open_store
 
 BLOCK = 8192
@@ -28,6 +24,8 @@ BLOCK = 8192
 
 _LOOKS = 20
 """How often files are listed again while segments are closed faster than they are read."""
+_REMEMBERED = 100_000
+"""Texts of which the number is kept in memory."""
 _LONGEST_LINE = 16 * 2**20
 
 
@@ -72,8 +70,7 @@ class Index:
         self.folder = folder
         self.store = open_store(folder)
         self._told = told
-        self._phrases: dict[Phrase, int] = {}
-        self._cameras: dict[str, int] = {}
+        self._texts: dict[str, int] = {}
         self._version = -1
 
     def close(self) -> None:
@@ -101,7 +98,7 @@ class Index:
                 raise
             self.close()
             self.store = memory_store(f"the index cannot be written ({error})")
-            self._phrases, self._cameras = {}, {}
+            self._texts = {}
             return self._look()
 
     def _look(self) -> Look:
@@ -148,7 +145,7 @@ class Index:
         if known and known.id in seen:
             look.left_out[file.name] = f"it is a copy of {seen[known.id]}"
             return
-        batch = Batch(0, {}, lambda _: None, lambda _: 0, lambda _: 0)  # of this line alone
+        batch = Batch()  # of this line alone
         batch.add(first, 0)
         camera = next(iter(batch.ends), file.chain)
         if camera != file.chain and f"{camera}.jsonl" in names:
@@ -187,18 +184,18 @@ class Index:
             if offset is None or offset[0] != known.offset:
                 known.offset = state.st_size  # another process reads it: it goes on there
                 return False
-            batch = Batch(known.lines, self._ends(known.id), self._earlier(file), self._camera, self._phrase)
+            batch = Batch(known.lines, self._ends(known.id), self._earlier(file))
             tail, raw = known.tail, b""
             lines.seek(known.offset)
             place = known.offset
-            while len(batch.places) + batch.unread < BLOCK and place < state.st_size:
+            while len(batch.records) + batch.unread < BLOCK and place < state.st_size:
                 line = lines.readline()
                 if not line.endswith(b"\n") or place + len(line) > state.st_size:
                     break  # still being written
                 batch.add(line, place)
                 tail, raw = place, line
                 place += len(line)
-            self._put(known.id, batch, known.offset, place)
+            self._put(known.id, batch)
             known.offset, known.lines, known.tail = place, batch.lines, tail
             known.tail_hash = hashlib.sha256(raw).digest() if raw else known.tail_hash
             values = (file.name, *_stamp(state), place, batch.lines, tail, known.tail_hash, batch.unread)
@@ -207,66 +204,63 @@ class Index:
                 "unread = unread + ?, fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
                 (*values, batch.fault, known.id),
             )
-        look.records += len(batch.places)
+        look.records += len(batch.records)
         if self._told:
             self._told(look.records)
         return bool(raw) and place < state.st_size
 
-    def _put(self, file: int, batch: Batch, begin: int, until: int) -> None:
-        """Write what was read; a last block that is not full is filled up first."""
+    def _put(self, file: int, batch: Batch) -> None:
+        """Write what was read."""
         db = self.store.connection
-        if not batch.places:
+        if not batch.records:
             return
         if not has_room(self.store.path):
             raise sqlite3.OperationalError("the disk is nearly full")
-        sentences, places = batch.columns()
-        last = db.execute(
-            "SELECT id, records, sentences, begin, columns, places FROM blocks WHERE file = ? "
-            "ORDER BY id DESC LIMIT 1",
-            (file,),
-        ).fetchone()
-        if last and last[1] + len(places) <= BLOCK:
-            sentences = Sentences.joined([Sentences.unpack(last[4], last[2]), sentences])
-            places = Places.joined([Places.unpack(last[5], last[1]), places])
-            begin = last[3]
-            db.execute("DELETE FROM blocks WHERE id = ?", (last[0],))
-        span = int(sentences.time.min()), int(sentences.time.max())
-        db.execute(
-            "INSERT INTO blocks (file, records, sentences, begin, until, time_from, time_to, columns, places)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (file, len(places), len(sentences), begin, until, *span, sentences.pack(), places.pack()),
-        )
-        db.executemany(
-            "UPDATE phrases SET uses = uses + ? WHERE id = ?",
-            [(n, phrase) for phrase, n in batch.uses.items()],
-        )
+        first = db.execute("SELECT coalesce(max(id), 0) + 1 FROM records").fetchone()[0]
+        records, sentences, gaps = list[tuple[object, ...]](), list[tuple[object, ...]](), []
+        for number, record in enumerate(batch.records, first):
+            records.append((number, file, *record[:7]))
+            for n, row in enumerate(record.sentences):
+                visit = self._visit(row.visit) if row.visit else None
+                sentences.append((number, n, *row[:9], visit, self._text(row.text)))
+            if record.gap:
+                gaps.append((number, *record.gap))
+        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", records)
+        db.executemany("INSERT INTO sentences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", sentences)
+        db.executemany("INSERT INTO gaps VALUES (?, ?, ?, ?, ?)", gaps)
         ends = [
-            (file, self._camera(name), e.first_seq, e.first_prev, e.seq, e.hash, e.time)
-            for name, e in batch.ends.items()
+            (file, name, e.first_seq, e.first_prev, e.seq, e.hash, e.time) for name, e in batch.ends.items()
         ]
         db.executemany("INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)", ends)
 
     def forget(self, file: int) -> None:
-        """Remove all that was read of a file, and what nothing else says."""
+        """Remove all that was read of a file, and the tracks and texts that nothing else names."""
         with self.store.transaction(self._mistrust) as db:
-            used = np.zeros(0, np.int64)
-            sql = "SELECT columns, sentences FROM blocks WHERE file = ?"
-            for packed, count in db.execute(sql, (file,)):
-                counted = np.bincount(Sentences.unpack(packed, count).phrase, minlength=len(used))
-                counted[: len(used)] += used
-                used = counted
-            db.execute("DELETE FROM blocks WHERE file = ?", (file,))
+            db.execute("CREATE TEMP TABLE gone AS SELECT id FROM records WHERE file = ?", (file,))
+            for table, name in (("texts", "text"), ("visits", "visit")):
+                db.execute(
+                    f"CREATE TEMP TABLE gone_{table} AS SELECT DISTINCT {name} AS id FROM sentences "
+                    "WHERE record IN (SELECT id FROM gone)"
+                )
+            for table, name in (("sentences", "record"), ("gaps", "record"), ("records", "id")):
+                db.execute(f"DELETE FROM {table} WHERE {name} IN (SELECT id FROM gone)")
             db.execute("DELETE FROM ends WHERE file = ?", (file,))
             db.execute("DELETE FROM files WHERE id = ?", (file,))
-            gone = [(int(used[phrase]), int(phrase)) for phrase in np.flatnonzero(used)]
-            db.executemany("UPDATE phrases SET uses = uses - ? WHERE id = ?", gone)
-            unsaid = db.execute("SELECT id, text FROM phrases WHERE uses <= 0").fetchall()
-            if unsaid:
-                sql = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
-                db.executemany(sql, unsaid)
-                db.execute("DELETE FROM phrases WHERE uses <= 0")
+            unused = (
+                "id IN (SELECT id FROM gone_texts) "
+                "AND NOT EXISTS (SELECT 1 FROM sentences s WHERE s.text = texts.id)"
+            )
+            db.execute(
+                f"INSERT INTO words (words, rowid, text) SELECT 'delete', id, text FROM texts WHERE {unused}"
+            )
+            if db.execute(f"DELETE FROM texts WHERE {unused}").rowcount:
                 db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else their words stay in it
-            db.execute("DELETE FROM cameras WHERE id NOT IN (SELECT camera FROM ends)")
+            db.execute(
+                "DELETE FROM visits WHERE id IN (SELECT id FROM gone_visits) "
+                "AND NOT EXISTS (SELECT 1 FROM sentences s WHERE s.visit = visits.id)"
+            )
+            for table in ("gone", "gone_texts", "gone_visits"):
+                db.execute(f"DROP TABLE {table}")
         self._mistrust()
 
     def _added(self, identity: bytes, file: JournalFile, first: int) -> _Known:
@@ -286,22 +280,19 @@ class Index:
         return self._one("identity = ?", identity)
 
     def _one(self, where: str, value: object) -> _Known | None:
-        sql = f"SELECT id, name, offset, lines, tail, tail_hash, inode, size, mtime FROM files WHERE {where}"  # noqa: S608
+        sql = f"SELECT id, name, offset, lines, tail, tail_hash, inode, size, mtime FROM files WHERE {where}"
         row = self.store.connection.execute(sql, (value,)).fetchone()
         return _Known(*row) if row else None
 
     def _ends(self, file: int) -> dict[str, ChainMark]:
-        sql = (
-            "SELECT name, first_seq, first_prev, last_seq, last_hash, last_time FROM ends "
-            "JOIN cameras ON cameras.id = camera WHERE file = ?"
-        )
+        sql = "SELECT camera, first_seq, first_prev, last_seq, last_hash, last_time FROM ends WHERE file = ?"
         return {name: ChainMark(*rest) for name, *rest in self.store.connection.execute(sql, (file,))}
 
     def _earlier(self, file: JournalFile) -> Callable[[str], int | None]:
         def earlier(camera: str) -> int | None:
             sql = (
-                "SELECT last_time FROM ends JOIN files ON files.id = file JOIN cameras ON cameras.id = camera"
-                " WHERE chain = ? AND cameras.name = ? ORDER BY last_seq DESC LIMIT 1"
+                "SELECT last_time FROM ends JOIN files ON files.id = file"
+                " WHERE chain = ? AND camera = ? ORDER BY last_seq DESC LIMIT 1"
             )
             row = self.store.connection.execute(sql, (file.chain, camera)).fetchone()
             return None if row is None else int(row[0])
@@ -316,31 +307,27 @@ class Index:
         """Forget remembered numbers when another process has written."""
         version = db.execute("PRAGMA data_version").fetchone()[0]
         if version != self._version:
-            self._phrases, self._cameras, self._version = {}, {}, version
+            self._texts, self._version = {}, version
 
-    def _camera(self, name: str) -> int:
-        if name not in self._cameras:
+    def _visit(self, row: VisitRow) -> int:
+        sql = (
+            "INSERT INTO visits (camera, track, begin, end, last) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (camera, track) DO UPDATE SET begin = min(begin, excluded.begin), "
+            "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
+        )
+        return int(self.store.connection.execute(sql, row).fetchone()[0])
+
+    def _text(self, text: str) -> int:
+        if text not in self._texts:
             db = self.store.connection
-            db.execute("INSERT OR IGNORE INTO cameras (name) VALUES (?)", (name,))
-            self._cameras[name] = db.execute("SELECT id FROM cameras WHERE name = ?", (name,)).fetchone()[0]
-        return self._cameras[name]
-
-    def _phrase(self, phrase: Phrase) -> int:
-        number = self._phrases.get(phrase)
-        if number is not None:
-            return number
-        db = self.store.connection
-        sql = "SELECT id FROM phrases WHERE text = ? AND kind = ? AND object = ?"
-        row = db.execute(sql, phrase).fetchone()
-        if row is None:
-            text = phrase[0]
-            row = db.execute(
-                "INSERT INTO phrases (text, kind, object, colour, uses) VALUES (?, ?, ?, ?, 0) RETURNING id",
-                (*phrase, colour_in(text)),
-            ).fetchone()
-            db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row[0], text))
-        self._phrases[phrase] = int(row[0])
-        return self._phrases[phrase]
+            row = db.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
+            if row is None:
+                row = db.execute("INSERT INTO texts (text) VALUES (?) RETURNING id", (text,)).fetchone()
+                db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row[0], text))
+            if len(self._texts) >= _REMEMBERED:
+                self._texts.clear()
+            self._texts[text] = int(row[0])
+        return self._texts[text]
 
 
 def _stamp(state: os.stat_result) -> tuple[int, int, int]:

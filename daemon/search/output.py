@@ -13,14 +13,21 @@ from typing import Any
 from daemon.config.durations import format_offset
 from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime
-from daemon.search.counts import Group
+from daemon.questions.question import Question
+from daemon.questions.restatement import duration_words
 from daemon.search.found import FoundRecord
+from daemon.search.search import Search
+from daemon.search.selection import Group, Visit
 from pipeline.report.words import has_date
 
 CSV_COLUMNS = (
     *("time", "local_time", "camera", "seq", "event", "kinds", "objects", "confidence", "text", "marks"),
     *("before", "after", "overlay", "id"),
 )
+
+
+_GAPS = 3
+"""Spans that are named one by one."""
 
 
 def local_words(moment: datetime, local: LocalTime) -> str:
@@ -118,10 +125,48 @@ def plain_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str
     return html.unescape(written.getvalue()).rstrip("\n") + "\n"
 
 
+def gap_sentences(search: Search, question: Question) -> list[str]:
+    """One sentence about what was not recorded of the span that is asked for; mostly none."""
+    gaps = search.gaps(question)
+    if not gaps:
+        return []
+    spans = [
+        f"{gap.camera} {local_words(gap.begin, search.local)} to {search.local.of(gap.end):%H:%M:%S} "
+        f"({gap.reason.replace('_', ' ')})"
+        for gap in gaps[:_GAPS]
+    ]
+    more = f" and {len(gaps) - _GAPS:,} more spans" if len(gaps) > _GAPS else ""
+    return [f"not everything was recorded, so counts are at least: {', '.join(spans)}{more}"]
+
+
+def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
+    """Lines for people: from when to when, camera, object, and how long."""
+    for visit in visits:
+        end = f"{local.of(visit.end):%H:%M:%S}" if visit.end else "still there"
+        if visit.end and local.of(visit.end).date() != local.of(visit.begin).date():
+            end = local_words(visit.end, local)
+        span = f"{local_words(visit.begin, local)} to {end}"
+        yield f"{span:<50}  {visit.camera:<12}  {visit.object:<10}  {duration_words(visit.seconds)}"
+
+
+def visit_json(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
+    """One JSON object a visit; `until` is null of who is still there."""
+    for visit in visits:
+        members = {
+            "camera": visit.camera,
+            "track": visit.track,
+            "object": visit.object,
+            "since": local.of(visit.begin).isoformat(),
+            "until": local.of(visit.end).isoformat() if visit.end else None,
+            "duration_s": round(visit.seconds, 3),
+        }
+        yield json.dumps(members, ensure_ascii=False)
+
+
 def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
-    """Lines for people, with the sum where there are several groups."""
-    heads = (*(name.replace("-", " ") for name in by), "narrations", "objects")
-    rows = [(*g.labels, f"{g.narrations:,}", f"{g.objects:,}") for g in groups]
+    """Lines for people."""
+    heads = (*(name.replace("-", " ") for name in by), "visits", "narrations")
+    rows = [(*g.labels, f"{g.visits:,}", f"{g.narrations:,}") for g in groups]
     widths = [max([len(heads[n]), *(len(row[n]) for row in rows)]) for n in range(len(heads))]
     for row in (heads, *rows):
         cells = [
@@ -135,16 +180,15 @@ def count_json(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
     """One JSON object a group."""
     for group in groups:
         labels: dict[str, Any] = dict(zip(by, group.labels, strict=True))
-        yield json.dumps(
-            labels | {"narrations": group.narrations, "objects": group.objects}, ensure_ascii=False
-        )
+        counts = {"visits": group.visits, "narrations": group.narrations}
+        yield json.dumps(labels | counts, ensure_ascii=False)
 
 
 def count_comma_separated(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
     """CSV with a head."""
-    yield _row((*by, "narrations", "objects"))
+    yield _row((*by, "visits", "narrations"))
     for group in groups:
-        yield _row((*group.labels, group.narrations, group.objects))
+        yield _row((*group.labels, group.visits, group.narrations))
 
 
 def _safe(text: str) -> str:

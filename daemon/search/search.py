@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from daemon.questions.local_time import LocalTime, microseconds
+from daemon.questions.asker import Asker
+from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Question
-from daemon.search.counts import Group, counted
 from daemon.search.faults import faults
 from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
-from daemon.search.selection import Selection
+from daemon.search.intake import key_of
+from daemon.search.selection import Gap, Group, Selection, Visit
 from pipeline.evidence import evidence_beside
 from pipeline.record import Record
 
-if TYPE_CHECKING:
-    from daemon.questions.asker import Asker
-
-
 _NEAR = timedelta(days=1)
-_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +31,12 @@ class Matches:
     Attributes:
         found: the narrations, read one by one as they are asked for; oldest first.
         shown: how many they are.
-        more: whether the limit left any out.
+        more: the limit left some out.
     """
 
     found: Iterator[FoundRecord]
     shown: int
     more: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Occurrences:
-    """When narrations were.
-
-    Attributes:
-        times: of their after frames in their order, microseconds since 1970 (UTC), int64 ``(n,)``.
-        cameras: number of the camera of each, ``(n,)``.
-        names: of the cameras, by number.
-    """
-
-    times: NDArray[np.int64]
-    cameras: NDArray[np.uint16]
-    names: Mapping[int, str]
 
 
 class Search:
@@ -113,14 +91,18 @@ class Search:
         return faults(self.index.store, self.folder)
 
     def asker(self) -> Asker:
-        """Who reads plain questions about these journals."""
-        from daemon.questions.asker import Asker  # noqa: PLC0415 - loads the parser
-
+        """Reads plain questions about these journals."""
         selection = self.selection
-        return Asker(selection.cameras(), frozenset(selection.objects()), self.local, selection.tells_of)
+        return Asker(
+            selection.cameras(),
+            frozenset(selection.objects()),
+            self.local,
+            selection.names_place,
+            selection.places,
+        )
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Matches:
-        """The narrations that are asked for, oldest first.
+        """The narrations that are asked for, oldest first; of a visit that of its beginning.
 
         Args:
             question: what is asked.
@@ -128,32 +110,34 @@ class Search:
             skip: so many are passed over before the limit counts: the newest, or with "first" the oldest.
 
         Raises:
-            SearchError: a camera, object, kind or colour is not known.
+            SearchError: a camera, object, kind or colour is not known, or no record names a track where
+                that is needed.
         """
         limit = question.limit
         if limit is None:
-            limit = 1 if question.order != "all" else default_limit or 0
-        newest, filters = question.order != "first", question.filters
+            limit = 1 if question.order in ("first", "last") else default_limit or 0
+        newest = question.order != "first"
         with self.index.store.snapshot():
-            if limit:
-                loaded = self.selection.load_enough(filters, skip + limit + 1, newest=newest)
-            else:
-                loaded = self.selection.load(filters)
-            rows = self.selection.matching(loaded, filters)
-            records = self.selection.records(loaded, rows, limit and skip + limit + 1, newest=newest)
-            records = records[: max(0, len(records) - skip)] if newest else records[skip:]
-            more = 0 < limit < len(records)
-            if more:
-                records = records[-limit:] if newest else records[:limit]
-            located = self.reader.locate(loaded, records)
-        return Matches(self.reader.read(located), len(records), more)
+            records = self.selection.records(question, limit and skip + limit + 1, newest=newest)
+        records = records[: max(0, len(records) - skip)] if newest else records[skip:]
+        more = 0 < limit < len(records)
+        if more:
+            records = records[-limit:] if newest else records[:limit]
+        return Matches(self.reader.read(records), len(records), more)
 
     def count(self, question: Question) -> list[Group]:
-        """How many there are; raises as `answer`."""
+        """How many visits there are; raises as `answer`."""
         with self.index.store.snapshot():
-            loaded = self.selection.load(question.filters)
-            rows = self.selection.matching(loaded, question.filters)
-            return counted(self.selection, loaded, rows, question.by)
+            return self.selection.count(question)
+
+    def visits(self, question: Question) -> list[Visit]:
+        """The visits that are asked for; raises as `answer`."""
+        with self.index.store.snapshot():
+            return self.selection.visits(question)
+
+    def gaps(self, question: Question) -> list[Gap]:
+        """Where nothing was recorded of what is asked for."""
+        return self.selection.gaps(question)
 
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set.
@@ -169,19 +153,14 @@ class Search:
     def new(self, question: Question, fresh: Mapping[int, int]) -> Iterator[FoundRecord]:
         """The narrations that a look found, in the order of their journals."""
         with self.index.store.snapshot():
-            loaded = self.selection.load(question.filters, fresh)
-            rows = self.selection.matching(loaded, question.filters, strict=False)
-            located = self.reader.locate(loaded, self.selection.records(loaded, rows), fresh)
-        yield from self.reader.read(located)
+            found = self.selection.fresh(question.filters, fresh)
+        yield from self.reader.read(found)
 
     def named(self, identity: str, filters: Filters) -> FoundRecord | None:
         """The newest narration of an id among those that are asked for; raises as `answer`."""
         with self.index.store.snapshot():
-            loaded = self.selection.load(filters)
-            records = self.selection.records(loaded, self.selection.matching(loaded, filters))
-            located = self.reader.locate(loaded, records)
-        holding = json.dumps(identity, ensure_ascii=False).encode()
-        found = [each for each in self.reader.read(located, holding) if each.record.id == identity]
+            places = self.selection.keyed(key_of(identity), filters)
+        found = [each for each in self.reader.read(places) if each.record.id == identity]
         return found[-1] if found else None
 
     def beside(self, record: Record, filters: Filters) -> tuple[FoundRecord | None, FoundRecord | None]:
@@ -190,42 +169,28 @@ class Search:
         Those of one moment are in the order in which they are shown; the record need not be one of them.
         """
         moment = record.after.moment
-        begin, end = (
-            moment - min(_NEAR, moment - _FIRST),
-            moment + min(_NEAR, max(timedelta(0), _LAST - moment)),
+        digest = bytes.fromhex(record.hash)[:8]
+        end = min(moment, _LAST) + timedelta(microseconds=1)
+        same = replace(
+            filters, since=max(moment, filters.since or moment), until=min(end, filters.until or end)
         )
-        since, until = max(begin, filters.since or begin), min(end, filters.until or end)
-        near = replace(filters, since=since, until=until)
-        with self.index.store.snapshot():
-            loaded = self.selection.load(near)
-            records = self.selection.records(loaded, self.selection.matching(loaded, near))
-            at = microseconds(moment)
-            first, behind = np.searchsorted(loaded.times[records], [at, at + 1])
-            same = self.reader.locate(loaded, records[first:behind]).digest == int(record.hash[:16], 16)
-            place = int(first + np.argmax(same)) if same.any() else None
-            older = records[:first][-1:] if place is None else records[max(0, place - 1) : place]
-            newer = records[behind:][:1] if place is None else records[place + 1 : place + 2]
-            places = [self.reader.locate(loaded, each) for each in (older, newer)]
-        before, after = (next(self.reader.read(each), None) for each in places)
-        if before is None:
-            before = next(
-                self.answer(Question(replace(filters, until=min(since, until)), "last")).found, None
-            )
-        if after is None:
-            after = next(
-                self.answer(Question(replace(filters, since=max(since, until)), "first")).found, None
-            )
-        return before, after
+        now = self.selection.records(Question(same))
+        place = next((n for n, each in enumerate(now) if each.digest == digest), None)
+        before, after = (now[:place], now[place + 1 :]) if place is not None else ([], now)
+        if not before:
+            older = replace(filters, until=min(moment, filters.until or moment))
+            before = self.selection.records(Question(older), 1)
+        if not after:
+            newer = replace(filters, since=max(end, filters.since or end))
+            after = self.selection.records(Question(newer), 1, newest=False)
+        return (
+            next(self.reader.read(before[-1:]), None),
+            next(self.reader.read(after[:1]), None),
+        )
 
-    def spread(self, filters: Filters) -> Occurrences:
-        """When the narrations were that are asked for, and of which cameras; raises as `answer`."""
-        with self.index.store.snapshot():
-            loaded = self.selection.load(filters)
-            rows = self.selection.matching(loaded, filters)
-            records = self.selection.records(loaded, rows)
-            names = dict(self.index.store.connection.execute("SELECT id, name FROM cameras").fetchall())
-        cameras = loaded.sentences.camera[loaded.starts[records]]
-        return Occurrences(loaded.times[records], cameras, names)
+    def spread(self, filters: Filters) -> list[tuple[int, str]]:
+        """Time (microseconds since 1970) and camera of each record, in their order; raises as `answer`."""
+        return self.selection.spread(filters)
 
     def reread(self) -> bool:
         """Forget the files that do not hold any more what was read of them; True where there were such."""

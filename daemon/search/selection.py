@@ -1,4 +1,4 @@
-"""Which sentences of the index are asked for, and how many: columns of numbers against filters."""
+"""Questions as SQL: which sentences are asked for, how many visits they are of, and how long these were."""
 
 from __future__ import annotations
 
@@ -6,74 +6,95 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from daemon.questions.errors import SearchError
-from daemon.questions.local_time import DAY_S, QUARTER_S, LocalTime, microseconds
-from daemon.questions.question import Filters
-from daemon.questions.words import CAME, LEFT, colour_of, kind_of, objects_of
-from daemon.search.columns import FIRST, SURE, Sentences
-
-Mask = NDArray[np.bool_]
-Rows = NDArray[np.int64] | slice
-"""Numbers of sentences in their order; a slice is all of them."""
+from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
+from daemon.questions.question import TIME_GROUPINGS, Filters, Question
+from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, colour_of, kind_of, objects_of
 
 _PLACE = re.compile(
     r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
     r"(?:the |an? )?(?P<name>.+)",
     re.IGNORECASE,
 )
-_FEW = 4
-"""Blocks that are looked through first."""
 _PREPOSITIONS = (
-    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|down|"
-    "from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
+    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|"
+    "down|from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
     "underneath|up|within"
 )
 _ADVERBS = {"downstairs", "upstairs", "indoors", "outdoors", "inside", "outside"}
 """Zones that need no word before them."""
-_QUARTER_US = QUARTER_S * 1_000_000
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
+_SECOND = 1_000_000
+_SPOKEN = {"parked": "parked", "stopped": "stopped", "crossed": "crossed"}
+"""Actions that records without actions name in their words alone."""
+_FOUND = "records.id, file, offset, length, digest, flags"
+_TEXT = "(SELECT text FROM texts WHERE id = s.text)"
+_WATCHED_S = DAY_S
+"""So long after a camera's last record an open visit is still believed to be there."""
+_END = (
+    "coalesce(v.end, min(:now, "
+    "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
+    "AND g.reason IN ('camera_down', 'outage')), :now), "
+    f"(SELECT max(r.time) FROM records r WHERE r.camera = v.camera) + {_WATCHED_S * _SECOND}))"
+)
+"""When a visit ended, or until when it is known not to have; the camera may have looked away since."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
-    """Sentences of the index in memory.
+class Found(NamedTuple):
+    """Where the line of a record is, in the order of answers."""
 
-    Attributes:
-        sentences: block by block, each camera's in the order of its journal.
-        record: number of the record that each belongs to, from 0 on, int32 ``(n,)``.
-        quarter: the quarter of an hour since 1970 of each, int32 ``(n,)``: local hours and days depend on it.
-        times: of each record, int64 ``(records,)``.
-        starts: the first sentence of each record, int64 ``(records,)``.
-        blocks: numbers of the blocks.
-        firsts: number of each block's first record.
-    """
-
-    sentences: Sentences
-    record: NDArray[np.int32]
-    quarter: NDArray[np.int32]
-    times: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    blocks: tuple[int, ...]
-    firsts: NDArray[np.int64]
-
-
-class _Block(NamedTuple):
     id: int
     file: int
-    until: int
-    time_from: int
-    time_to: int
-    records: int
+    offset: int
+    length: int
+    digest: bytes
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A stay of somebody or something before a camera.
+
+    Attributes:
+        end: None where it has not ended.
+        seconds: how long it was, or is so far.
+        record: number of the first of its records that was asked for.
+    """
+
+    record: int
+    camera: str
+    track: str
+    object: str
+    begin: datetime
+    end: datetime | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A span in which a camera recorded nothing, and why."""
+
+    camera: str
+    begin: datetime
+    end: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One line of a count: a label per grouping, visits, and the narrations that tell of them."""
+
+    labels: tuple[str, ...]
+    visits: int
+    narrations: int
 
 
 class Selection:
-    """Looks through an index; what was loaded is kept until the index changes.
+    """Looks through an index.
 
     Args (and attributes):
         connection: of the index.
@@ -83,207 +104,301 @@ class Selection:
     def __init__(self, connection: sqlite3.Connection, local: LocalTime) -> None:
         self.local = local
         self.connection = connection
-        self._kept: tuple[tuple[int, int], Loaded] | None = None
 
-    def load(self, filters: Filters, fresh: Mapping[int, int] | None = None) -> Loaded:
-        """The sentences among which those that are asked for must be.
-
-        Args:
-            filters: those of time spare reading the rest.
-            fresh: only these files from these bytes on; None is everything.
-        """
-        if fresh is None and (kept := self._known()):
-            return kept
-        every = self._blocks()
-        wanted = [
-            block
-            for block in _timely(every, filters)
-            if fresh is None or fresh.get(block.file, block.until) < block.until
-        ]
-        return self._loaded(wanted, whole=len(wanted) == len(every))
-
-    def load_enough(self, filters: Filters, limit: int, *, newest: bool) -> Loaded:
-        """As `load`, but no more than it takes to know the newest, or oldest, so many records."""
-        if kept := self._known():
-            return kept
-        every = self._blocks()
-        wanted = _timely(every, filters)
-        outer = sorted(wanted, key=(lambda b: -b.time_to) if newest else (lambda b: b.time_from))
-        taken = _FEW
-        while taken < len(outer):
-            chosen, rest = {block.id for block in outer[:taken]}, outer[taken]
-            loaded = self._loaded([block for block in wanted if block.id in chosen], whole=False)
-            times = loaded.times[self.records(loaded, self.matching(loaded, filters))]
-            if np.count_nonzero(times > rest.time_to if newest else times < rest.time_from) >= limit:
-                return loaded
-            taken *= 4
-        return self._loaded(wanted, whole=len(wanted) == len(every))
-
-    def _known(self) -> Loaded | None:
-        """All of it, where that was loaded and nothing has changed."""
-        return self._kept[1] if self._kept and self._kept[0] == self._state() else None
-
-    def _state(self) -> tuple[int, int]:
-        return self.connection.execute("PRAGMA data_version").fetchone()[0], self.connection.total_changes
-
-    def _blocks(self) -> list[_Block]:
-        rows = self.connection.execute(
-            "SELECT blocks.id, file, until, time_from, time_to, records FROM blocks "
-            "JOIN files ON files.id = file ORDER BY chain, first, blocks.id"
-        )
-        return [_Block(*row) for row in rows]
-
-    def _loaded(self, wanted: Sequence[_Block], *, whole: bool) -> Loaded:
-        parts = []
-        for block in wanted:
-            sql = "SELECT columns, sentences FROM blocks WHERE id = ?"
-            parts.append(Sentences.unpack(*self.connection.execute(sql, (block.id,)).fetchone()))
-        sentences = Sentences.joined(parts)
-        first = sentences.flags & FIRST
-        starts = np.flatnonzero(first)
-        loaded = Loaded(
-            sentences,
-            np.cumsum(first, dtype=np.int32) - np.int32(1),
-            (sentences.time // _QUARTER_US).astype(np.int32),
-            sentences.time[starts],
-            starts,
-            tuple(block.id for block in wanted),
-            np.cumsum([0, *(block.records for block in wanted)])[:-1],
-        )
-        if whole:
-            self._kept = self._state(), loaded
-        return loaded
-
-    def matching(self, loaded: Loaded, filters: Filters, *, strict: bool = True) -> Rows:
-        """Which sentences have everything that is asked for.
+    def records(self, question: Question, limit: int = 0, *, newest: bool = True) -> list[Found]:
+        """The records of what is asked for in the order of their times; equal ones as their journal has them.
 
         Args:
-            loaded: the sentences.
-            filters: what is asked for.
-            strict: False takes cameras that no journal knows: they may come.
+            question: only its filters count, and whether it is of visits.
+            limit: only the newest so many; 0 is all.
+            newest: False takes the oldest.
 
         Raises:
             SearchError: a camera, object, kind or colour is not known.
         """
-        sentences = loaded.sentences
-        masks = list[Mask]()
-        if filters.cameras:
-            masks.append(np.isin(sentences.camera, self._cameras(filters.cameras, strict=strict)))
-        phrases = self._phrases(filters)
-        if phrases is not None:
-            masks.append(phrases[sentences.phrase])
-        if filters.confidence is not None:
-            masks.append(sentences.confidence >= round(filters.confidence * SURE))
-        if filters.since:
-            masks.append(sentences.time >= microseconds(filters.since))
-        if filters.until:
-            masks.append(sentences.time < microseconds(filters.until))
-        if filters.between:
-            masks.append(self._between(loaded, *filters.between))
-        return np.flatnonzero(np.logical_and.reduce(masks)) if masks else slice(None)
+        where, values = self._where(question)
+        order = "DESC" if newest and limit else ""
+        if question.of_visits:
+            numbers = ", ".join(str(visit.record) for visit in self.visits(question))
+            sql = f"SELECT {_FOUND} FROM records WHERE id IN ({numbers}) ORDER BY time, id"
+            found = [Found(*row) for row in self.connection.execute(sql)]
+            return (found[-limit:] if newest else found[:limit]) if limit else found
+        sql = (
+            f"SELECT {_FOUND} FROM records JOIN (SELECT DISTINCT s.record, s.time "
+            f"FROM sentences s WHERE {where} ORDER BY s.time {order}, s.record {order} "
+            f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.time, s.record"
+        )
+        return [Found(*row) for row in self.connection.execute(sql, values)]
 
-    def records(
-        self, loaded: Loaded, rows: Rows, limit: int = 0, *, newest: bool = True
-    ) -> NDArray[np.int64]:
-        """The records of some sentences in the order of their times; equal ones as their journal has them.
+    def keyed(self, key: bytes, filters: Filters) -> list[Found]:
+        """The records with a key, see `daemon.search.intake.key_of`, that are asked for."""
+        where, values = self._where(Question(filters))
+        sql = (
+            f"SELECT {_FOUND} FROM records WHERE key = :key AND EXISTS "
+            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY time, id"
+        )
+        return [Found(*row) for row in self.connection.execute(sql, values | {"key": key})]
 
-        Args:
-            loaded: the sentences.
-            rows: which of them.
-            limit: only the newest so many; 0 is all.
-            newest: False takes the oldest.
+    def fresh(self, filters: Filters, begins: Mapping[int, int]) -> list[Found]:
+        """The records of some files, each from a byte on, in the order of their journals.
+
+        Cameras that are not known may yet come.
         """
-        if isinstance(rows, slice):
-            records, times = np.arange(len(loaded.times)), loaded.times
+        where, values = self._where(Question(filters), strict=False)
+        sql = (
+            f"SELECT {_FOUND} FROM records WHERE file = :file AND offset >= :begin AND EXISTS "
+            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY offset"
+        )
+        found = list[Found]()
+        for (file,) in self.connection.execute("SELECT id FROM files ORDER BY chain, first").fetchall():
+            if file in begins:
+                rows = self.connection.execute(sql, values | {"file": file, "begin": begins[file]})
+                found += [Found(*row) for row in rows]
+        return found
+
+    def spread(self, filters: Filters) -> list[tuple[int, str]]:
+        """Time (microseconds since 1970) and camera of each record that is asked for, in their order."""
+        where, values = self._where(Question(filters))
+        sql = f"SELECT DISTINCT s.time, s.camera, s.record FROM sentences s WHERE {where} ORDER BY 1, 3"
+        return [(time, camera) for time, camera, _ in self.connection.execute(sql, values)]
+
+    def visits(self, question: Question) -> list[Visit]:
+        """The visits that are asked for, as they began; the longest ones first where those are asked for.
+
+        Raises:
+            SearchError: as `records`; no record names a track.
+        """
+        if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
+            raise SearchError(
+                "these records name no tracks: it is not known who is still there or how long a visit was; "
+                "ask when somebody came or left"
+            )
+        where, values = self._where(question)
+        sql = (
+            f"SELECT s.record, v.camera, v.track, s.object, v.begin, v.end, {_END} FROM visits v "
+            "JOIN (SELECT visit, min(s.object) AS object, min(record) AS record FROM sentences s "
+            f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
+        )
+        visits = [
+            Visit(
+                record,
+                camera,
+                track,
+                name,
+                moment_of(begin),
+                end and moment_of(end),
+                (until - begin) / _SECOND,
+            )
+            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
+        ]
+        if question.order == "longest":
+            return sorted(visits, key=lambda visit: -visit.seconds)[: question.limit or 1]
+        if question.order == "first":
+            return visits[: question.limit or 1]
+        return visits[-(question.limit or 1) :] if question.order == "last" else visits
+
+    def count(self, question: Question) -> list[Group]:
+        """How many visits there are; records without tracks count as what arrives in them.
+
+        Returns:
+            By the question's groupings, times in their order, others the most frequent first; never empty
+            where it has none.
+        """
+        where, values = self._where(question)
+        filters, counted = question.filters, "s.counted"
+        if not filters.kinds:  # each visit once: by its arrival where that has a place in time
+            arrivals = f"s.kind IN {_listed(ARRIVALS)}"
+            timed = set(question.by) & {*TIME_GROUPINGS}
+            counted += f" AND {arrivals}" if timed else f" AND (s.visit IS NOT NULL OR {arrivals})"
+        visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
+        others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
+        codes = [self._code(grouping, filters) for grouping in question.by]
+        sql = (
+            f"SELECT {', '.join([*codes, f'count(DISTINCT {visit}) + total({others})'])}, "
+            f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
+            + (f" GROUP BY {', '.join(map(str, range(1, len(codes) + 1)))}" if codes else "")
+        )
+        rows = self.connection.execute(sql, values).fetchall()
+        found = [
+            (codes, Group(tuple(map(_label, question.by, codes)), int(visits), narrations))
+            for *codes, visits, narrations in rows
+            if visits or not (question.by and filters.objects)
+        ]
+        if question.by and question.by[0] in TIME_GROUPINGS and not question.most:
+            found.sort(
+                key=lambda each: [(code if isinstance(code, int) else 0, str(code)) for code in each[0]]
+            )
         else:
-            told = loaded.record[rows]
-            records = told[np.diff(told, prepend=-1) != 0].astype(np.int64)
-            times = loaded.times[records]
-        if 0 < limit < len(records):  # not all need sorting
-            place = len(times) - limit if newest else limit - 1
-            border = np.partition(times, place)[place]
-            kept = np.flatnonzero(times >= border if newest else times <= border)
-            records, times = records[kept], times[kept]
-        records = records[np.argsort(times, kind="stable")]
-        return (records[-limit:] if newest else records[:limit]) if limit else records
+            found.sort(key=lambda each: (-each[1].visits, each[1].labels))
+        groups = [group for _, group in found]
+        most = groups[0].visits if groups else 0
+        return [group for group in groups if group.visits == most] if question.most else groups
 
-    def _between(self, loaded: Loaded, begin: int, end: int) -> Mask:
-        """Which are of the hours between two minutes of the local day."""
-
-        def within(seconds: NDArray[np.int64]) -> Mask:
-            of_day = seconds % DAY_S
-            late, early = of_day >= 60 * begin, of_day < 60 * end
-            return late & early if begin < end else late | early
-
-        if (60 * begin) % QUARTER_S == (60 * end) % QUARTER_S == 0:
-            return self.local.by_quarter(loaded.quarter, within)
-        inside = loaded.sentences.time // 1_000_000 % QUARTER_S
-        return within(self.local.by_quarter(loaded.quarter, lambda s: s) + inside)
+    def gaps(self, question: Question) -> list[Gap]:
+        """Where nothing was recorded of what is asked for, in the order of time."""
+        filters = question.filters
+        now = question.asked_at or datetime.now(UTC)
+        since, until = filters.since, filters.until or now
+        if question.open:
+            since = now - timedelta(seconds=_WATCHED_S)
+        where, values = ["begin < :until"], {"until": microseconds(until)}
+        if since:
+            where.append("end > :since")
+            values["since"] = microseconds(since)
+        sql = f"SELECT camera, begin, end, reason FROM gaps WHERE {' AND '.join(where)} ORDER BY begin"
+        return [
+            gap
+            for camera, begin, end, reason in self.connection.execute(sql, values)
+            if not filters.cameras or camera in filters.cameras
+            if self._touches(gap := Gap(camera, moment_of(begin), moment_of(end), reason), filters.between)
+        ]
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
-        return [name for (name,) in self.connection.execute("SELECT name FROM cameras ORDER BY name")]
+        return [name for (name,) in self.connection.execute("SELECT DISTINCT camera FROM ends ORDER BY 1")]
 
     def objects(self) -> set[str]:
         """The objects that the journals name."""
-        return {name for (name,) in self.connection.execute("SELECT DISTINCT object FROM phrases") if name}
+        sql = (  # from one to the next in the index, in place of reading it all
+            "WITH RECURSIVE names(name) AS (SELECT min(object) FROM sentences UNION ALL "
+            "SELECT (SELECT min(object) "
+            "FROM sentences WHERE object > name) FROM names WHERE name IS NOT NULL) SELECT name FROM names"
+        )
+        return {name for (name,) in self.connection.execute(sql) if name}
 
-    def tells_of(self, place: str) -> bool:
-        """Whether any sentence names a place."""
-        words = _either((place,))
-        sql = "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1"
-        return self.connection.execute(sql, (words,)).fetchone() is not None
+    def names_place(self, place: str) -> bool:
+        """True where a sentence names a place."""
+        sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000)"
+        named = _RecordPlace(place)
+        rows = self.connection.execute(sql, (_either((place,)),))
+        return any(named.holds(text, "", ()) for (text,) in rows)
 
-    def _cameras(self, names: Sequence[str], *, strict: bool) -> list[int]:
-        known = dict(self.connection.execute("SELECT name, id FROM cameras").fetchall())
-        for name in names:
-            if strict and name not in known:
-                there = ", ".join(sorted(known)) or "none yet"
-                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
-        return [known[name] for name in names if name in known]
+    def places(self) -> list[str]:
+        """The places that recent sentences name, the most frequent first; some fifty at most."""
+        sql = "SELECT text FROM texts ORDER BY id DESC LIMIT 2000"
+        found = [name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text)]
+        return sorted(set(found), key=lambda name: -found.count(name))[:50]
 
-    def _phrases(self, filters: Filters) -> Mask | None:
-        """By number of the phrase whether it is asked for; None where any is."""
-        where, values = list[str](), list[object]()
-        _within(where, values, "colour", [colour_of(word) for word in filters.colours])
-        kinds = [kind_of(word) for word in filters.kinds]
-        _within(where, values, "kind", _recorded(kinds, placed=bool(filters.zones)))
+    def _where(self, question: Question, *, strict: bool = True) -> tuple[str, dict[str, object]]:
+        """The condition on a sentence ``s``, and the values in it."""
+        filters = question.filters
+        values: dict[str, object] = {"now": microseconds(question.asked_at or datetime.now(UTC))}
+        where = self._said_of(filters, values)
+        if filters.cameras:
+            self._check_cameras(filters.cameras, strict=strict)
+            where.append(f"s.camera IN {_listed(filters.cameras)}")
         if filters.objects:
-            known, either = self.objects(), list[str]()
-            for word in filters.objects:
-                names, spoken = objects_of(word, known)
-                either.append(
-                    f"(object IN ({_marks(names)})" + (" AND (object = ? OR text LIKE ?))" if spoken else ")")
-                )
-                values += [*names, *([spoken, f"%{spoken}%"] if spoken else [])]
-            where.append(f"({' OR '.join(either)})")
+            where.append(self._of_objects(filters.objects))
+        where.append(self._in_span(question, values))
+        ends = question.order in ("first", "last")
+        if question.presence or ends:
+            where.append("s.counted")
+        if question.presence and ends:
+            where.append(f"s.kind IN {_listed(ARRIVALS)}")
+        if question.open:
+            known = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
+            where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {known})")
+        for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
+            if bound is not None:
+                length = f"(SELECT {_END} - v.begin FROM visits v WHERE v.id = s.visit)"
+                where.append(f"{length} {sign} {bound * _SECOND:.0f}")
+        return " AND ".join(where), values
+
+    def _said_of(self, filters: Filters, values: dict[str, object]) -> list[str]:
+        """Conditions on what a sentence says."""
+        where = []
+        kinds = [kind_of(word) for word in filters.kinds]
+        if kinds:
+            where.append(_of_kinds(kinds, placed=bool(filters.zones)))
+        if filters.colours:
+            where.append(f"s.colour IN {_listed([colour_of(word) for word in filters.colours])}")
+        if filters.confidence is not None:
+            where.append("s.confidence >= :confidence")
+            values["confidence"] = filters.confidence
         if words := " AND ".join(filter(None, [_match(filters.text), _either(filters.zones)])):
-            where.append("id IN (SELECT rowid FROM words WHERE words MATCH ?)")
-            values.append(words)
-        if not where:
-            return None
-        sql = f"SELECT id, kind, text FROM phrases WHERE {' AND '.join(where)}"  # noqa: S608 - our own words
-        rows = self.connection.execute(sql, values)
+            where.append("s.text IN (SELECT rowid FROM words WHERE words MATCH :words)")
+            values["words"] = words
         if filters.zones:
             places = [_RecordPlace(zone) for zone in filters.zones]
-            found = [number for number, kind, text in rows if any(p.holds(text, kind, kinds) for p in places)]
-        else:
-            found = [row[0] for row in rows]
-        most = self.connection.execute("SELECT max(id) FROM phrases").fetchone()[0] or 0
-        mask = np.zeros(most + 1, bool)
-        mask[found] = True
-        return mask
+            self.connection.create_function(
+                "at_place", 2, lambda text, kind: any(place.holds(text, kind, kinds) for place in places)
+            )
+            where.append(f"at_place({_TEXT}, s.kind)")
+        return where
 
+    def _in_span(self, question: Question, values: dict[str, object]) -> str:
+        """Sentences of the span, and where presence is asked the arrivals of those who were there already."""
+        filters, within = question.filters, ["1"]
+        for sign, name in ((">=", "since"), ("<", "until")):
+            if moment := getattr(filters, name):
+                within.append(f"s.time {sign} :{name}")
+                values[name] = microseconds(moment)
+        if filters.between:
+            begin, end = (60 * minute for minute in filters.between)
+            of_day = f"({self._local_s(filters)}) % {DAY_S}"
+            either = "AND" if begin < end else "OR"
+            within.append(f"({of_day} >= {begin} {either} {of_day} < {end})")
+        inside = " AND ".join(within)
+        if not (filters.since and question.presence) or filters.between:
+            return f"({inside})"
+        there = (
+            f"SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
+            f"(v.end IS NULL AND {_END} > :since))"
+        )
+        return f"(({inside}) OR (s.kind IN {_listed(ARRIVALS)} AND s.visit IN ({there})))"
 
-def _timely(blocks: Sequence[_Block], filters: Filters) -> list[_Block]:
-    """Those that may hold something of the time that is asked for."""
-    since = microseconds(filters.since) if filters.since else None
-    until = microseconds(filters.until) if filters.until else None
-    return [
-        block
-        for block in blocks
-        if (since is None or block.time_to >= since) and (until is None or block.time_from < until)
-    ]
+    def _touches(self, gap: Gap, between: tuple[int, int] | None) -> bool:
+        if not between or gap.end - gap.begin >= timedelta(days=1):
+            return True
+        step = timedelta(minutes=1)
+        minutes = int((gap.end - gap.begin) / step) + 1
+        shown = (self.local.of(gap.begin + n * step) for n in range(minutes))
+        begin, end = between
+        clocks = [each.hour * 60 + each.minute for each in shown]
+        return any(begin <= c < end if begin < end else c >= begin or c < end for c in clocks)
+
+    def _local_s(self, filters: Filters) -> str:
+        """SQL for what local clocks showed at a sentence, in seconds since their 1970."""
+        low, high = self.connection.execute("SELECT min(time), max(time) FROM sentences").fetchone()
+        low = max(low or 0, microseconds(filters.since) if filters.since else low or 0)
+        high = min(high or 0, microseconds(filters.until) if filters.until else high or 0)
+        offsets = self.local.offsets(low // _SECOND, max(low, high) // _SECOND + 1)
+        cases = "".join(
+            f"WHEN s.time >= {begin * _SECOND} THEN {offset} " for begin, offset in reversed(offsets[1:])
+        )
+        offset = f"CASE {cases}ELSE {offsets[0][1]} END" if cases else str(offsets[0][1])
+        return f"s.time / {_SECOND} + {offset}"
+
+    def _code(self, grouping: str, filters: Filters) -> str:
+        """SQL for the number, or name, of a sentence's group."""
+        if grouping not in TIME_GROUPINGS:
+            return f"s.{grouping}"
+        seconds = f"({self._local_s(filters)})"
+        return {
+            "hour": f"{seconds} / 3600",
+            "day": f"{seconds} / {DAY_S}",
+            "week": f"({seconds} / {DAY_S} + 3) / 7",  # 1970 began on a Thursday
+            "month": f"strftime('%Y-%m', {seconds}, 'unixepoch')",
+            "weekday": f"({seconds} / {DAY_S} + 3) % 7",
+            "hour-of-day": f"{seconds} % {DAY_S} / 3600",
+        }[grouping]
+
+    def _check_cameras(self, names: Sequence[str], *, strict: bool) -> None:
+        known = self.cameras()
+        for name in names:
+            if strict and name not in known:
+                there = ", ".join(known) or "none yet"
+                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
+
+    def _of_objects(self, words: Sequence[str]) -> str:
+        either, known = [], self.objects()
+        for word in words:
+            names, spoken = objects_of(word, known)
+            condition = f"s.object IN {_listed(names)}"
+            if spoken:
+                condition += f" AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%')"
+            either.append(f"({condition})")
+        return f"({' OR '.join(either)})"
 
 
 class _RecordPlace:
@@ -301,7 +416,7 @@ class _RecordPlace:
         )
 
     def holds(self, text: str, kind: str, kinds: Sequence[str]) -> bool:
-        """Whether a sentence is about the place; of what moved, whether it came there, or went from there."""
+        """True of a sentence about the place; of what moved, where it came there, or went from there."""
         text = text.lower()
         if self._named.search(text) is None:
             return False
@@ -311,21 +426,42 @@ class _RecordPlace:
         return (ends and CAME in kinds) or (not ends and LEFT in kinds)
 
 
-def _recorded(kinds: Sequence[str], *, placed: bool) -> list[str]:
-    """Kinds as records have them."""
-    meant = {CAME: ["appeared"], LEFT: ["disappeared"]}
-    found = [each for kind in kinds for each in meant.get(kind, [kind])]
-    return [*found, "moved"] if placed and {CAME, LEFT} & set(kinds) else found
+_NAMED = re.compile(
+    r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
+)
 
 
-def _within(where: list[str], values: list[object], column: str, names: Sequence[str]) -> None:
-    if names:
-        where.append(f"{column} IN ({_marks(names)})")
-        values.extend(names)
+def _of_kinds(kinds: Sequence[str], *, placed: bool) -> str:
+    """The condition for kinds and actions; what people mean by came and left is by type."""
+    meant = {CAME: ARRIVALS[:1], LEFT: DEPARTURES[:1]}
+    names = [each for kind in kinds for each in meant.get(kind, (kind,))]
+    if placed and {CAME, LEFT} & set(kinds):
+        names.append("moved")
+    either = [f"s.kind IN {_listed(names)}", f"s.action IN {_listed([k for k in kinds if k != LEFT])}"]
+    for kind in kinds:
+        if kind in _SPOKEN:
+            text = f"{_TEXT} LIKE '% {_SPOKEN[kind]}%'"
+            either.append(f"(s.action IS NULL AND {text})")
+    return f"({' OR '.join(either)})"
 
 
-def _marks(names: Sequence[str]) -> str:
-    return ", ".join("?" * len(names))
+def _listed(names: Sequence[str]) -> str:
+    """Names as a list of SQL."""
+    return "(" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + ")"
+
+
+def _label(grouping: str, code: int | str | None) -> str:
+    if not isinstance(code, int):
+        return str(code or "-")
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    if grouping == "hour":
+        return f"{epoch + timedelta(hours=code):%Y-%m-%d %H:00}"
+    if grouping == "hour-of-day":
+        return f"{code:02d}:00"
+    if grouping == "weekday":
+        return DAY_NAMES[code].capitalize()
+    day = epoch + timedelta(days=code * 7 - 3 if grouping == "week" else code)
+    return f"{day:%G-W%V}" if grouping == "week" else f"{day:%Y-%m-%d}"
 
 
 def _match(text: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-VERSION = 1
+VERSION = 2
 """Of the tables below and of what stands in them: another one is built anew."""
 
 FILE = "index.sqlite3"
@@ -29,18 +29,33 @@ CREATE TABLE files (
   inode INTEGER, size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, tail INTEGER, tail_hash BLOB,
   unread INTEGER, fault TEXT);
 CREATE TABLE ends (
-  file INTEGER, camera INTEGER, first_seq INTEGER, first_prev TEXT, last_seq INTEGER, last_hash TEXT,
+  file INTEGER, camera TEXT, first_seq INTEGER, first_prev TEXT, last_seq INTEGER, last_hash TEXT,
   last_time INTEGER, PRIMARY KEY (file, camera)) WITHOUT ROWID;
-CREATE TABLE cameras (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
-CREATE TABLE phrases (
-  id INTEGER PRIMARY KEY, text TEXT, kind TEXT, object TEXT, colour TEXT, uses INTEGER,
-  UNIQUE (text, kind, object));
+CREATE TABLE records (
+  id INTEGER PRIMARY KEY, file INTEGER, offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER,
+  camera TEXT, flags INTEGER);
+CREATE INDEX records_of_key ON records (key);
+CREATE INDEX records_of_file ON records (file, offset);
+CREATE INDEX records_of_camera ON records (camera, time);
+CREATE INDEX records_by_time ON records (time);
+CREATE TABLE sentences (
+  record INTEGER, n INTEGER, time INTEGER, camera TEXT, kind TEXT, action TEXT, object TEXT, colour TEXT,
+  confidence REAL, count INTEGER, counted INTEGER, visit INTEGER, text INTEGER,
+  PRIMARY KEY (record, n)) WITHOUT ROWID;
+CREATE INDEX sentences_by_time ON sentences (time);
+CREATE INDEX sentences_of_object ON sentences (object, time);
+CREATE INDEX sentences_of_camera ON sentences (camera, time);
+CREATE INDEX sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
+CREATE INDEX sentences_of_text ON sentences (text);
+CREATE TABLE visits (
+  id INTEGER PRIMARY KEY, camera TEXT, track TEXT, begin INTEGER, end INTEGER, last INTEGER,
+  UNIQUE (camera, track));
+CREATE INDEX visits_open ON visits (camera) WHERE end IS NULL;
+CREATE INDEX visits_by_end ON visits (end);
+CREATE TABLE gaps (record INTEGER PRIMARY KEY, camera TEXT, begin INTEGER, end INTEGER, reason TEXT);
+CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
 CREATE VIRTUAL TABLE words USING fts5(
-  text, content='phrases', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
-CREATE TABLE blocks (
-  id INTEGER PRIMARY KEY, file INTEGER, records INTEGER, sentences INTEGER, begin INTEGER, until INTEGER,
-  time_from INTEGER, time_to INTEGER, columns BLOB, places BLOB);
-CREATE INDEX blocks_of_file ON blocks (file, id);
+  text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
 """
 
 
@@ -151,7 +166,8 @@ def _checked(path: Path, *, fresh: bool) -> tuple[sqlite3.Connection, Path, str]
             _clear(connection)
             _build(connection)
         connection.execute("COMMIT")
-        connection.execute("SELECT count(*) FROM files, cameras").fetchone()
+        connection.execute("SELECT id FROM files LIMIT 1").fetchone()
+        connection.execute("SELECT id FROM visits LIMIT 1").fetchone()
     except BaseException:
         connection.close()
         raise

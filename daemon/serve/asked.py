@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from daemon.questions.errors import SearchError
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question, merged, options_of
-from daemon.questions.time_of_day import parse_time_of_day
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.question import Filters, Question, merged
+from daemon.questions.restatement import restate
 from daemon.search.search import Search
 
 ALL_DAYS = "all"
@@ -60,7 +60,7 @@ class Asked:
         understood = ""
         if words := one.get("q"):
             question = merged(question, search.asker().read(words, now))
-            understood = options_of(question, search.local)
+            understood = restate(question, search.local)
         day = _day(one.get("day"), question, search, now) if always or "day" in one else None
         if day:
             question = replace(question, filters=_within(question.filters, day, search.local))

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from daemon.export.export import ExportOptions, write_export
 from daemon.questions.errors import SearchError
-from daemon.questions.question import options_of
+from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 from daemon.serve.asked import Asked
@@ -52,7 +52,7 @@ class Download:
             options = ExportOptions(
                 journals=self._site.search.folder,
                 local=self._site.local,
-                selection=options_of(asked.question, self._site.local),
+                selection=restate(asked.question, self._site.local),
             )
             file = await asyncio.to_thread(_written, found, options)
         finally:

@@ -8,9 +8,9 @@ from datetime import datetime
 from starlette.datastructures import QueryParams
 
 from daemon.questions.question import Filters, Question
-from daemon.search.counts import Group
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
+from daemon.search.selection import Group
 from daemon.serve.asked import Asked, day_bounds
 from daemon.serve.timeline import Timeline, timeline
 from pipeline.report.words import has_date
@@ -60,7 +60,7 @@ def reviewed(search: Search, parameters: QueryParams, now: datetime) -> Reviewed
             question, SHOWN, skip=(asked.page - 1) * SHOWN if question.order == "all" else 0
         )
         found, more = list(answer.found), answer.more and question.order == "all"
-    spread = search.spread(filters)
+    spread = search.spread(filters) if question.order == "all" and not question.of_visits else []
     begin, end = filters.since, filters.until
     if asked.day and found and not has_date(found[0].record.after.moment):
         begin = end = None  # footage without a date: a day would be empty but for its first minutes

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil, sqrt
 
-import numpy as np
-
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.search.output import local_words
-from daemon.search.search import Occurrences
 from pipeline.report.words import has_date
 
 BARS = 96
@@ -72,37 +70,39 @@ class Timeline:
     summary: str
 
 
-def timeline(spread: Occurrences, begin: datetime | None, end: datetime | None, local: LocalTime) -> Timeline:
-    """The timeline of some narrations, from the first to the last of them where no begin or end is given."""
-    count = len(spread.times)
+def timeline(
+    spread: Sequence[tuple[int, str]], begin: datetime | None, end: datetime | None, local: LocalTime
+) -> Timeline:
+    """The timeline of narrations, from the first to the last of them where no begin or end is given.
+
+    Args:
+        spread: microseconds since 1970 and camera of each, by time.
+        begin: of the timeline.
+        end: of it.
+        local: the time zone of its words.
+    """
+    count = len(spread)
     if not count:
         return Timeline((), (), 0, "Nothing was narrated.")
-    low = microseconds(begin) if begin else int(spread.times[0])
-    high = microseconds(end) if end else int(spread.times[-1]) + 1
+    low = microseconds(begin) if begin else spread[0][0]
+    high = microseconds(end) if end else spread[-1][0] + 1
     step = _step_us(low, high)
     if begin is None:
         low = low // step * step
     bars = max(1, ceil((high - low) / step))
     high = low + bars * step
-    place = np.clip((spread.times - low) // step, 0, bars - 1)
-    cells = np.zeros((len(spread.names), bars), np.int64)
-    numbers = sorted(spread.names)
-    np.add.at(cells, (np.searchsorted(numbers, spread.cameras), place), 1)
-    kept = [row for row in np.argsort(-cells.sum(axis=1), kind="stable")[:_LANES] if cells[row].any()]
-    most = int(cells.max())
+    cells = Counter((camera, min(max((at - low) // step, 0), bars - 1)) for at, camera in spread)
+    totals = Counter(camera for _, camera in spread)
+    most = max(cells.values())
     lanes = [
-        Lane(
-            spread.names[numbers[row]],
-            int(cells[row].sum()),
-            _bars(cells[row].tolist(), most, low, step, local),
-        )
-        for row in kept
+        Lane(name, totals[name], _bars([cells[name, n] for n in range(bars)], most, low, step, local))
+        for name in sorted(sorted(totals, key=lambda name: (-totals[name], name))[:_LANES])
     ]
-    lanes.sort(key=lambda lane: lane.camera)
-    busiest = int(cells.sum(axis=0).argmax())
+    by_bar = Counter(place for _, place in cells.elements())
+    busiest = max(range(bars), key=by_bar.__getitem__)
     summary = (
-        f"{count:,} narrations from {_words(int(spread.times[0]), local)} to "
-        f"{_words(int(spread.times[-1]), local)}; most of them about {_words(low + busiest * step, local)}."
+        f"{count:,} narrations from {_words(spread[0][0], local)} to "
+        f"{_words(spread[-1][0], local)}; most of them about {_words(low + busiest * step, local)}."
     )
     return Timeline(tuple(lanes), _labels(low, high, local), count, summary)
 

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.checkpoint import chosen_checkpoint
-from daemon.config.configuration import ConfigurationError
+from daemon.config.checks import check_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.health.health import Health, Phase
-from daemon.health.memory import Trimming, few_arenas, settle
 from daemon.health.pages import Pages
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.lines import time_line
 from daemon.service.metrics import Metrics
-from daemon.service.proof import CaptionerProof
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
@@ -42,9 +39,8 @@ from daemon.threads.signatures import open_signing
 from daemon.workers.pair_queue import WorkersQueue
 from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first
-from pipeline.policy.hourly_cap import HOUR
-from pipeline.publisher import NO_SERVER, PublisherOptions, open_publisher
+from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads torch
@@ -82,9 +78,10 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         Exit code: 0, or 3 where some footage could not be read.
 
     Raises:
-        SecretError, CheckpointError, JournalError, PublisherError, EmbeddedServerError, PagesError: it cannot
-            start.
+        ConfigurationError: it cannot be put to use.
+        JournalError: a journal cannot be opened.
     """
+    os.umask(os.umask(0o027) | 0o027)  # whatever is written tells what people did
     with Signals() as signals, ExitStack() as resources:
         daemon = startup(path, configuration, secrets, resources, signals)
         try:
@@ -103,21 +100,19 @@ def startup(
     path: Path, configuration: Configuration, secrets: Secrets, resources: ExitStack, signals: Signals
 ) -> Daemon:
     """Load the captioner, open journals and publisher, start the threads; `resources` ends what it opens."""
-    few_arenas()
     watch, health, metrics = ServiceWatch(), Health(), Metrics()
     resources.callback(watch.close)
+    for warning in check_configuration(configuration, secrets, path):
+        logger.warning("%s", warning)
     pages = _pages(configuration, health, metrics, resources)
     plans = camera_plans(configuration, secrets)
-    label = read_label(checkpoint := chosen_checkpoint(configuration.captioner))
-    for plan in plans:
-        plan.change_options(label)
+    label = read_label(chosen_checkpoint(configuration.captioner))
     journals = _journals(configuration, plans, resources)
-    url = _server(configuration, resources)
     # The secret is read at every connection: a password may change while this runs.
-    options = PublisherOptions(maxlen=configuration.redis.maxlen)
-    publisher = open_publisher(lambda: secrets.reveal(url), options)
+    url = configuration.redis.url or NO_SERVER
+    publisher = open_publisher(lambda: secrets.reveal(url))
     publishing = Publishing(journals, publisher, health.pulses)
-    workers = _workers(plans, label.name, lambda: secrets.reveal(url), health.pulses)
+    workers = _workers(plans, lambda: secrets.reveal(url), health.pulses)
     queue = workers or PairQueue([plan.name for plan in plans], PAIRS_HELD)
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
@@ -144,22 +139,16 @@ def startup(
         pages=pages,
         workers=workers,
     )
-    _set_going(daemon, plans, checkpoint, resources)
+    _start_threads(daemon, plans)
     metrics.watch(daemon)
     health.phase = Phase.OPENING
     logger.info("watching %s", ", ".join(daemon.cameras.watched))
     return daemon
 
 
-def _set_going(daemon: Daemon, plans: Sequence[CameraPlan], checkpoint: Path, resources: ExitStack) -> None:
-    """Start the threads."""
+def _start_threads(daemon: Daemon, plans: Sequence[CameraPlan]) -> None:
     health = daemon.health
     daemon.publishing.start()
-    if _may_sleep(plans, daemon.journals):
-        daemon.proof = CaptionerProof(checkpoint, daemon.configuration.captioner.device)
-        resources.callback(daemon.proof.stop)
-    else:
-        daemon.narrating.awake()
     store = CalibrationStore(daemon.configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
         plans,
@@ -169,7 +158,6 @@ def _set_going(daemon: Daemon, plans: Sequence[CameraPlan], checkpoint: Path, re
         lambda name: _left(daemon, name),
     )
     health.journals, health.publishing = daemon.journals, daemon.publishing
-    settle()
     daemon.signals.watching()
     daemon.retention.start()
     daemon.signing.start()
@@ -179,20 +167,18 @@ def _set_going(daemon: Daemon, plans: Sequence[CameraPlan], checkpoint: Path, re
 
 def main_loop(daemon: Daemon) -> None:
     """Look after all threads, until the signal or until every camera has ended."""
-    trimming = Trimming()
     while not daemon.signals.stop.wait(_TURN_S):
         daemon.health.pulses.beat("main")
-        trimming.turn()
         if daemon.signals.reload.is_set():
             daemon.signals.reload.clear()
             reload(daemon)
         daemon.cameras.look_after()
-        daemon.lateness.look(daemon.queue.waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
+        waited_s = daemon.queue.waited_s if daemon.narrating.loaded else 0.0
+        daemon.overload.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
-        proved = daemon.proof is None or daemon.proof.holds()
-        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried and proved:
+        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried and daemon.narrating.loaded:
             daemon.health.phase = Phase.WATCHING
             daemon.watch.ready(daemon.status)
         daemon.watch.progress(daemon.status, healthy=not daemon.health.stuck())
@@ -203,7 +189,7 @@ def main_loop(daemon: Daemon) -> None:
 def reload(daemon: Daemon) -> None:
     """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
     daemon.watch.reloading()
-    again = read_again(daemon.path, daemon.configuration, daemon.secrets, daemon.captioner)
+    again = read_again(daemon.path, daemon.configuration, daemon.secrets)
     try:
         change = again and daemon.cameras.difference(again.plans)
         daemon.journals |= _new_journals(daemon, change.added if change else ())
@@ -269,17 +255,6 @@ def _note(daemon: Daemon, journalled: JournalledPair) -> None:
     logger.info("%s", time_line(journalled.record))
 
 
-def _may_sleep(plans: Sequence[CameraPlan], journals: Mapping[str, Journal]) -> bool:
-    """Whether the narrator can be made when something happens: not for footage, nor where it told of late.
-
-    Of what was told within an hour there are limits to go on with.
-    """
-    since = datetime.now(UTC) - HOUR
-    latest = [next(latest_first(journals[plan.name].folder, plan.name), None) for plan in plans]
-    told = any(record and record.after.moment > since for record in latest)
-    return not told and all(plan.url.startswith(("rtsp:", "rtsps:")) for plan in plans)
-
-
 def _narrator(
     configuration: Configuration,
     plans: Sequence[CameraPlan],
@@ -295,7 +270,7 @@ def _narrator(
     settings = configuration.captioner
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
-    settle()
+    _leave_loaded_objects_alone()
     narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
     if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
         queue.begin(captioner, narrator.plans)
@@ -349,26 +324,21 @@ def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
 
 
-def _server(configuration: Configuration, resources: ExitStack) -> str:
-    """URL of the server, with its secrets still to be put in."""
-    url = configuration.redis.url or NO_SERVER
-    if url == "embedded":
-        url = resources.enter_context(EmbeddedServer()).url
-        logger.info("embedded server at %s", url)
-    return url
-
-
-def _workers(
-    plans: Sequence[CameraPlan], captioner: str, url: Callable[[], str], pulses: Pulses
-) -> WorkersQueue | None:
+def _workers(plans: Sequence[CameraPlan], url: Callable[[], str], pulses: Pulses) -> WorkersQueue | None:
     """Where pairs wait if workers look at those of some camera."""
     if not any(plan.workers for plan in plans):
         return None
-    if captioner != "grounded":
-        raise ConfigurationError(
-            [f"narrate.workers: the captioner {captioner} has no workers: take grounded"]
-        )
     return WorkersQueue([plan.name for plan in plans], PAIRS_HELD, url, pulses=pulses)
+
+
+def _leave_loaded_objects_alone() -> None:
+    """Keep the million objects that torch and numba bring out of all later collections.
+
+    A full collection waits until a quarter of all objects is new: rings would pile up for hours.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()  # from this the collector takes how many objects there are
 
 
 def _release(daemon: Daemon) -> None:

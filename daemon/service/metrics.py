@@ -16,7 +16,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.health.memory import allocated
 from daemon.service.state import Daemon
 from daemon.service.verified import verification
 from daemon.service.worker_metrics import of_workers
@@ -91,11 +90,6 @@ def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
     hanging = GaugeMetricFamily("narrated_loops_hanging", "Loops that hang; the watchdog is not fed then.")
     hanging.add_metric([], len(daemon.health.stuck()))
     yield hanging
-    if (now := allocated()) is not None:
-        memory = GaugeMetricFamily("narrated_allocated_bytes", "The allocator's memory.", labels=["kind"])
-        for kind, count in now._asdict().items():
-            memory.add_metric([kind], count)
-        yield memory
     read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
     for outcome, count in daemon.reloads.copy().items():
         read.add_metric([outcome], count)

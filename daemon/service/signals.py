@@ -8,12 +8,15 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
+SAME_REQUEST_S = 1.0
+
 
 class Signals:
     """SIGTERM and SIGINT ask for the end, SIGHUP for the configuration to be read again, while this lasts.
 
     Before the daemon watches there is nothing to be saved, and loading may take half a minute: then the first
-    SIGTERM ends it at once, as later a second one does.
+    SIGTERM ends it at once, as later a second one does. GNU `timeout` and process supervisors send the first
+    one twice, to the process and to its group: what follows within a second is the same request.
 
     Attributes:
         stop: set by SIGTERM and SIGINT.
@@ -43,6 +46,8 @@ class Signals:
         self._watching = True
 
     def _end(self, number: int, _: FrameType | None) -> None:
+        if self.stopped_at is not None and monotonic() - self.stopped_at < SAME_REQUEST_S:
+            return
         if self.stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)

@@ -11,13 +11,12 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.health.health import Health
 from daemon.health.pages import Pages
-from daemon.service.proof import CaptionerProof
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.lateness import Lateness
 from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.overload import Overload
 from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
@@ -39,8 +38,7 @@ class Daemon:
         journals: by camera; also of removed cameras, until all is told and published.
         narrations: journalled, by camera.
         observed: told of every record that is journalled.
-        lateness: whether this machine keeps up.
-        proof: that the captioner can work, while the narrator sleeps; None where it was awake from the start.
+        overload: whether this machine keeps up.
         workers: the queue, where workers look at what some camera shows.
         reloads: times the configuration was read again, by what came of it.
     """
@@ -61,10 +59,9 @@ class Daemon:
     health: Health
     observed: Callable[[Record], None]
     pages: Pages | None
-    proof: CaptionerProof | None = None
     workers: WorkersQueue | None = None
     cameras: Cameras = field(init=False)
-    lateness: Lateness = field(default_factory=Lateness)
+    overload: Overload = field(default_factory=Overload)
     narrations: Counter[str] = field(default_factory=Counter)
     reloads: Counter[str] = field(default_factory=lambda: Counter(taken=0, refused=0))
 
@@ -85,11 +82,11 @@ class Daemon:
         """One line for `systemctl status`."""
         threads = self.cameras.threads.values()
         running = sum(thread.loop.alive for thread in threads)
-        parts = [f"{running} of {len(threads)} cameras running", f"{self.narrations.total()} narrations"]
+        parts = [f"cameras running: {running} of {len(threads)}", f"narrations: {self.narrations.total()}"]
         if dropped := self.queue.dropped.total():
-            parts.append(f"{dropped} pairs dropped")
-        if self.lateness.overloaded:
-            parts.append(f"too slow: pairs wait {self.queue.waited_s:.0f} s")
+            parts.append(f"pairs dropped: {dropped}")
+        if self.overload.now:
+            parts.append(f"too slow for these cameras: a pair waits {self.queue.waited_s:.0f} s")
         if failing := self.publishing.failing:
             parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
         if unwritten := self.health.unwritten():

@@ -82,6 +82,7 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
+        self._calibrated_at: datetime | None = None  # time of the last frame that calibrated it
         self._busy_since: float | None = None
         self._reading_since: float | None = None
         self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
@@ -156,13 +157,6 @@ class CameraThread:
         return waited_s if waited_s > self._longest_wait_s else 0.0
 
     @property
-    def screening_hung_s(self) -> float:
-        """Seconds since the thread that reads the sub-stream last got on; 0 while it may wait."""
-        source = self._source if self.loop.alive else None
-        waited_s = source.screening_silent_s if source else 0.0
-        return waited_s if waited_s > self._longest_wait_s else 0.0
-
-    @property
     def _longest_wait_s(self) -> float:
         options = self.plan.source
         return max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
@@ -202,7 +196,10 @@ class CameraThread:
             for pair in candidate_pairs(frames, thresholds, plan.pairs):
                 self._rest()  # waiting for the narrator
                 deadline_s = plan.deadline_s if source.live else None
-                if not self._queue.put(plan.name, pair, wait=not source.live, deadline_s=deadline_s):
+                backlog = self._calibrated_at is not None and pair.after.time <= self._calibrated_at
+                if not self._queue.put(
+                    plan.name, pair, wait=not source.live, deadline_s=deadline_s, backlog=backlog
+                ):
                     return
                 self.pairs += 1
                 self._busy_since = monotonic()
@@ -259,6 +256,7 @@ class CameraThread:
                 self._store.save(plan, calibration)
             except OSError as error:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
+        self._calibrated_at = held[-1].time if held else None
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
         return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)

@@ -10,11 +10,10 @@ from time import monotonic
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.camera_thread import CameraThread
-from daemon.threads.lateness import Skew
 from daemon.threads.pair_queue import PairQueue
 from pipeline.sources import Source, SourceError, open_source, redacted
 
-_PAUSE_S = (1.0, 30.0)
+_BACKOFF_S = (1.0, 30.0)
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ class CameraWatch:
 
     Attributes:
         thread: the running one, or the last.
-        pause_s, due: length of the next pause, and the monotonic second at which the thread starts again.
+        backoff_s, due: length of the next backoff, and the monotonic second at which the thread starts again.
         over: its footage has ended.
         leaving: it ends because the configuration has changed.
         next_plan: what it goes on with then; None where it was removed.
@@ -33,7 +32,7 @@ class CameraWatch:
     """
 
     thread: CameraThread
-    pause_s: float = _PAUSE_S[0]
+    backoff_s: float = _BACKOFF_S[0]
     due: float | None = None
     over: bool = False
     leaving: bool = False
@@ -119,16 +118,14 @@ class Cameras:
         return {} if any(each.sees for each in threads.values()) else {n: t.state for n, t in threads.items()}
 
     @property
-    def skews(self) -> dict[str, Skew]:
-        """How far the clock of each live camera seems to be from ours."""
-        threads = {name: thread for name, thread in self.threads.items() if thread.live}
-        return {name: Skew(each.report.skew_s, each.plan.clock_skew_s) for name, each in threads.items()}
+    def skews(self) -> dict[str, float | None]:
+        """Each live camera's clock minus ours, in seconds; None where it sends no time."""
+        return {name: thread.report.skew_s for name, thread in self.threads.items() if thread.live}
 
     def stuck(self) -> dict[str, float]:
         """Cameras whose thread hangs, or that of their sub-stream, with the seconds it has hung."""
         threads = self.threads
         hung = {name: thread.hung_s for name, thread in threads.items()}
-        hung |= {f"{name}: sub-stream": thread.screening_hung_s for name, thread in threads.items()}
         return {name: seconds for name, seconds in hung.items() if seconds}
 
     def start(self) -> None:
@@ -208,12 +205,12 @@ class Cameras:
             return
         plan, camera.next_plan = camera.next_plan, None
         camera.leaving = camera.over = False
-        camera.pause_s = _PAUSE_S[0]
+        camera.backoff_s = _BACKOFF_S[0]
         self._renew(camera, plan)
         self._joined(plan, camera.thread.loop.start)
 
     def _ended(self, name: str, camera: CameraWatch) -> None:
-        """A thread has ended by itself; a live camera's is started again, after growing pauses."""
+        """A thread has ended by itself; a live camera's is started again, after growing backoffs."""
         thread, now = camera.thread, monotonic()
         if camera.due is not None:
             if now >= camera.due:
@@ -228,7 +225,7 @@ class Cameras:
         if thread.loop.error is not None:
             logger.error("%s: %s", name, worded(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
-            camera.due, camera.pause_s = now + camera.pause_s, min(2 * camera.pause_s, _PAUSE_S[1])
+            camera.due, camera.backoff_s = now + camera.backoff_s, min(2 * camera.backoff_s, _BACKOFF_S[1])
             return
         camera.over = True
         if thread.loop.error is not None or thread.report.damaged:

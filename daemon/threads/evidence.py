@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 from daemon.config.settings import EvidenceSettings
 from pipeline.evidence import EvidenceStore
@@ -20,14 +21,21 @@ class EvidenceKeeper:
 
     A disk that is full or fails costs the pictures, never the narration: it is then journalled without them.
 
+    Args:
+        store: takes the pictures.
+        camera_bytes: of one camera's pictures at most; None has no limit.
+
     Attributes:
+        beyond: narrations whose pictures were beyond the limit, by camera.
         kept: narrations whose pictures were stored.
         failed: narrations whose pictures could not be.
         error: why the last one could not; empty while all is well.
     """
 
-    def __init__(self, store: EvidenceStore) -> None:
+    def __init__(self, store: EvidenceStore, camera_bytes: int | None = None) -> None:
         self.store = store
+        self.beyond: Counter[str] = Counter()
+        self._limit, self._bytes = camera_bytes, Counter[str]()
         self.kept = 0
         self.failed = 0
         self.error = ""
@@ -39,6 +47,9 @@ class EvidenceKeeper:
             How its record names them; None where none are kept, or none could be.
         """
         if settings.keep == "none":
+            return None
+        if self._limit is not None and self._bytes[narration.camera] >= self._limit:
+            self.beyond[narration.camera] += 1
             return None
         try:
             evidence = self._stored(narration, pair, settings)
@@ -57,12 +68,12 @@ class EvidenceKeeper:
             pictures |= {"before": before, "after": after}
         if settings.keep in {"all", "overlay"}:
             pictures["overlay"] = side_by_side(before, after, narration.sentences)
-        return Evidence(
-            **{
-                side: self.store.put(encode(image, settings.quality, settings.suffix), settings.suffix)
-                for side, image in pictures.items()
-            }
-        )
+        references = {}
+        for side, image in pictures.items():
+            content = encode(image, settings.quality, settings.suffix)
+            references[side] = self.store.put(content, settings.suffix)
+            self._bytes[narration.camera] += len(content)
+        return Evidence(**references)
 
     def _failed(self, reason: str) -> None:
         if reason != self.error:

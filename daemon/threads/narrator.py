@@ -83,6 +83,7 @@ class Narrator:
         self._groups: dict[str, _OpenRecord] = {}
         self._latest: dict[str, tuple[Narration, FramePair]] = {}  # by camera, looked at last
         self._heard_again: dict[str, float] = {}  # monotonic seconds, by camera at its hourly cap
+        self._recorded: dict[str, set[str]] = {}
         self._written: list[JournalledPair] = []
         for plan in plans:
             self.add(plan)
@@ -108,6 +109,9 @@ class Narrator:
                 wait_s = (until - datetime.now(UTC)).total_seconds()
                 self._heard_again[plan.name] = monotonic() + wait_s
         self._limits[plan.name] = limits
+        if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
+            # Footage that is read again at a restart has the same ids: no record is written twice.
+            self._recorded[plan.name] = {record.id for record in self._journals[plan.name]}
 
     def remove(self, camera: str) -> None:
         """Let a camera go whose pairs were all told; what was held open or back for it is journalled."""
@@ -257,7 +261,8 @@ class Narrator:
                 logger.warning("camera %s: %s (narrate.max_per_hour)", camera, notice.text)
             else:
                 logger.info("camera %s: heard again: %s", camera, notice.text)
-            self._journal(notice.narration(latest), pair)
+            if not self._is_recorded(narration := notice.narration(latest)):
+                self._journal(narration, pair)
 
     def _end(self, camera: str) -> None:
         """Journal what is held open of a camera, and what its hourly cap held back."""
@@ -277,6 +282,11 @@ class Narrator:
         """Journal what pairs told, and account for them."""
         narration, pair = group.whole()
         camera, parts, written = narration.camera, len(group.parts), False
+        if self._is_recorded(narration):
+            self._suppressed.pop(camera, None)
+            for _ in group.parts:
+                self.accounts.suppress(camera, TOLD_ALREADY)
+            return
         try:
             written = self._journal(
                 narration, pair, _latency_ms(narration, group.took_ms) if self._live else None
@@ -287,6 +297,10 @@ class Narrator:
             else:
                 self.accounts.drop(camera, FAILED, parts)
                 self._suppressed[camera] += parts
+
+    def _is_recorded(self, narration: Narration) -> bool:
+        """Whether footage that is read again was narrated before a restart."""
+        return narration.id in self._recorded.get(narration.camera, ())
 
     def _journal(
         self, narration: Narration, pair: FramePair, latency_ms: dict[str, float] | None = None

@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
 LOOP = "narrator"
 """Its name among the loops that the watchdog goes by."""
 
+LOADING_LIMIT_S = 180.0
+"""The first start on a machine compiles the kernels."""
+
 BATCH_LIMIT_S = 60.0
 """A batch on a slow processor may take this long; the limit of its own is for a narrator that hangs."""
 
@@ -29,8 +32,7 @@ class NarratorThread:
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
     batch that never ends is noticed.
 
-    The narrator is made when it is first needed, for what it loads takes more memory than all else: while
-    nothing happens before the cameras, there is none.
+    The narrator is made at the thread's first turn, while the cameras open and calibrate: it takes seconds.
 
     Args:
         narrator: makes the narrator; called once, in this thread or by `awake`.
@@ -64,13 +66,18 @@ class NarratorThread:
 
     @property
     def captioning(self) -> Captioning | None:
-        """What the captioner did, and what was told without it; None while the narrator sleeps."""
+        """What the captioner did, and what was reported without it; None until it is loaded."""
         return self._narrator.captioning if self._narrator else None
 
     @property
     def capped(self) -> frozenset[str]:
         """The cameras at their hourly cap."""
         return self._narrator.capped if self._narrator else frozenset()
+
+    @property
+    def loaded(self) -> bool:
+        """True once pairs can be narrated."""
+        return self._narrator is not None
 
     def awake(self) -> Narrator:
         """The narrator; for whoever starts this thread, before that."""
@@ -106,9 +113,10 @@ class NarratorThread:
         if self._over():
             self.loop.stop()
             return
-        if self._narrator is None and self._pairs.waiting:
-            self.loop.beat(BATCH_LIMIT_S)
+        if self._narrator is None:
+            self.loop.beat(LOADING_LIMIT_S)
             self.awake()
+            self._pairs.restart_waits()
         ending = self._until is not None
         batch = self._pairs.take(
             1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait

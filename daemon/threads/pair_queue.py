@@ -11,6 +11,7 @@ from daemon.threads.accounts import ENDED, NEWER_CAME, REMOVED, Accounts
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
+_OVERDUE = float("-inf")
 _POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
 
@@ -39,10 +40,8 @@ class Proposed:
 class PairQueue:
     """Holds the newest pairs of all cameras, some of each: a busy one never displaces the others.
 
-    Where pairs of a live camera fill more than half of its share, or wait longer than their deadline, the
-    narrator is overloaded. All that wait before the newest are then given out as late at once: the captioner
-    gets the newest pair while it is news, and no change is lost. One after the other, most pairs would be
-    dropped, and the others told just before their deadline.
+    A pair of a live camera that waits longer than its deadline, or that more than `capacity` newer ones have
+    followed, is given out as late: it costs the captioner nothing, and no change is lost.
 
     Args:
         cameras: their names; pairs are taken from them in turn.
@@ -68,7 +67,15 @@ class PairQueue:
         accounts = self.accounts.by_camera().items()
         return Counter({camera: n for camera, account in accounts if (n := account.dropped.total())})
 
-    def put(self, camera: str, pair: FramePair, *, wait: bool, deadline_s: float | None = None) -> bool:
+    def put(
+        self,
+        camera: str,
+        pair: FramePair,
+        *,
+        wait: bool,
+        deadline_s: float | None = None,
+        backlog: bool = False,
+    ) -> bool:
         """Add a pair; where the camera's share is full, wait for room or drop (and count) its oldest pair.
 
         Args:
@@ -77,6 +84,7 @@ class PairQueue:
             wait: for room, as footage can.
             deadline_s: how long the pair may wait for the captioner, by the monotonic clock: the wall clock
                 may step by an hour. None is as long as it takes.
+            backlog: it was held while a live camera calibrated: it has time, and says nothing of overload.
 
         Returns:
             False where the queue was closed, or the camera removed: the thread should end.
@@ -90,14 +98,21 @@ class PairQueue:
                 self.accounts.drop(camera, ENDED if self._closed else REMOVED)
                 return False
             now = monotonic()
-            until = None if deadline_s is None else now + deadline_s
-            mine.append(Proposed(pair, until=until, since=None if wait else now))
-            if len(mine) > self.capacity:
-                displaced = mine.popleft()
-                mine[0] = replace(mine[0], since=displaced.since)
-                self.accounts.drop(camera, NEWER_CAME)
+            until = None if deadline_s is None or backlog else now + deadline_s
+            mine.append(Proposed(pair, until=until, since=None if wait or backlog else now))
+            self._make_room(camera, mine)
             self._changed.notify_all()
             return True
+
+    def restart_waits(self) -> None:
+        """From now on there is a captioner: until then nothing was late."""
+        with self._changed:
+            now = monotonic()
+            for mine in self._pairs.values():
+                for index, one in enumerate(mine):
+                    if one.since is not None:
+                        until = None if one.until is None else one.until - one.since + now
+                        mine[index] = replace(one, since=now, until=until)
 
     def end(self, camera: str) -> None:
         """No more pairs of this camera will come."""
@@ -214,13 +229,24 @@ class PairQueue:
         return None
 
     def _late(self, now: float) -> list[Proposed]:
-        """Of each live camera for which the narrator is too slow, all pairs but the newest."""
+        """The pairs that have waited too long; each camera's order stays as it is."""
         late: list[Proposed] = []
         for mine in self._pairs.values():
-            crowded = len(mine) > self.capacity // 2 and mine[0].until is not None
-            if crowded or (mine and mine[0].overdue(now)):
-                late += [replace(mine.popleft(), late=True) for _ in range(len(mine) - 1)]
+            while mine and mine[0].overdue(now):
+                late.append(replace(mine.popleft(), late=True))
         return late
+
+    def _make_room(self, camera: str, mine: deque[Proposed]) -> None:
+        """Of a live camera's pairs beyond its share, the oldest is late; beyond twice that, it is dropped."""
+        live = [index for index, one in enumerate(mine) if one.since is not None]
+        if len(live) > 2 * self.capacity or (len(live) > self.capacity and mine[live[0]].until is None):
+            displaced = mine[live[0]]
+            mine[live[1]] = replace(mine[live[1]], since=displaced.since)
+            del mine[live[0]]
+            self.accounts.drop(camera, NEWER_CAME)
+        elif len(live) > self.capacity:
+            index = next(index for index in live if mine[index].until != _OVERDUE)
+            mine[index] = replace(mine[index], until=_OVERDUE)
 
     def _one_of_each(self, most: int, now: float) -> list[Proposed]:
         batch: list[Proposed] = []

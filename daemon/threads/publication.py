@@ -68,9 +68,10 @@ class Publishing:
 
     @property
     def stopped(self) -> str:
-        """Why nothing is published now, of no camera; empty while anything is."""
-        failing = self.failing
-        if self.away or not failing or failing.keys() != self._journals.keys():
+        """Why nothing of what there is to publish is published now; empty while anything is, or could be."""
+        failing, journals = self.failing, dict(self._journals)
+        waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
+        if self.away or not failing or waiting - set(failing):
             return self.away
         return "; ".join(sorted(set(failing.values())))
 

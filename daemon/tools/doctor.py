@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from daemon.config.checks import unwritable
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 
@@ -39,22 +40,15 @@ def foreign_owners(owners: dict[str, list[str]] | None = None) -> dict[str, list
     return {name: names for name, names in others.items() if names}
 
 
-def examine(
-    configuration: Configuration | None = None, name: str | None = None, checkpoint: Path | None = None
-) -> list[Check]:
-    """All checks, in order; none raises.
-
-    A captioner by its name, or a checkpoint file, is looked at in place of the configuration's.
-    """
-    settings = configuration.captioner if configuration else None
-    device = settings.device if settings else "auto"
+def examine(configuration: Configuration | None, checkpoint: Path, device: str) -> list[Check]:
+    """All checks, in order; none raises."""
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("versions", _versions),
         ("package names", _names),
         ("FFmpeg libraries", _ffmpeg),
         ("numba cache", _numba_cache),
         ("device", lambda: _device(device)),
-        ("encoder and checkpoint", lambda: _captioner(configuration, name, checkpoint)),
+        ("encoder and checkpoint", lambda: _captioner(configuration, checkpoint, device)),
         ("state folder", lambda: _state(configuration)),
         ("Redis", lambda: _redis(configuration)),
         ("workers", lambda: _workers(configuration)),
@@ -131,43 +125,34 @@ def _device(name: str) -> str:
     return f"{name} is {chosen_device(name)}"
 
 
-def _captioner(configuration: Configuration | None, name: str | None, file: Path | None) -> str:
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
+def _captioner(configuration: Configuration | None, path: Path, device: str) -> str:
+    from daemon.config.device import chosen_device  # noqa: PLC0415
     from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.threads.narrator import warm_up  # noqa: PLC0415
     from models import SHIPPED, load_captioner  # noqa: PLC0415
 
-    path = chosen_checkpoint(configuration.captioner if configuration else None, name, file)
-    captioner = load_captioner(path)
+    captioner = load_captioner(path, chosen_device(device))
     for camera, settings in configuration.cameras.items() if configuration else ():
         camera_plan(camera, "", settings).change_options(captioner)  # raises where they do not fit together
+    warm_up(captioner)
     shown = path.name if path in SHIPPED.values() else path
-    return f"{captioner.name} {captioner.sha256[:12]} ({shown})"
+    return f"{captioner.name} {captioner.sha256[:12]} ({shown}) works on {captioner.device}"
 
 
 def _state(configuration: Configuration | None) -> str | None:
     if configuration is None:
         return None
-    folder = configuration.state
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
+    if reason := unwritable(configuration.state):
         raise RuntimeError(
-            f"{folder} cannot be written ({error.strerror}): change state, or the folder's owner"
-        ) from None
-    return f"{folder} can be written"
+            f"{configuration.state} cannot be written ({reason}): change state, or the folder's owner"
+        )
+    return f"{configuration.state} can be written"
 
 
 def _redis(configuration: Configuration | None) -> str | None:
     url = configuration.redis.url if configuration else None
     if url is None:
         return None
-    if url == "embedded":
-        from daemon.service.embedded_redis import EmbeddedServer  # noqa: PLC0415
-
-        with EmbeddedServer() as server:
-            return f"embedded: {server.program.name} starts"
     from pipeline.publisher import open_publisher  # noqa: PLC0415
     from pipeline.sources import redacted  # noqa: PLC0415
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pipeline.sources.timestamps import moment_in_exif, moment_in_name
+from daemon.tools.exif import moment_in_exif
+from pipeline.sources.times import moment_in_name
 
 NOT_KNOWN = "not known"
 

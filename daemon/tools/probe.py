@@ -13,9 +13,9 @@ from av.video.stream import VideoStream
 
 from pipeline.sources import SourceError, SourceOptions, redacted
 from pipeline.sources.clock import CaptureClock
-from pipeline.sources.decode import SoundFrames, video_stream
-from pipeline.sources.session import open_camera, why_not_opened
-from pipeline.sources.tally import Tally
+from pipeline.sources.counts import Counts
+from pipeline.sources.decode import IntactFrames, video_stream
+from pipeline.sources.rtsp import open_camera, why_not_opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _StreamMeter:
     def __init__(self, stream: VideoStream) -> None:
         self.first_at: float | None = None
         self._stream = stream
-        self._tally = Tally()
+        self._tally = Counts()
         self._clock = CaptureClock()
         self._packets = self._frames = self._bytes = 0
         self._keyframes: list[float] = []
@@ -91,7 +91,7 @@ class _StreamMeter:
 
     def run(self, container: InputContainer, patience_s: float, seconds: float) -> None:
         """Read until it was watched for so long, or until no picture came for so long."""
-        sound, until = SoundFrames(self._tally, joined_midway=True), monotonic() + patience_s
+        sound, until = IntactFrames(self._tally, joined_midway=True), monotonic() + patience_s
         for packet in container.demux(self._stream):
             now = monotonic()
             self._clock.note(packet, datetime.now(UTC))

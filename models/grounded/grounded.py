@@ -167,6 +167,14 @@ class Grounded(Captioner):
         with torch.inference_mode():
             return self._seen([picture.to(self.device) for picture in pictures], least)
 
+    def embed(self, found: Detections) -> Tensor:
+        """Appearance of detections: the linkers' unit vectors side by side, of unit length again."""
+        linkers = [each for each in self.linker.modules() if isinstance(each, Linker)]
+        with torch.inference_mode():
+            each: list[Tensor] = [linker.embedding(found.feature.to(self.device)) for linker in linkers]
+        together: Tensor = torch.cat(each, dim=1) / len(linkers) ** 0.5
+        return together
+
     def _seen(self, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
         """What the detector sees, or whoever lends his eyes."""
         return seen(self.detector, pictures, least) if self.eyes is None else self.eyes(pictures)

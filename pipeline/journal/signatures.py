@@ -86,7 +86,7 @@ class SigningKey:
 
     def __init__(self, text: str) -> None:
         if not _is_hex(text.strip(), _DIGITS):
-            raise SigningError("the signing key is not 64 hexadecimal digits: `narrated keys FILE` makes one")
+            raise SigningError("the signing key is not 64 hexadecimal digits: `verify --new-key` makes one")
         self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text.strip()))
         self.public = self._private.public_key().public_bytes_raw().hex()
 
@@ -168,7 +168,7 @@ def public_key(text: str) -> str:
     """
     if not _is_hex(text.strip(), _DIGITS):
         raise SigningError(
-            f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `narrated keys` prints"
+            f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `verify --new-key` prints"
         )
     return text.strip()
 

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from models.captioner import Captioner, PairBatch
 from models.detections import Detections
+from models.grounded.grounded import Grounded
 from models.grounded.sight import canvas, pixels_at
 from models.grounded.tracker import LOW
 from models.sentences import Sighted
+from pipeline import tracking
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.changes.difference import resized
@@ -50,6 +52,13 @@ def seeing(captioner: Sighted) -> See:
         return captioner.see([_looked_at(picture) for picture in pictures], LOW)
 
     return see
+
+
+def detect(captioner: Grounded, image: Image) -> tracking.Detections:
+    """Objects of a small picture of a camera's frame, for its tracker."""
+    (found,) = captioner.see([_looked_at(image)], tracking.LOW)
+    embeddings = captioner.embed(found).cpu()
+    return tracking.Detections.of(found.box.cpu(), found.score.cpu(), found.label.cpu(), embeddings)
 
 
 def pictures_to_see(pair: FramePair, captioner: Captioner, options: ChangeOptions) -> list[Tensor]:

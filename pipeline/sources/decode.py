@@ -1,9 +1,8 @@
-"""Packets to sound frames: damage is skipped and counted, and never ends the reading."""
+"""Packets to intact frames: damage is skipped and counted, and never ends the reading."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 from av.container.input import InputContainer
 from av.error import FFmpegError
@@ -13,15 +12,11 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipeline.sources.counts import Counts
 from pipeline.sources.frame import SourceError
-from pipeline.sources.references import FrameNumbers
-from pipeline.sources.tally import Tally
 
 KEYFRAME_WAIT_S = 10.0
 """Longest wait for a keyframe after damage; streams with intra refresh never send one."""
-
-REORDER_S = 1
-"""Frames are handed out at most this much later than they were decoded, in seconds."""
 
 READ_FAILURES = 10
 """Failed reads in a row after which the rest of a file is given up."""
@@ -45,68 +40,61 @@ def video_stream(container: InputContainer, threads: int) -> VideoStream:
     raise SourceError("it holds no video stream: give a video file, or a folder of stills")
 
 
-class SoundFrames:
+class IntactFrames:
     """Decodes packet after packet; a damaged frame and all that lean on it are skipped and counted.
 
     Frames after a damaged one are predicted from it and look smeared, often without being flagged, and a
-    smear is told as a change: so frames are skipped until the next keyframe.
+    smear looks like a change: so frames are skipped until the next keyframe.
     """
 
-    def __init__(self, tally: Tally, *, joined_midway: bool = False) -> None:
-        self._tally = tally
+    def __init__(self, counts: Counts, *, joined_midway: bool = False) -> None:
+        self._counts = counts
         self._waiting = joined_midway
         self._joining = joined_midway
         self._since_s: float | None = None
-        self._numbers = FrameNumbers()
-        self._broken: tuple[int | None, Fraction | None] = (None, None)
 
     def decode(self, packet: Packet[VideoStream]) -> Iterator[VideoFrame]:
-        """Sound frames that the packet completes (the empty packet at the end: all that are left)."""
-        if self._numbers.gap(packet):
-            self._wait()
-            self._broken = (packet.pts, packet.time_base)
+        """Intact frames that the packet completes (the empty packet at the end: all that are left)."""
         try:
             frames = packet.decode()
         except FFmpegError:
             self.damaged()
             return
-        yield from self._sound_ones(frames)
+        yield from self._intact(frames)
 
-    def drained(self, context: VideoCodecContext) -> Iterator[VideoFrame]:
-        """Sound frames that the decoder still holds; it then starts afresh and needs a keyframe."""
+    def drain(self, context: VideoCodecContext) -> Iterator[VideoFrame]:
+        """Intact frames that the decoder still holds; it then starts afresh and needs a keyframe."""
         try:
             frames = context.decode(None)
         except FFmpegError:
             frames = []
             self.damaged()
         context.flush_buffers()
-        self._numbers.restart()
-        yield from self._sound_ones(frames)
+        yield from self._intact(frames)
 
-    def afresh(self, context: VideoCodecContext) -> None:
+    def restart(self, context: VideoCodecContext) -> None:
         """Packets were left out on purpose: the decoder starts over, at a keyframe."""
         context.flush_buffers()
-        self._numbers.restart()
         self._wait()
 
     def damaged(self) -> None:
         """A packet could not be decoded: what leans on it is skipped."""
-        self._tally.corrupt += 1
+        self._counts.corrupt += 1
         self._wait()
 
-    def _sound_ones(self, frames: list[VideoFrame]) -> Iterator[VideoFrame]:
+    def _intact(self, frames: list[VideoFrame]) -> Iterator[VideoFrame]:
         for frame in frames:
-            self._tally.decoded += 1
-            if self._sound(frame):
+            self._counts.decoded += 1
+            if self._is_intact(frame):
                 yield frame
             elif not self._joining:
-                self._tally.corrupt += 1
+                self._counts.corrupt += 1
 
     def _wait(self) -> None:
         if not self._waiting:
             self._waiting, self._since_s = True, None
 
-    def _sound(self, frame: VideoFrame) -> bool:
+    def _is_intact(self, frame: VideoFrame) -> bool:
         if frame.is_corrupt:
             self._wait()
             return False
@@ -117,20 +105,13 @@ class SoundFrames:
             self._since_s = now_s if self._since_s is None else self._since_s
             if abs(now_s - self._since_s) < KEYFRAME_WAIT_S:
                 return False
-        elif self._waiting and self._came_before(frame):
-            return False
         self._waiting = self._joining = False
         return True
 
-    def _came_before(self, frame: VideoFrame) -> bool:
-        """Whether a keyframe is from before the loss: decoders hand frames out late where they reorder."""
-        pts, time_base = self._broken
-        if pts is None or time_base is None or frame.pts is None:
-            return False
-        return -REORDER_S < (frame.pts - pts) * time_base < 0
 
-
-def packets_of(container: InputContainer, stream: VideoStream, tally: Tally) -> Iterator[Packet[VideoStream]]:
+def packets_of(
+    container: InputContainer, stream: VideoStream, counts: Counts
+) -> Iterator[Packet[VideoStream]]:
     """Packets of a file; a failed read is counted and reading goes on behind it while that leads on."""
     failures = 0
     while True:
@@ -140,9 +121,9 @@ def packets_of(container: InputContainer, stream: VideoStream, tally: Tally) -> 
                 yield packet
         except FFmpegError as error:
             failures += 1
-            tally.corrupt += 1
+            counts.corrupt += 1
             if failures >= READ_FAILURES:
-                tally.error(f"the rest could not be read ({error.strerror or type(error).__name__})")
+                counts.error(f"the rest could not be read ({error.strerror or type(error).__name__})")
                 return
         else:
             return

@@ -26,11 +26,11 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.sources.decode import SoundFrames
+from pipeline.sources.counts import Counts
+from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma
-from pipeline.sources.idle import moves
+from pipeline.sources.gate import moves
 from pipeline.sources.picture import View
-from pipeline.sources.tally import Tally
 
 BEFORE_S, AFTER_S = 2.0, 6.0
 """So much footage around what happens is decoded: a pair waits 4.5 s at most until it is given out."""
@@ -91,8 +91,8 @@ class _PictureGroup:
 class FastReader:
     """Decodes what of a file is worth it."""
 
-    def __init__(self, stream: VideoStream, view: View, tally: Tally) -> None:
-        self._stream, self._view, self._tally = stream, view, tally
+    def __init__(self, stream: VideoStream, view: View, counts: Counts) -> None:
+        self._stream, self._view, self._counts = stream, view, counts
         self._threads = min(_AHEAD, len(os.sched_getaffinity(0)))
         self._idle: SimpleQueue[VideoCodecContext] = SimpleQueue()
         for _ in range(self._threads):
@@ -100,7 +100,7 @@ class FastReader:
         self._seen: Luma | None = None
         self._peaks: deque[int] = deque(maxlen=_KNOWN)
         self._busy_until_s = float("-inf")
-        self._sound: SoundFrames | None = None  # while groups are decoded in full
+        self._intact: IntactFrames | None = None  # while groups are decoded in full
         self._at_s = 0.0
 
     def frames(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
@@ -181,19 +181,19 @@ class FastReader:
         if not (soon or group.start_s <= self._busy_until_s):
             yield from self._rest()
             if (keyframe := group.keyframe) is not None:
-                self._tally.decoded += 1
+                self._counts.decoded += 1
                 yield keyframe
             return
-        if self._sound is None:
-            self._sound = SoundFrames(self._tally, joined_midway=True)
+        if self._intact is None:
+            self._intact = IntactFrames(self._counts, joined_midway=True)
         for packet in group.packets:
-            yield from self._sound.decode(packet)
+            yield from self._intact.decode(packet)
 
     def _rest(self) -> Iterator[VideoFrame]:
         """What the decoder still holds of the groups that were decoded."""
-        if self._sound is not None:
-            yield from self._sound.drained(self._stream.codec_context)
-            self._sound = None
+        if self._intact is not None:
+            yield from self._intact.drain(self._stream.codec_context)
+            self._intact = None
 
     def _decoded(self, packet: Packet[VideoStream]) -> VideoFrame | None:
         """A keyframe by itself, by a decoder that nobody else has."""

@@ -78,7 +78,8 @@ class SourceOptions:
     """How a source is read.
 
     Attributes:
-        sample_hz: frames a second that are screened; the first frame of each ``1 / sample_hz`` slot.
+        sample_hz: frames a second that are handed out. Of a file the frames nearest to ``k / sample_hz``
+            seconds after its first, of a camera the first frame of each slot.
         analysis_width: width of the luma plane in pixels (height keeps the aspect, rounded to even).
         start: aware wall-clock time of the first frame of a file; None takes the container's
             creation time, else 1970-01-01T00:00:00Z.
@@ -89,7 +90,6 @@ class SourceOptions:
         privacy: areas that are black in every picture and plane a source hands out.
         masks: areas that are not looked at: black in the luma plane only.
         idle_keyframes: decode only keyframes of a live source while nothing moves in them.
-        hardware: ``none``, ``auto``, or a device type of FFmpeg that decodes live sources, such as ``cuda``.
         fast: of a file decode keyframes, and in full only where something happens (`pipeline.sources.fast`).
     """
 
@@ -103,7 +103,6 @@ class SourceOptions:
     privacy: tuple[Polygon, ...] = ()
     masks: tuple[Polygon, ...] = ()
     idle_keyframes: bool = False
-    hardware: str = "none"
     fast: bool = False
 
     def __post_init__(self) -> None:
@@ -139,7 +138,6 @@ class SourceReport:
         clock: where the time of the newest frame came from; None before the first.
         skew_s: the camera's clock less ours in seconds, the way of the packets included; None where the
             camera tells no time.
-        hardware: device type that decodes; None where the processor does.
         screening: of the sub-stream that is screened in place of this one; None without one.
     """
 
@@ -153,7 +151,6 @@ class SourceReport:
     since: datetime | None = None
     clock: Clock | None = None
     skew_s: float | None = None
-    hardware: str | None = None
     screening: SourceReport | None = None
 
     @property
@@ -176,12 +173,7 @@ class Source(Protocol):
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the thread that reads a live source last got on; 0 where iterating is the reading."""
-        ...
-
-    @property
-    def screening_silent_s(self) -> float:
-        """Seconds since the thread that reads its sub-stream last got on; 0 where there is none."""
+        """Seconds since the threads that read a live source got on; 0 where iterating is the reading."""
         ...
 
     def __iter__(self) -> Iterator[Frame]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Self
 
+from pipeline.sources.counts import Counts
 from pipeline.sources.frame import SourceOptions, SourceReport
-from pipeline.sources.tally import Tally
 
 
 class RecordedSource:
@@ -14,18 +14,17 @@ class RecordedSource:
 
     live = False
     silent_s = 0.0
-    screening_silent_s = 0.0
 
     def __init__(self, options: SourceOptions, camera: str) -> None:
         self.camera = camera
         self._options = options
-        self._tally = Tally()
+        self._counts = Counts()
         self._closed = threading.Event()
 
     @property
     def report(self) -> SourceReport:
         """Counts so far."""
-        return self._tally.report()
+        return self._counts.report()
 
     def __enter__(self) -> Self:
         return self

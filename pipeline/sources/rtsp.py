@@ -6,20 +6,30 @@ import logging
 import queue
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from fractions import Fraction
 from time import monotonic
 from typing import Self
 
+import av
+from av.container.input import InputContainer
+from av.error import FFmpegError, HTTPForbiddenError, HTTPNotFoundError, HTTPUnauthorizedError
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
 from pipeline.loop import Loop
-from pipeline.redaction import redacted
-from pipeline.sources.clock import ReceiveClock
+from pipeline.sources.clock import CaptureClock, ReceiveClock
+from pipeline.sources.counts import Counts
+from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.idle import IdleGate
-from pipeline.sources.session import Feed, Sessions
+from pipeline.sources.gate import Gate
+from pipeline.sources.picture import View
+from pipeline.sources.screen import Screen, raise_error
 from pipeline.sources.state import CameraState, Connection
-from pipeline.sources.tally import Tally
+from pipeline.sources.times import LiveSampler
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +42,18 @@ BACK_OFF_GROWTH = 1.25
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
 
-FRAMES_KEPT = 4
-"""Sampled frames that wait for a slow reader; the oldest are dropped and counted."""
+FRAMES_KEPT, KEPT_S = 4, 1.0
+"""So many sampled frames wait for a slow reader, or those of so long; the oldest are dropped and counted."""
 
 REPEAT_S = 600.0
-"""A camera that is away for the same reason is told again after so long, not at each of 3,000 tries a day."""
+"""A camera that is away for the same reason is logged again after so long, not at each try."""
+
+SCREENED_HZ = 2.0
+"""A sub-stream is looked at this often."""
 
 _POLL_S = 0.2
+_TIMED_OUT = 0.9
+_MICROSECOND = Fraction(1, 1_000_000)
 
 
 class RtspSource:
@@ -53,7 +68,8 @@ class RtspSource:
         options: transport, time-outs, sampling, areas.
         camera: name of the camera.
         clock: this machine's; None takes the system's.
-        gate: which packets are decoded; None makes one where `options.idle_keyframes` is set.
+        screen: of its small second stream.
+        gate: chooses the packets that are decoded; None makes one where the options or a screen ask for it.
         meanwhile: what happens while it is away, for the warning.
     """
 
@@ -64,30 +80,32 @@ class RtspSource:
         url: str,
         options: SourceOptions,
         camera: str,
-        clock: ReceiveClock | None = None,
         *,
-        gate: IdleGate | None = None,
+        clock: ReceiveClock | None = None,
+        screen: Screen | None = None,
+        gate: Gate | None = None,
         meanwhile: str = "",
     ) -> None:
         self.camera = camera
         self.duration_s: float | None = None
-        self._url = url
-        self._options = options
-        self._tally = Tally()
-        self._connection = Connection(options.stall_timeout_s)
-        self._clock = clock or ReceiveClock()
-        self._gate = gate or (IdleGate() if options.idle_keyframes else None)
-        self._frames: queue.Queue[Frame] = queue.Queue(FRAMES_KEPT)
+        self._url, self._options = url, options
+        self._counts, self._connection = Counts(), Connection(options.stall_timeout_s)
+        self._receive, self._capture, self._view = clock or ReceiveClock(), CaptureClock(), View(options)
+        self._screen, self._gate = screen, gate
+        if gate is None and (screen or options.idle_keyframes):
+            self._gate = Gate(screen, keyframes=options.idle_keyframes)
+        self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
         self._reading = Loop(f"rtsp {camera}", self._read)
-        self._failures = 0
+        self._sessions = self._failures = 0
         self._meanwhile = f"; {meanwhile}" if meanwhile else ""
         self._warned = ("", float("-inf"))
 
     @property
     def report(self) -> SourceReport:
-        """Counts so far, and the state; `errors` tells each interruption."""
+        """Counts so far, and the state; `errors` has each interruption."""
         state, since = self._connection.now
-        return replace(self._tally.report(), state=state, since=since)
+        screening = self._screen.report if self._screen else None
+        return replace(self._counts.report(), state=state, since=since, screening=screening)
 
     @property
     def state(self) -> CameraState:
@@ -101,13 +119,8 @@ class RtspSource:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the reading thread last got on: a packet came, or an attempt began or ended."""
-        return self._connection.silent_s
-
-    @property
-    def screening_silent_s(self) -> float:
-        """Seconds since the thread that reads the sub-stream last got on; 0 where there is none."""
-        return 0.0
+        """Seconds since each thread that reads got on: a packet came, or an attempt began or ended."""
+        return max(self._connection.silent_s, self._screen.silent_s if self._screen else 0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -119,30 +132,30 @@ class RtspSource:
     def close(self) -> None:
         """Stop: a running iteration ends within a fraction of a second."""
         self._reading.stop()
+        if self._screen:
+            self._screen.close()
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames as they come, for ever; the camera is opened again after every interruption."""
+        if self._screen:
+            self._screen.start()
         if not self._reading.started:
             self._reading.start()
         while not self._reading.stopped.is_set():
+            if self._screen:
+                self._screen.raise_error()
             try:
                 frame = self._frames.get(timeout=_POLL_S)
             except queue.Empty:
                 raise_error(self._reading, self.camera)
                 continue
-            self._tally.sampled += 1
+            self._counts.sampled += 1
             yield frame
-
-    @cached_property
-    def _sessions(self) -> Sessions:
-        """Made by the thread that reads: trying a graphics card takes a while."""
-        feed = Feed(self._tally, self._connection, self._put, self._reading.stopped)
-        return Sessions(self._url, self._options, self.camera, feed, clock=self._clock, gate=self._gate)
 
     def _read(self) -> None:
         """A turn of the thread: one session, then a pause that grows with those that failed in a row."""
         began = monotonic()
-        reason = self._sessions.run()
+        reason = self._session()
         if self._reading.stopped.is_set():
             return
         if self._connection.streamed_s >= STEADY_S:
@@ -151,18 +164,90 @@ class RtspSource:
             self._failures += 1
         pause_s = back_off_s(max(0, self._failures - 1))
         self._connection.backing_off()
-        self._tell(reason, pause_s, monotonic() - began)
+        self._warn(reason, pause_s, monotonic() - began)
         self._reading.stopped.wait(pause_s)
 
-    def _tell(self, reason: str, pause_s: float, took_s: float) -> None:
-        sentence = self._tally.error(f"{self.camera}: {reason}{self._meanwhile}")
+    def _warn(self, reason: str, pause_s: float, took_s: float) -> None:
+        sentence = self._counts.error(f"{self.camera}: {reason}{self._meanwhile}")
         last, warned_s = self._warned
-        same = reason == last or (last and self._meanwhile)  # what is done without is told of once
+        same = reason == last or (last and self._meanwhile)  # what is done without is logged once
         if same and monotonic() - warned_s < REPEAT_S:
             log.debug("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
             return
         self._warned = (reason, monotonic())
         log.warning("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
+
+    def _session(self) -> str:
+        """Open the camera and read it until that breaks; the reason, in words without secrets."""
+        began = monotonic()
+        self._connection.connecting()
+        try:
+            container = open_camera(self._url, self._options)
+        except (FFmpegError, OSError, ValueError) as error:
+            return why_not_opened(error, monotonic() - began, self._options)
+        with closing(container):
+            self._counts.reconnections = self._sessions
+            self._sessions += 1
+            self._capture.connected()
+            if self._gate:
+                self._gate.connected()
+            try:
+                return self._demux(container)
+            except SourceError as error:
+                return str(error)
+
+    def _demux(self, container: InputContainer) -> str:
+        stream = video_stream(container, self._options.threads)
+        intact = IntactFrames(self._counts, joined_midway=True)
+        sampler = LiveSampler(self._options.sample_hz)
+        connection, silence_s = self._connection, _TIMED_OUT * self._options.stall_timeout_s
+        connection.packet()
+        try:
+            for packet in container.demux(stream):
+                # At the time-out libav's parser gives out what it still held, which is no sign of life.
+                if connection.silent_s >= silence_s:
+                    break
+                connection.packet()
+                self._look(packet, intact, sampler)
+                self._counts.skew_s = self._capture.skew_s
+                if self._reading.stopped.is_set():
+                    return "closed"
+                if connection.pictureless_s > self._options.stall_timeout_s + KEYFRAME_WAIT_S:
+                    return "packets arrive but no intact picture: check the camera's stream and the network"
+        except (FFmpegError, OSError):
+            pass  # a killed server ends like a file, a stall like invalid data: only the clock can say which
+        if connection.silent_s >= silence_s:
+            return f"silent for {self._options.stall_timeout_s:g} s: check the camera and the network"
+        return "the stream ended: the camera or its server closed it"
+
+    def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: LiveSampler) -> None:
+        """Decode a packet, or leave it, and hand out the frames of it that are wanted."""
+        received, gate = self._receive.now(), self._gate
+        self._capture.note(packet, received)
+        for due, came in gate.due(packet, received) if gate else [(packet, received)]:
+            for frame in gate.decode(due, intact) if gate else intact.decode(due):
+                if not self._connection.streamed_s:
+                    log.info("%s: streaming, %d x %d pixels", self.camera, frame.width, frame.height)
+                self._connection.picture()
+                came_us = int(came.timestamp() * 1_000_000)
+                if sampler.takes(frame.pts, frame.time_base or _MICROSECOND, came_us):
+                    self._hand_out(frame, came)
+            if self._reading.stopped.is_set():
+                return
+            self._connection.packet()  # decoding what was held takes a while: that is no silence
+        if gate and gate.idle:
+            self._connection.picture()
+
+    def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
+        time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
+        clock = self._capture.clock
+        luma, picture = self._view.of_frame(frame)
+        if self._gate:
+            self._gate.look(luma)
+        if time is None or clock is None:
+            return
+        self._counts.clock = clock
+        self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture))
 
     def _put(self, frame: Frame) -> None:
         while True:
@@ -173,19 +258,17 @@ class RtspSource:
                     self._frames.get_nowait()
                 except queue.Empty:  # the reader was faster
                     continue
-                self._tally.dropped += 1
+                self._counts.dropped += 1
             else:
                 return
 
 
-def raise_error(thread: Loop, camera: str) -> None:
-    """Raise what has ended a thread that reads for a camera, if anything has.
-
-    Raises:
-        SourceError: it, without secrets.
-    """
-    if (error := thread.error) is not None:
-        raise SourceError(redacted(f"{camera}: {type(error).__name__}: {error}")) from None
+def open_screened(url: str, screening: str, options: SourceOptions, camera: str) -> RtspSource:
+    """A camera whose small stream is screened; areas and time-outs are the same for both."""
+    small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
+    meanwhile = "the main stream is screened meanwhile"
+    screen = Screen(lambda: RtspSource(screening, small, f"{camera}: sub-stream", meanwhile=meanwhile))
+    return RtspSource(url, options, camera, screen=screen)
 
 
 def back_off_s(failures: int) -> float:
@@ -196,3 +279,46 @@ def back_off_s(failures: int) -> float:
     first_s, longest_s = BACK_OFF_S
     pause_s = min(longest_s, first_s * BACK_OFF_GROWTH ** min(failures, 40))
     return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret depends on it
+
+
+def open_camera(url: str, options: SourceOptions) -> InputContainer:
+    """A connection to a camera; it must be closed.
+
+    Raises:
+        FFmpegError, OSError, ValueError: it cannot be opened; `why_not_opened` says why.
+    """
+    return av.open(
+        url,
+        mode="r",
+        options={
+            "rtsp_transport": options.rtsp_transport,
+            # Sound that goes on while the picture is dead would hide the stall.
+            "allowed_media_types": "video",
+            "flags": "low_delay",
+            "analyzeduration": "500000",
+            "probesize": "500000",
+            "max_delay": "500000",
+        },
+        timeout=(options.open_timeout_s, options.stall_timeout_s),
+    )
+
+
+def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) -> str:
+    """What an error of `open_camera` means, and what to do, without secrets.
+
+    Args:
+        error: it.
+        waited_s: how long opening took: libav reports a silent host as invalid data, not as a time-out.
+        options: those it was opened with.
+    """
+    if waited_s >= _TIMED_OUT * options.open_timeout_s:
+        return f"no answer within {options.open_timeout_s:g} s: check the address and the network"
+    if isinstance(error, HTTPUnauthorizedError):
+        return "the camera refuses the user name or the password (401): check the credentials"
+    if isinstance(error, HTTPForbiddenError):
+        return "this user may not see the stream (403): check the user's permissions in the camera"
+    if isinstance(error, HTTPNotFoundError):
+        return "the camera has no such stream (404): check the path of the URL"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused: check the port, and that RTSP is switched on in the camera"
+    return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"

@@ -10,10 +10,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from pipeline.sources.counts import Counts
 from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions
 from pipeline.sources.picture import View
 from pipeline.sources.recorded import RecordedSource
-from pipeline.sources.tally import Tally
 from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
 
 STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
@@ -47,7 +47,7 @@ class StillsSource(RecordedSource):
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled stills in the order of their time; one that cannot be read is counted and skipped."""
-        self._tally = tally = Tally()
+        self._counts = counts = Counts()
         sampler = Sampler(self._options.sample_hz)
         first = self._stills[0][0]
         for index, (time, path) in enumerate(self._stills):
@@ -58,13 +58,13 @@ class StillsSource(RecordedSource):
             try:
                 bgr = decoded_still(path)
             except SourceError as error:
-                tally.corrupt += 1
-                tally.error(error)
+                counts.corrupt += 1
+                counts.error(error)
                 sampler.give_back()  # the next still of the slot stands in
                 continue
-            tally.decoded += 1
-            tally.sampled += 1
-            tally.clock = Clock.FILE
+            counts.decoded += 1
+            counts.sampled += 1
+            counts.clock = Clock.FILE
             yield frame_of(bgr, self.camera, time, index, self._view)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -13,8 +14,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _VIRAT = re.compile(r"VIRAT_S_(\d{2})(\d{2})(\d{2})_(\d{2})_(\d{6})_(\d{6})$", re.IGNORECASE)
 _STAMP = re.compile(
-    r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})[T _-]?(\d{2})[-_.:]?(\d{2})[-_.:]?(\d{2})(?!\d)"
+    r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})[T _-]?(\d{2})[-_.:]?(\d{2})"
+    r"(?:[-_.:]?(\d{2}))?Z?(?!\d)"
 )
+
+
+_TO_THE_MILLISECOND = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})\d{3}(?!\d)")
+_UNIX = re.compile(r"(?<!\d)(1[4-9]\d{8})(?:\.\d{1,9}|\d{3})?(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +55,36 @@ def virat_name(path: Path) -> ViratName | None:
 
 
 def stamp_in_name(path: Path) -> datetime | None:
-    """Time stamp such as ``20170721T141005`` or ``2017-07-21_14-10-05`` in a file name, taken as UTC."""
+    """Time stamp such as ``20170721T141005``, ``2017-07-21_14-10`` or ``201707211410`` in a name, as UTC."""
     match = _STAMP.search(path.stem)
     if match is None:
         return None
     try:
-        return datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+        return datetime(*(int(part or 0) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError:  # digits in the right places that are no date
         return None
+
+
+def moment_in_name(path: Path) -> datetime | None:
+    """Time stamp in a file's name, taken as UTC; None where there is none.
+
+    As `stamp_in_name`, then as cameras write it: to the millisecond (``20230613031146123``), or seconds since
+    1970 (``1686625906.52``; numbers before 2014 are taken for counters).
+    """
+    if stamp := stamp_in_name(path):
+        return stamp
+    if match := _TO_THE_MILLISECOND.search(path.stem):
+        with suppress(ValueError):  # digits in the right places that are no date
+            return datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+    match = _UNIX.search(path.name)
+    return datetime.fromtimestamp(int(match[1]), UTC) if match else None
+
+
+def name_without_stamp(path: Path) -> str:
+    """The rest of a name that has a time stamp, or the folder's name where there is none; else empty."""
+    if stamp_in_name(path) is None:
+        return ""
+    return _STAMP.sub("_", path.stem, count=1).strip("_.- ") or path.resolve().parent.name
 
 
 def natural_key(path: Path) -> tuple[tuple[int, str, int], ...]:

@@ -57,8 +57,7 @@ def open_source(
 
 
 def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: str | None) -> Source:
-    from pipeline.sources.rtsp import RtspSource  # noqa: PLC0415 - files need no network code
-    from pipeline.sources.substream import Screen, ScreenedGate, ScreenedSource  # noqa: PLC0415
+    from pipeline.sources.rtsp import RtspSource, open_screened  # noqa: PLC0415 - files need no network code
 
     for address in filter(None, (url, screening)):
         try:
@@ -72,8 +71,7 @@ def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: 
     name = camera or slug(address)
     if screening is None:
         return RtspSource(url, options, name)
-    gate = ScreenedGate(Screen.of(screening, options, name), keyframes=options.idle_keyframes)
-    return ScreenedSource(url, options, name, gate)
+    return open_screened(url, screening, options, name)
 
 
 def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:

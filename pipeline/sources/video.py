@@ -17,12 +17,12 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.redaction import redacted
-from pipeline.sources.decode import SoundFrames, packets_of, video_stream
+from pipeline.sources.counts import Counts
+from pipeline.sources.decode import IntactFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions
 from pipeline.sources.picture import View
 from pipeline.sources.recorded import RecordedSource
-from pipeline.sources.tally import Tally
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
@@ -60,22 +60,6 @@ class VideoFile:
     start: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A part of a file, in seconds from its first frame; its frames are the file's, from a keyframe on.
-
-    Attributes:
-        begin_s: reading begins with the last keyframe before it.
-        end_s: no frame is later.
-    """
-
-    begin_s: float = 0.0
-    end_s: float = float("inf")
-
-
-_WHOLE = Stretch()
-
-
 class VideoSource(RecordedSource):
     """Frames of video files, their time from presentation time stamps.
 
@@ -83,11 +67,8 @@ class VideoSource(RecordedSource):
         SourceError: not one of the files can be opened.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], options: SourceOptions, camera: str, *, stretch: Stretch = _WHOLE
-    ) -> None:
+    def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
         super().__init__(options, camera)
-        self._stretch = stretch
         self._unreadable: list[str] = []
         segments = [segment for path in paths if (segment := self._probed(path))]
         if not segments:
@@ -103,22 +84,20 @@ class VideoSource(RecordedSource):
         end: datetime | None = None
         for segment in self._segments:
             own = segment.start or end or EPOCH
-            reader = _SegmentReader(
-                segment, self._options, self.camera, self._tally, self._closed, stretch=self._stretch
-            )
+            reader = _SegmentReader(segment, self._options, self.camera, self._counts, self._closed)
             # Clocks of recorders overlap: time never runs back within a camera.
             reader.start = max(own, end) if end else own
             yield from reader.frames()
             end = reader.end
 
     def _begin(self) -> None:
-        self._tally = Tally()
+        self._counts = Counts()
         for sentence in self._unreadable:
-            self._tally.error(sentence)
+            self._counts.error(sentence)
 
     def _probed(self, path: Path) -> VideoFile | None:
         try:
-            with closing(opened(path)) as container:
+            with closing(open_container(path)) as container:
                 stream = video_stream(container, self._options.threads)
                 recorded = parsed_time(
                     container.metadata.get("creation_time") or stream.metadata.get("creation_time")
@@ -139,15 +118,12 @@ class _SegmentReader:
         segment: VideoFile,
         options: SourceOptions,
         camera: str,
-        tally: Tally,
+        counts: Counts,
         closed: threading.Event,
-        *,
-        stretch: Stretch,
     ) -> None:
         self.start = EPOCH
-        self._stretch = stretch
         self._segment, self._options, self._camera = segment, options, camera
-        self._tally, self._closed = tally, closed
+        self._counts, self._closed = counts, closed
         self._view = View(options)
         self._last: int | None = None
         self._end = self._reached = 0
@@ -163,9 +139,9 @@ class _SegmentReader:
 
     def frames(self) -> Iterator[Frame]:
         try:
-            container = opened(self._segment.path)
+            container = open_container(self._segment.path)
         except SourceError as error:  # it went away since it was probed
-            self._tally.error(f"{self._segment.path}: {error}")
+            self._counts.error(f"{self._segment.path}: {error}")
             return
         with closing(container):
             stream = video_stream(container, self._options.threads)
@@ -174,26 +150,26 @@ class _SegmentReader:
             # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.
             self._by_dts = container.format.name == "avi"
             self._frame_length = max(1, round(1 / (rate * self._time_base)))
-            if self._stretch.begin_s:
-                begin = round(self._stretch.begin_s / self._time_base)
-                container.seek(begin + (stream.start_time or 0), stream=stream)
             yield from self._sampled(container, stream)
 
     def _sampled(self, container: InputContainer, stream: VideoStream) -> Iterator[Frame]:
         sampler = Sampler(self._options.sample_hz)
+        half_slot = int(Fraction(1, 2) / Fraction(self._options.sample_hz) / self._time_base)
         packets = self._packets(container, stream)
         if self._options.fast:
-            frames = FastReader(stream, self._view, self._tally).frames(packets)
+            frames = FastReader(stream, self._view, self._counts).frames(packets)
         else:
-            sound = SoundFrames(self._tally)
-            frames = (frame for packet in packets for frame in sound.decode(packet))
+            intact = IntactFrames(self._counts)
+            frames = (frame for packet in packets for frame in intact.decode(packet))
         for frame in frames:
             position = self._position(frame, stream)
-            if position is None or not sampler.takes(position, self._time_base):
+            if position is None:
                 continue
-            if self._seconds(position) > self._stretch.end_s:
-                return
-            self._tally.sampled += 1
+            # Half a frame ahead: the frame nearest to the beginning of a slot is taken, not the next one.
+            ahead = min((frame.duration or self._frame_length) // 2, half_slot)
+            if not sampler.takes(position + ahead, self._time_base):
+                continue
+            self._counts.sampled += 1
             yield self._frame(frame, position)
             if self._closed.is_set():
                 return
@@ -201,7 +177,7 @@ class _SegmentReader:
             self._check_end()
 
     def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-        for packet in packets_of(container, stream, self._tally):
+        for packet in packets_of(container, stream, self._counts):
             if self._closed.is_set():
                 return
             self._note_reached(packet, stream)
@@ -221,7 +197,7 @@ class _SegmentReader:
             back = elapsed(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
                 return None  # a twin of the frame before, or one out of order by damage
-            self._tally.error(
+            self._counts.error(
                 f"{self._segment.path}: time stamps jump back by {back.total_seconds():.1f} s"
                 f" at {self._seconds(self._last):.1f} s; the rest follows on without a gap"
             )
@@ -248,7 +224,7 @@ class _SegmentReader:
     def _frame(self, frame: VideoFrame, position: int) -> Frame:
         stamp = self._stamp(frame)
         luma, picture = self._view.of_frame(frame)
-        self._tally.clock = Clock.FILE
+        self._counts.clock = Clock.FILE
         return Frame(
             camera=self._camera,
             time=self.start + elapsed(position, self._time_base),
@@ -264,17 +240,17 @@ class _SegmentReader:
     def _check_end(self) -> None:
         end_s, duration_s = self._seconds(max(self._end, self._reached)), self._segment.duration_s
         if self._last is None:
-            self._tally.error(
+            self._counts.error(
                 f"{self._segment.path}: not one frame could be decoded; record or copy it again"
             )
         elif duration_s is not None and end_s < duration_s - SHORT_BY_S:
-            self._tally.error(
+            self._counts.error(
                 f"{self._segment.path}: ends early, at {end_s:.1f} s of {duration_s:.1f} s;"
                 " the copy may be cut off"
             )
 
 
-def opened(path: Path) -> InputContainer:
+def open_container(path: Path) -> InputContainer:
     """A container on a file; the caller closes it.
 
     Raises:

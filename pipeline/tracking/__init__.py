@@ -1,6 +1,7 @@
 """Tracking: one tracker a camera for its whole life; events at the ends and turns of tracks."""
 
+from pipeline.tracking.suppression import LOW
 from pipeline.tracking.tracker import Tracker, TrackerSettings
 from pipeline.tracking.types import Detections, Event, Observation, Track
 
-__all__ = ["Detections", "Event", "Observation", "Track", "Tracker", "TrackerSettings"]
+__all__ = ["LOW", "Detections", "Event", "Observation", "Track", "Tracker", "TrackerSettings"]

@@ -26,16 +26,17 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
     near = _near(observations, at_start=at_start)
     if len(near) < 2:  # noqa: PLR2004 - no motion in one observation
         return 0.0, 0.0
-    times = np.array([o.time_s for o in near])
-    boxes = np.array([o.box for o in near])
-    times = times - times.mean()
-    spread = float((times**2).sum())
+    mean = sum(o.time_s for o in near) / len(near)
+    times = [o.time_s - mean for o in near]
+    spread = max(sum(t * t for t in times), 1e-9)
     speeds = []
     for axis in (0, 1):
-        low, high = boxes[:, axis], boxes[:, axis] + boxes[:, axis + 2]
-        cut_low, cut_high = bool((low < _EDGE).any()), bool((high > 1 - _EDGE).any())
-        side = high if cut_low and not cut_high else low if cut_high and not cut_low else (low + high) / 2
-        speeds.append(float((times * side).sum()) / max(spread, 1e-9))
+        low = [o.box[axis] for o in near]
+        high = [o.box[axis] + o.box[axis + 2] for o in near]
+        cut_low, cut_high = min(low) < _EDGE, max(high) > 1 - _EDGE
+        middle = [(a + b) / 2 for a, b in zip(low, high, strict=True)]
+        side = high if cut_low and not cut_high else low if cut_high and not cut_low else middle
+        speeds.append(sum(t * s for t, s in zip(times, side, strict=True)) / spread)
     return speeds[0], speeds[1]
 
 

@@ -19,7 +19,7 @@ _SAME = 0.7  # intersection over union from which two detections of any class ar
 _ASTRIDE = 0.4  # share of a person's lower half that lies on the two-wheeler
 _LARGE, _SURE = 0.1, 0.35  # area of the frame from which a detection needs this score
 _PERSON = OBJECTS.index("person")
-_WHEELS = np.array([family_of(name) == "wheels" for name in OBJECTS])
+_WHEELS = np.array([family_of(name) == "two-wheeler" for name in OBJECTS])
 
 
 def suppress(found: Detections) -> tuple[Detections, Floats]:
@@ -28,7 +28,7 @@ def suppress(found: Detections) -> tuple[Detections, Floats]:
     Weak boxes as large as a road are left out, and of two boxes on one place the weaker one. A person on a
     two-wheeler becomes one detection: the box around both, with the classes of both.
     """
-    order = np.argsort(-found.scores, kind="stable")
+    order = np.lexsort((*found.boxes.T, -found.scores))  # equal scores: by place, not by chance
     large = found.boxes[:, 2:].prod(1) > _LARGE
     order = order[((found.scores >= LOW) & ~(large & (found.scores < _SURE)))[order]]
     found = found.select(order)

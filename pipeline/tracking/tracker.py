@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of
+from models.boxes import box_of, iou
+from models.families import family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
     WEIGHTS,
@@ -17,6 +19,10 @@ from pipeline.tracking.association import (
     association_terms,
     family_shares,
 )
+from pipeline.tracking.confidence import Confidence, shipped
+from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, departure, entrance
+from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
+from pipeline.tracking.links import link_odds
 from pipeline.tracking.memory import FrameMemory, Memory
 from pipeline.tracking.motion import distances, sizes, velocity
 from pipeline.tracking.suppression import suppress
@@ -37,6 +43,8 @@ class TrackerSettings:
         entrance_wait_s: an entrance is decided so long after the first observation.
         departure_wait_s: a departure so long after the last one.
         hits: observations that make a track confirmed.
+        link_odds: log odds from which a young track is one that was lost.
+        least_confidence: with less confidence an event is not given.
     """
 
     high: float = 0.3
@@ -48,10 +56,14 @@ class TrackerSettings:
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
     hits: int = 3
+    link_odds: float = 1.0
+    least_confidence: float = 0.5
 
 
+_DOUBLE, _DOUBLE_S = 0.45, 0.6  # overlap and seconds of two events that are one
+_EPSILON_S = 0.02
 _BLEND = 0.3  # share of a new detection in a track's appearance
-_PART = 0.8  # share of a box within a larger one of its family from which it is a part of that
+_PART, _PART_AREA = 0.6, 0.6  # share within another that it goes with, and share of its area, of a part
 _KEEP_S = 12.0  # for so long every observation is kept; older ones are thinned out
 _THIN_S = 2.0
 _MOST = 240  # observations of one track
@@ -63,10 +75,14 @@ class Tracker:
     Args:
         aspect: width of the frame over its height.
         settings: of tracks.
+        confidence: of events; the shipped one where None.
     """
 
-    def __init__(self, aspect: float, settings: TrackerSettings | None = None) -> None:
+    def __init__(
+        self, aspect: float, settings: TrackerSettings | None = None, confidence: Confidence | None = None
+    ) -> None:
         self.aspect = aspect
+        self._weights = confidence or shipped()
         self.settings = settings or TrackerSettings()
         self.tracks: list[Track] = []
         self.time_s: float | None = None
@@ -74,6 +90,7 @@ class Tracker:
         self._count = 0
         self._watching_since = 0.0
         self._memory = Memory()
+        self._recent: list[Event] = []
 
     def update(self, time_s: float, detections: Detections, image: NDArray[np.uint8]) -> list[Event]:
         """Take the next frame.
@@ -100,7 +117,90 @@ class Tracker:
         self.time_s = time_s
         self._memory.add(FrameMemory.of(time_s, image, found, used))
         self._age(time_s)
-        return []
+        return sorted(self._decide(time_s), key=lambda event: event.time_s)
+
+    def _decide(self, time_s: float) -> Iterator[Event]:
+        """Entrances and departures that have waited long enough."""
+        for track in [t for t in self.tracks if not t.entrance_decided]:
+            if time_s < track.first.time_s + self.settings.entrance_wait_s - _EPSILON_S:
+                continue
+            if len(track.observations) < self.settings.hits:
+                continue
+            if track.since_s is None:
+                track.entrance_decided = True
+            elif not self._linked(track):
+                track.entrance_decided = True
+                yield from self._entrance(track)
+        for track in [t for t in self.tracks if t.entrance_decided and not t.departure_decided]:
+            if time_s >= track.last.time_s + self.settings.departure_wait_s - _EPSILON_S:
+                yield from self._departure(track, time_s)
+
+    def _linked(self, track: Track) -> bool:
+        """Join a young track to an earlier one that it continues."""
+        lost = [
+            t for t in self.tracks if t.entrance_decided and not t.departed and t.state in ("lost", "ended")
+        ]
+        odds = link_odds(lost, [track], self.aspect)
+        if not len(odds) or odds.max() <= self.settings.link_odds:
+            return False
+        older = lost[int(odds[:, 0].argmax())]
+        older.observations += [o for o in track.observations if o.time_s > older.last.time_s]
+        older.classes = older.classes + track.classes
+        older.histogram, older.embedding = track.histogram, track.embedding
+        older.velocity, older.rests_since_s = track.velocity, self._rests_since(older)
+        older.state, older.departure_decided = track.state, False
+        self.tracks.remove(track)
+        return True
+
+    def _entrance(self, track: Track) -> Iterator[Event]:
+        first = track.first.time_s
+        before = max(first - ENTRANCE_BEFORE_S, self._watching_since)
+        pair = before, max(min(first + self.settings.entrance_wait_s, track.last.time_s), first)
+        end = end_of(track, coming=True, aspect=self.aspect)
+        lost = [t for t in self.tracks if t.last.time_s <= first + 0.3 and t is not track]
+        p = self._confidence(end, link_odds(lost, [track], self.aspect)[:, 0], pair)
+        track.entrance_p = p
+        yield from self._given(entrance(end, pair, p))
+
+    def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
+        track.departure_decided = True
+        last = track.last.time_s
+        pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
+        end = end_of(track, coming=False, aspect=self.aspect)
+        begun = [t for t in self.tracks if t.first.time_s >= last - 0.3 and t is not track]
+        p = self._confidence(end, link_odds([track], begun, self.aspect)[0], pair)
+        track.departed = p >= self.settings.least_confidence
+        yield from self._given(departure(end, pair, p))
+
+    def _given(self, event: Event) -> Iterator[Event]:
+        """An event, unless it is not sure, or the second box of something that the same has happened to."""
+        if event.confidence < self.settings.least_confidence:
+            return
+        self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
+        family, box = family_of(event.object), event.box_after or event.box_before
+        for other in self._recent:
+            there = other.box_after or other.box_before
+            same = family_of(other.object) == family and (other.box_before is None) == (
+                event.box_before is None
+            )
+            if same and box and there and iou(box, there) > _DOUBLE:
+                return
+        self._recent.append(event)
+        yield event
+
+    def _confidence(self, end: End, odds: Floats, pair: tuple[float, float]) -> float:
+        links = np.sort(1 / (1 + np.exp(-np.append(odds, (-30.0, -30.0)))))[::-1]
+        others = [t for t in self.tracks if t is not end.track]
+        best = float(links[0]), float(links[1])
+        part = part_evidence(end, others, self.aspect)
+        if end.coming:
+            end.track.part = part[0] > _PART and part[1] < _PART_AREA
+        if end.track.part:
+            return 0.0
+        evidence = end_evidence(
+            end, others, links=best, part=part, memory=self._memory, pair=pair, aspect=self.aspect
+        )
+        return self._weights(evidence, coming=end.coming)
 
     def _associate(self, time_s: float, candidates: Candidates) -> NDArray[np.bool_]:
         """Continue tracks and begin new ones; which detections were used."""

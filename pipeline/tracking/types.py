@@ -6,6 +6,7 @@ height)`` in 0..1 of the frame. No torch here.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ KINDS = (
 )  # fmt: skip
 """Names of events. Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it
 appeared or disappeared. Things are placed and removed."""
+
+_SAME_S = 1e-3
 
 SIDES = ("left", "right", "far", "near")
 """Edges of the frame, and ways."""
@@ -98,6 +101,10 @@ class Track:
         rests_since_s: when it came to rest; None while it moves.
         ridden: share of its observations in which a person sat on a two-wheeler.
         velocity: shares of the frame a second, x and y.
+        entrance_decided, departure_decided: its event was given or left out.
+        part: it is a part or a second box of another track.
+        entrance_p: confidence of its entrance.
+        departed: its departure was given.
     """
 
     id: str
@@ -110,6 +117,11 @@ class Track:
     rests_since_s: float | None = None
     ridden: float = 0.0
     velocity: tuple[float, float] = (0.0, 0.0)
+    entrance_decided: bool = False
+    departure_decided: bool = False
+    entrance_p: float = 1.0
+    part: bool = False
+    departed: bool = False
 
     @property
     def first(self) -> Observation:
@@ -142,11 +154,15 @@ class Track:
 
     def at(self, time_s: float) -> Box | None:
         """Where it was, straight between two observations; None before the first and after the last."""
-        times = [o.time_s for o in self.observations]
-        if not times[0] - 1e-6 <= time_s <= times[-1] + 1e-6:
+        if not self.first.time_s - _SAME_S <= time_s <= self.last.time_s + _SAME_S:
             return None
-        boxes = np.array([o.box for o in self.observations])
-        x, y, w, h = (float(np.interp(time_s, times, boxes[:, k])) for k in range(4))
+        k = bisect_left(self.observations, time_s - _SAME_S, key=lambda each: each.time_s)
+        later = self.observations[k]
+        if k == 0 or later.time_s <= time_s + _SAME_S:
+            return later.box
+        earlier = self.observations[k - 1]
+        share = (time_s - earlier.time_s) / (later.time_s - earlier.time_s)
+        x, y, w, h = (a + share * (b - a) for a, b in zip(earlier.box, later.box, strict=True))
         return x, y, w, h
 
 

@@ -251,7 +251,7 @@ def start(tmp_path: Path, checkpoint: Path, forked: Callable[..., Forked]) -> Ca
         server = f"redis: {{url: '{redis}'}}\n" if redis else ""
         config.write_text(
             f"version: 1\nstate: {tmp_path}/state\n{server}{more}"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
+            f"captioner: {{model: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
         )
         told = {"NOTIFY_SOCKET": str(notify.path)} if notify else {}
         return forked("run", "-c", config, first=first, OMP_NUM_THREADS="1", WATCHDOG_USEC="3000000", **told)
@@ -305,7 +305,7 @@ def configure(tmp_path: Path, checkpoint: Path) -> Callable[..., Path]:
         server = f"redis: {{url: '{redis}'}}\n" if redis else ""
         path.write_text(
             f"version: 1\nstate: {tmp_path}/state\n{server}"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu, wait: 10ms}}\ncameras:\n{away}{cameras}"
+            f"captioner: {{model: {checkpoint}, device: cpu}}\ncameras:\n{away}{cameras}"
         )
         return path
 

@@ -23,7 +23,6 @@ PARTS = {
     "`zones`": settings.ZoneSettings,
     "`rtsp`": settings.Rtsp,
     "`pairs`": settings.Pairs,
-    "`clusters`": settings.Clusters,
     "`narrate`": settings.Narrate,
     "`evidence`": settings.EvidenceSettings,
 }
@@ -85,7 +84,7 @@ def test_the_example_is_a_configuration() -> None:
 def test_the_schema_spells_defaults_as_the_file_does() -> None:
     """What an editor offers can be written."""
     schema = configuration_schema()
-    for part in ("RetentionSettings", "SigningSettings", "Rtsp", "Pairs", "Narrate", "CaptionerSettings"):
+    for part in ("RetentionSettings", "Rtsp", "Pairs", "Narrate", "CaptionerSettings"):
         properties = schema["$defs"][part]["properties"]
         model = getattr(settings, part)
         written = {

@@ -61,7 +61,7 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
     machine.run("sh", "-ec", packages, environment=environment)
     machine.run(script.split()[-1], environment=environment)
     configured = machine.folder / "etc/narrated/narrated.yaml"
-    configured.write_text("version: 1\ncameras: {yard: {url: yard.mp4}}\n")
+    configured.write_text("version: 1\ncameras: {yard: {url: 'rtsp://10.0.0.5/s'}}\n")
     postinst = ["/mnt/packaging/debian/postinst", "configure"]
     machine.run(*postinst)
     assert "640 root narrated" in machine.run("stat", "-c", "%a %U %G", "/etc/narrated/narrated.yaml")

@@ -23,7 +23,7 @@ import pytest
 from av.packet import Packet
 
 from pipeline.sources import Frame, Source, SourceOptions
-from pipeline.sources.session import open_camera
+from pipeline.sources.rtsp import open_camera
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 

@@ -20,7 +20,7 @@ from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from models.grounded.judge import EVIDENCE
 from models.grounded.linker import Ends
-from pipeline.sources.timestamps import moment_in_name
+from pipeline.sources.times import moment_in_name
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 

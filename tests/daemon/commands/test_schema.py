@@ -1,4 +1,4 @@
-"""What `narrated schema` promises holds for what a replay writes."""
+"""What `narrated tail --schema` promises holds for what a replay writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def undescribed(value: Any, schema: dict[str, Any], root: dict[str, Any], path: 
 def test_records_of_a_replay_are_as_the_schema_says(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    schema = json.loads(narrated("schema").out)
+    schema = json.loads(narrated("tail", "--schema").out)
     config = tmp_path / "n.yaml"
     config.write_text("version: 1\ncameras: {room: {url: x, narrate: {max_per_hour: 1, cooldown: 0s}}}\n")
     done = narrated(

@@ -59,7 +59,7 @@ def planted(
         config = tmp_path / "narrated.yaml"
         config.write_text(
             f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{url}'}}\n{http}"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu}}\ncameras:\n"
+            f"captioner: {{model: {checkpoint}, device: cpu}}\ncameras:\n"
             f"  plain: {{url: '{NOWHERE.format('me:' + IN_URL)}'}}\n"
             f"  query: {{url: 'rtsp://127.0.0.1:9/s?user=me&password={IN_QUERY}'}}\n"
             f"  file: {{url: '{NOWHERE.format('me:${file:' + str(tmp_path) + '/secret}')}'}}\n"

@@ -169,3 +169,13 @@ def test_a_mistake_is_named(targets: str, told: str) -> None:
     assert caught.value.problems[0].startswith("n.yaml:3: forward")
     assert told in caught.value.problems[0]
     assert "hunter2" not in caught.value.problems[0]
+
+
+def test_keys_that_are_gone_are_read_once_more(caplog: pytest.LogCaptureFixture) -> None:
+    settings = parse_configuration(
+        "version: 1\ncameras: {a: {url: x}}\nforward:\n  group: mine\n  command: {lamp: {run: [x]}}\n"
+        "  webhook: {a: {url: x, queue: 5, expire: 1d, longest_wait: 1m}}\n"
+    ).forward
+    assert [name for name, _ in settings.targets()] == ["a"]
+    for key in ("forward.group", "forward.command", "forward.webhook.a.queue", "forward.webhook.a.expire"):
+        assert key in caplog.text

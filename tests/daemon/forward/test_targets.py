@@ -81,16 +81,14 @@ def test_a_key_may_be_any_text() -> None:
 
 
 def test_a_body_of_ones_own(receiver: Receiver) -> None:
-    settings = WebhookSettings(
-        url=receiver.url, body='{"content": {{ text | tojson }}}', content_type="text/x"
-    )
+    settings = WebhookSettings(url=receiver.url, body='{"content": {{ text | tojson }}}')
     told = message(
         sentences=(narrations.narration().sentences[0].__class__('"Hi" \\', "moved", "car", None, 1, 1),)
     )
     opened(settings).send(told)
     headers, body = receiver.requests[0]
     assert json.loads(body) == {"content": '"Hi" \\'}
-    assert headers["content-type"] == "text/x"
+    assert headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize(

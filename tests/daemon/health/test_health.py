@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from daemon_here import operated, running, until
 from prometheus_client.parser import text_string_to_metric_families
 from running_daemon import page, unused_port
@@ -17,10 +18,12 @@ from running_daemon import page, unused_port
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
 from daemon.threads import publication as module
+from pipeline.publisher import PublisherOptions, open_publisher
+from pipeline.publisher.publisher import NO_ENTRY, Writer
 
-PAIRS = "pairs: {lower: 20, upper: 250, max_wait: 1s}"
+PAIRS = "pairs: {lower: 20, upper: 250}"
 ALL = """
-    allocated_bytes batches build_info camera_skew_seconds camera_state capped captioner_info
+    batches build_info camera_skew_seconds camera_state capped captioner_info
     capture_to_narration_seconds evidence frames held journal_bytes loop_age_seconds loops_hanging
     narrations pair_wait_seconds pairs pairs_proposed pairs_waiting published publishing_failing
     ready reconnections reloads retention_bytes retention_pictures retention_runs retention_segments
@@ -106,6 +109,34 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     assert "away" not in outage[0].replace("is away", "")
     (first, *_) = (r.getMessage() for r in caplog.records if "[ball]" in r.getMessage())
     assert first[:4].isdigit()  # when it happened: the line's own time is that of the narrating
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("hindrance", ["another writer", "a right that lacks"])
+def test_it_is_not_ready_while_every_camera_is_refused(
+    configure: Callable[..., Path], still: Path, hindrance: str, clip: Path
+) -> None:
+    port = unused_port()
+    with EmbeddedServer() as server:
+        path = server.url.removeprefix("unix://")
+        url = server.url
+        if hindrance == "another writer":
+            theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
+            for camera in ("away", "lot", "room"):
+                theirs.publish(Writer(camera), [], NO_ENTRY)
+            theirs.close()
+        else:
+            with redis.Redis(unix_socket_path=path) as client:
+                client.execute_command(*["ACL", "SETUSER", "n", "on", ">p", "~*", "&*", "+@all", "-xadd"])
+            url = f"unix://n:p@{path}"
+        config = configure(f"  lot: {{url: {still}}}\n  room: {{url: {clip}}}\n", url)
+        config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
+        with running(config) as daemon:
+
+            def operate() -> None:
+                until(daemon, lambda: any(r.startswith("nothing is published") for r in ready(port)[1]))
+
+            operated(daemon, operate)
 
 
 def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Path], clip: Path) -> None:

@@ -93,7 +93,7 @@ def test_many_machines_write_what_one_writes_though_one_dies(
     """It dies when the first camera is there; nobody else can narrate before another machine joins."""
     alone = narrated(*arguments, "--out", tmp_path / "alone")
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "daemon.cli", *map(str, arguments), "--out", out, "--stretch", "16s"]
+    command = [sys.executable, "-m", "daemon.cli", *map(str, arguments), "--out", out]
     with (
         (tmp_path / "err").open("w") as err,
         subprocess.Popen(

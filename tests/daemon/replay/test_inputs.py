@@ -41,6 +41,17 @@ def test_scenes_of_virat_are_cameras(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
+def test_names_with_a_time_stamp_are_cameras_by_the_rest(tmp_path: Path) -> None:
+    names = ["625_201708101101.mp4", "625_201708101116.mp4", "626_2017-08-10_11-01-30.mp4"]
+    touch(tmp_path, *names, "yard/20170810T110100Z.mp4", "yard/20170810T111600Z.mp4", "clip_123456789012.mp4")
+    assert cameras(tmp_path) == {
+        "625": names[:2],
+        "626": names[2:],
+        "clip_123456789012": ["clip_123456789012.mp4"],
+        "yard": ["20170810T110100Z.mp4", "20170810T111600Z.mp4"],
+    }
+
+
 def test_a_name_makes_segments_of_all(tmp_path: Path) -> None:
     touch(tmp_path, "day10.mp4", "day9.mp4")
     assert cameras(tmp_path, camera="gate") == {"gate": ["day9.mp4", "day10.mp4"]}

@@ -224,3 +224,30 @@ def test_replay_tells_everything_unless_limits_are_asked_for(
     assert limited[0].config_sha256 != every[0].config_sha256
     assert "told shortly before: 2 sentences." in (tmp_path / "out" / "report.html").read_text()
     assert narrated(*arguments, "--limits").out == done.out
+
+
+def test_pictures_are_kept_within_a_bound_that_is_said(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["replay", clip, "--captioner-file", checkpoint, "--json", "--out"]
+    kept = narrated(*arguments, tmp_path / "kept")
+    assert f"MB in {tmp_path / 'kept' / 'evidence'} (--no-evidence keeps none)" in kept.err
+    assert all("evidence" in json.loads(line) for line in kept.out.splitlines())
+    without = narrated(*arguments, tmp_path / "without", "--no-evidence")
+    assert "evidence" not in without.out
+    assert not (tmp_path / "without" / "evidence").exists()
+    monkeypatch.setattr("daemon.replay.replay.PICTURE_BYTES", 1)
+    bounded = narrated(*arguments, tmp_path / "bounded")
+    assert bounded.code == 0
+    assert ["evidence" in json.loads(line) for line in bounded.out.splitlines()] == [True, False]
+    assert "1 narrations without pictures" in bounded.err
+
+
+def test_a_mistyped_path_leaves_no_folder(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["--captioner-file", checkpoint, "--out", out]
+    assert narrated("replay", tmp_path / "absent.mp4", *arguments).code == 3
+    assert not out.exists()
+    assert narrated("replay", clip, *arguments).code == 0

@@ -127,9 +127,7 @@ def test_last_first_and_limit(told, ask):
     assert ask(Filters(objects=("person",)), order="first", limit=2) == [PERSON.text, IN.text]
 
 
-def test_few_blocks_are_looked_through_and_none_is_missed(house, ask, monkeypatch):
-    """The newest are known without loading everything, though segments and clocks overlap."""
-    monkeypatch.setattr("daemon.search.selection._FEW", 1)
+def test_limits_hold_though_segments_and_clocks_overlap(house, ask):
     rng = random.Random(3)
     moments = [rng.randrange(10_000) for _ in range(120)]
     for n, moment in enumerate(moments):
@@ -175,37 +173,23 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
             ("kind", "object"),
             ("weekday", "hour-of-day"),
         ]:
-            narrations, objects = Counter(), Counter()
+            narrations, visits = Counter(), Counter()
             for moment, _, sentences in records:
                 keys = [tuple(labels[name](moment, s) for name in by) for s in sentences]
                 narrations.update(set(keys))
-                objects.update(dict.fromkeys(keys, 0))
                 for key, sentence in zip(keys, sentences, strict=True):
-                    objects[key] += sentence.count
+                    visits[key] += sentence.count * (sentence.type == "appeared")
             groups = search.count(Question(count=True, by=by))
-            assert {g.labels: (g.narrations, g.objects) for g in groups} == {
-                key: (narrations[key], objects[key]) for key in narrations
+            assert {g.labels: (g.narrations, g.visits) for g in groups} == {
+                key: (narrations[key], visits[key]) for key in narrations
             }
             if by[0] in ("hour", "day", "month"):
                 assert [g.labels for g in groups] == sorted(g.labels for g in groups)
         (whole,) = search.count(Question(count=True))
-        assert (whole.narrations, whole.objects) == (
-            200,
-            sum(s.count for _, _, each in records for s in each),
-        )
+        arrived = (s.count for _, _, each in records for s in each if s.type == "appeared")
+        assert (whole.narrations, whole.visits) == (200, sum(arrived))
         (some,) = search.count(Question(Filters(objects=("lorry",)), count=True))
         assert some.narrations == sum(any(s is LORRIES for s in each) for _, _, each in records)
-
-
-def test_very_many_groups_are_counted_too(house, monkeypatch):
-    monkeypatch.setattr("daemon.search.counts._TABLE", 3)
-    monkeypatch.setattr("daemon.questions.local_time._TABLE", 3)
-    for n, sentence in enumerate(ALL):
-        house.tell(86_400 * n, sentence)
-    with Search(house.folder, LocalTime.named("UTC")) as search:
-        search.look()
-        groups = search.count(Question(count=True, by=("day", "object")))
-        assert [g.labels for g in groups] == [(f"2024-05-0{n + 1}", s.object) for n, s in enumerate(ALL)]
 
 
 def test_everything_in_one_second(house, ask):
@@ -229,7 +213,7 @@ def test_scene_events_and_footage_without_a_date(house, ask):
     with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
         (group,) = search.count(Question(Filters(kinds=("light_changed",)), count=True))
-        assert (group.narrations, group.objects) == (1, 0)
+        assert (group.narrations, group.visits) == (1, 1)
 
 
 def test_a_camera_removed_long_ago_keeps_its_past(house, ask):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.questions.local_time import LocalTime, microseconds
-from daemon.search.search import Occurrences
 from daemon.serve.asked import day_bounds
 from daemon.serve.timeline import BARS, timeline
 
@@ -18,12 +16,9 @@ LONDON, HERE = LocalTime.named("Europe/London"), LocalTime.named("UTC")
 START = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def occurrences(*moments: tuple[datetime, int], names: int = 2) -> Occurrences:
+def occurrences(*moments: tuple[datetime, int]) -> list[tuple[int, str]]:
     ordered = sorted(moments)
-    times = np.array([microseconds(moment) for moment, _ in ordered], np.int64)
-    return Occurrences(
-        times, np.array([c for _, c in ordered], np.uint16), {n: f"cam{n}" for n in range(names)}
-    )
+    return [(microseconds(moment), f"cam{number}") for moment, number in ordered]
 
 
 def test_a_day_has_a_bar_for_each_quarter_of_an_hour() -> None:
@@ -68,7 +63,7 @@ def test_nothing_has_no_bars() -> None:
     )
 )
 def test_every_narration_is_in_a_bar(moments: list[tuple[datetime, int]]) -> None:
-    drawn = timeline(occurrences(*moments, names=20), None, None, HERE)
+    drawn = timeline(occurrences(*moments), None, None, HERE)
     most = sorted(([c for _, c in moments].count(n) for n in range(20)), reverse=True)[:12]
     assert sum(lane.count for lane in drawn.lanes) == sum(most)
     for lane in drawn.lanes:

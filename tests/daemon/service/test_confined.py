@@ -116,7 +116,7 @@ def test_the_daemon_runs_under_them(
 ) -> None:
     config, socket = tmp_path / "narrated.yaml", Path(server.url.removeprefix("unix://").partition("?")[0])
     config.write_text(
-        f"version: 1\nredis: {{url: '{server.url}'}}\ncaptioner: {{checkpoint: {checkpoint}, device: cpu}}\n"
+        f"version: 1\nredis: {{url: '{server.url}'}}\ncaptioner: {{model: {checkpoint}, device: cpu}}\n"
         f"cameras:\n  confined: {{url: {clip}}}\n"
     )
     take_kernels(tmp_path / "cache" / "numba")

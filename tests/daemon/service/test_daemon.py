@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
@@ -13,6 +14,8 @@ from typing import Any
 from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
+
+UNIT = Path(__file__).parents[3] / "systemd" / "narrated.service"
 
 
 def ended(process: Any, limit_s: float = 300) -> str:
@@ -105,17 +108,42 @@ def test_what_was_not_published_is_at_the_next_start(
     published.close()
 
 
-def test_damaged_footage_is_told_and_exits_with_three(
+def damaged(clip: Path, path: Path) -> Path:
+    """The clip with noise in the midst of its pictures."""
+    content = bytearray(clip.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 400] = bytes(range(1, 201)) * 2
+    path.write_bytes(content)
+    return path
+
+
+def test_damaged_footage_exits_with_three_and_a_restart_writes_no_record_twice(
     start: Callable[..., Any], clip: Path, tmp_path: Path
 ) -> None:
-    empty = tmp_path / "empty.mp4"
-    empty.touch()
-    process = start(f"  broken: {{url: {empty}}}\n  fine: {{url: {clip}}}\n")
-    err = ended(process)
-    assert process.returncode == 3, err
-    assert "broken: " in err
-    assert "0 bytes" in err
-    assert len(list(read_journal(tmp_path / "state" / "journal" / "fine.jsonl"))) == 2
+    """What the unit does: it starts the daemon again, after crashes too, but for some exit codes."""
+    prevented = re.search(r"^RestartPreventExitStatus=(.*)$", UNIT.read_text(), re.MULTILINE)
+    assert prevented
+    cameras = f"  broken: {{url: {damaged(clip, tmp_path / 'broken.mp4')}}}\n  fine: {{url: {clip}}}\n"
+    journals = tmp_path / "state" / "journal"
+    codes = []
+    while len(codes) < 5 and not (codes and str(codes[-1]) in prevented[1].split()):
+        process = start(cameras)
+        if not codes:  # a crash while footage is narrated
+            until = time.monotonic() + 300
+            while not any(path.stat().st_size for path in journals.glob("*.jsonl")):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            process.kill()
+        ended(process)
+        codes.append(process.returncode)
+    assert codes == [-9, 3]
+    ids = [record.id for path in sorted(journals.glob("*.jsonl")) for record in read_journal(path)]
+    assert len(ids) == len(set(ids)) > 2
+    process = start(cameras)  # an administrator starts it once more
+    ended(process)
+    again = [record.id for path in sorted(journals.glob("*.jsonl")) for record in read_journal(path)]
+    assert (process.returncode, again) == (3, ids)
+    assert verify([journals]).ok
 
 
 def test_a_second_daemon_on_the_same_journal_is_refused(
@@ -135,7 +163,7 @@ def test_a_real_camera_is_narrated(
 ) -> None:
     """A ball that never stops: a pair is proposed after the longest wait, again and again."""
     rtsp_server(free_port)
-    pairs = "{lower: 20, upper: 250, max_wait: 1s}"
+    pairs = "{lower: 20, upper: 250}"
     process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', pairs: {pairs}}}\n", None, notify)
     notify.wait_for("READY=1")
     journal = tmp_path / "state" / "journal" / "ball.jsonl"
@@ -151,3 +179,29 @@ def test_a_real_camera_is_narrated(
     assert first.clock in {"rtcp", "receive"}
     assert first.latency_ms is not None
     assert verify([journal]).ok
+
+
+def test_two_signals_at_once_are_one_request(start: Callable[..., Any], tmp_path: Path, notify: Any) -> None:
+    """GNU timeout, and others, signal the process and then its group."""
+    process = start("  live: {url: 'rtsp://127.0.0.1:9/s'}\n", None, notify)
+    notify.wait_for("READY=1")
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    err = ended(process)
+    assert process.returncode == 0, err
+    assert "ended: " in err
+
+
+def test_what_it_writes_is_for_its_group_at_most(
+    start: Callable[..., Any], clip: Path, tmp_path: Path
+) -> None:
+    umask = os.umask(0o022)
+    try:
+        process = start(f"  hall: {{url: {clip}}}\n")
+    finally:
+        os.umask(umask)
+    ended(process)
+    written = list((tmp_path / "state").rglob("*"))
+    assert len(written) > 4
+    assert {path.name: path.stat().st_mode & 0o027 for path in written if path.stat().st_mode & 0o027} == {}

@@ -99,7 +99,8 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
     )
     with running(config) as daemon:
         (daemon.configuration.state / FILE).write_text('{"ok": true}')
-        daemon.narrations["away"] = daemon.narrating.awake().captioning.late["away"] = 1
+        until(daemon, lambda: daemon.narrating.captioning)
+        daemon.narrations["away"] = daemon.narrating.captioning.late["away"] = 1
         daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
         daemon.queue.accounts.propose("away")
         daemon.queue.accounts.drop("away", "late")

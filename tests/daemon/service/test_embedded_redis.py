@@ -1,6 +1,4 @@
-import socket
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -42,18 +40,6 @@ def test_a_server_can_crash_and_come_back_with_what_it_had_saved():
             assert client.get("key") == "value"
         server.stop()
         server.stop()
-
-
-def test_the_socket_is_short_enough_even_in_a_deep_temporary_folder(tmp_path, monkeypatch):
-    deep = tmp_path / ("x" * 100)
-    deep.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    needs_a_server()
-    with EmbeddedServer() as server:
-        assert len(str(server.folder / "server.sock")) <= 100
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(server.url.removeprefix("unix://"))
-    assert list(deep.iterdir()) == []
 
 
 def test_without_any_server_the_message_names_the_extra(monkeypatch):

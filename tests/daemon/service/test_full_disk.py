@@ -108,12 +108,12 @@ class Narrated:
         self._folder, self._disk, self._client = folder, disk, redis.Redis.from_url(redis_url)
         self._forked = forked
         self._process: Forked | None = None
-        pairs = "{sample: 10/s, lower: 20, upper: 250, max_wait: 200ms}"
+        pairs = "{sample: 10/s, lower: 20, upper: 250}"
         narrate = "{merge: 0s, cooldown: 0s, max_per_hour: null}"
         (folder / "narrated.yaml").write_text(
             f"version: 1\nstate: {folder}/state\nredis: {{url: '{redis_url}'}}\n"
             f"http: {{listen: '127.0.0.1:{self.port}'}}\n"
-            f"captioner: {{checkpoint: {checkpoint}, device: cpu, wait: 20ms}}\n"
+            f"captioner: {{model: {checkpoint}, device: cpu}}\n"
             f"cameras:\n  lot: {{url: {still}}}\n"
             f"  ball: {{url: '{camera}', pairs: {pairs}, narrate: {narrate}}}\n"
         )

@@ -95,7 +95,7 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
     port = unused_port()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
-        camera = f"  yard: {{url: '{url}', rtsp: {{open_timeout: 1.5s}}, pairs: {{lower: 20, upper: 250}}}}\n"
+        camera = f"  yard: {{url: '{url}', pairs: {{lower: 20, upper: 250}}}}\n"
         process = start(camera, None, notify, more=f"http: {{listen: '127.0.0.1:{port}'}}\n")
         phases = []
 
@@ -117,7 +117,7 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
         assert (code, json.loads(text)["ready"]) == (503, False)
         assert json.loads(text)["reasons"][0].startswith("no camera sends pictures: yard (")
         status = next(message for message in notify.heard if "STATUS=" in message)
-        assert "1 of 1 cameras running, 0 narrations" in status
+        assert "cameras running: 1 of 1, narrations: 0" in status
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
 
@@ -163,7 +163,7 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
 )
 def test_pages_are_for_this_machine_only(tmp_path: Path, narrated: Callable[..., Any], address: str) -> None:
     config = tmp_path / "narrated.yaml"
-    config.write_text(f"version: 1\nhttp: {{listen: '{address}'}}\ncameras: {{a: {{url: a.mp4}}}}\n")
+    config.write_text(f"version: 1\nhttp: {{listen: '{address}'}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n")
     done = narrated("check-config", "-c", config)
     assert done.code == 78
     assert "loopback interface only" in done.err

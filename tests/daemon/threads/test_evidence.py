@@ -173,11 +173,11 @@ def test_a_replay_keeps_pictures_only_where_that_is_said(
 def test_a_signed_live_run_tells_what_its_replay_tells(
     start: Callable[..., Any], narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    made = narrated("keys", tmp_path / "key")
+    made = narrated("verify", "--new-key", tmp_path / "key")
     assert made.code == 0, made.err
     public, private = made.out.strip(), (tmp_path / "key").read_text().strip()
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
-    assert narrated("keys", tmp_path / "key").code == 1  # a key is never overwritten
+    assert narrated("verify", "--new-key", tmp_path / "key").code == 1  # a key is never overwritten
     process = start(f"  room: {{url: {clip}}}\n", more=f"signing: {{key: '${{file:{tmp_path}/key}}'}}\n")
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
@@ -231,7 +231,7 @@ def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) ->
     assert "5" * 64 not in done.err
     (tmp_path / "key").write_text("no key\n")
     config.write_text(written % f"${{file:{tmp_path}/key}}")
-    assert "narrated keys" in narrated("check-config", "-c", config).err
+    assert "verify --new-key" in narrated("check-config", "-c", config).err
     (tmp_path / "key").write_text(new_key())
     assert narrated("check-config", "-c", config).code == 0
 

@@ -113,29 +113,49 @@ def late(batch: Sequence[Proposed]) -> list[Any]:
     return [one.pair for one in batch if one.late]
 
 
-def test_where_pairs_wait_too_long_the_captioner_gets_the_newest() -> None:
+def test_a_pair_that_waits_too_long_condemns_none_behind_it() -> None:
     queue = PairQueue(["slow", "calm"], capacity=8)
-    for number in range(5):
-        queue.put("slow", ("slow", number), wait=False, deadline_s=0.05)  # type: ignore[arg-type]
+    queue.put("slow", ("slow", 0), wait=False, deadline_s=0.05)  # type: ignore[arg-type]
     time.sleep(0.1)
-    queue.put("slow", ("slow", 5), wait=False, deadline_s=60)  # type: ignore[arg-type]
+    for number in range(1, 6):
+        queue.put("slow", ("slow", number), wait=False, deadline_s=60)  # type: ignore[arg-type]
     queue.put("calm", ("calm", 0), wait=False, deadline_s=60)  # type: ignore[arg-type]
-    batch = queue.take(2, 0.0)
-    assert late(batch) == [("slow", number) for number in range(5)]
-    assert sorted(plain(batch)[5:]) == [("calm", 0), ("slow", 5)]
+    batch = queue.take(8, 0.0)
+    assert late(batch) == [("slow", 0)]
     assert queue.held == 0
 
 
-def test_where_half_of_the_share_is_taken_the_captioner_gets_the_newest() -> None:
-    queue = PairQueue(["a"], capacity=8)
+def test_a_full_share_makes_the_oldest_late_and_loses_none() -> None:
+    queue = PairQueue(["a"], capacity=3)
     for number in range(5):
         queue.put("a", ("a", number), wait=False, deadline_s=60)  # type: ignore[arg-type]
-        if number == 3:
-            assert late(queue.take(1, 0.0)) == []
-            queue.put("a", ("a", 3.5), wait=False, deadline_s=60)  # type: ignore[arg-type]
     batch = queue.take(8, 0.0)
-    assert late(batch) == [("a", 1), ("a", 2), ("a", 3), ("a", 3.5)]
-    assert plain(batch)[4:] == [("a", 4)]
+    assert late(batch) == [("a", 0), ("a", 1)]
+    assert plain(batch) == [("a", number) for number in range(5)]
+    for number in range(8):
+        queue.put("a", ("a", number), wait=False, deadline_s=60)  # type: ignore[arg-type]
+    assert queue.held == 6
+    assert queue.accounts.of("a").dropped == {NEWER_CAME: 2}
+
+
+def test_what_came_before_the_captioner_was_loaded_begins_to_wait_when_it_is() -> None:
+    queue = PairQueue(["a"], capacity=8)
+    queue.put("a", ("a", 0), wait=False, deadline_s=0.05)  # type: ignore[arg-type]
+    queue.put("a", ("a", 1), wait=False)  # type: ignore[arg-type]
+    time.sleep(0.1)
+    queue.restart_waits()
+    assert queue.waited_s < 0.05
+    assert late(queue.take(8, 0.0)) == []
+
+
+def test_a_backlog_of_calibration_has_time_and_displaces_nothing() -> None:
+    queue = PairQueue(["a"], capacity=2)
+    for number in range(6):
+        queue.put("a", ("a", number), wait=False, deadline_s=0.01, backlog=True)  # type: ignore[arg-type]
+    queue.put("a", ("a", 6), wait=False, deadline_s=60)  # type: ignore[arg-type]
+    time.sleep(0.05)
+    assert late(batch := queue.take(8, 0.0)) == []
+    assert plain(batch) == [("a", number) for number in range(7)]
 
 
 def test_the_newest_is_late_too_where_it_has_waited_too_long() -> None:

@@ -13,7 +13,7 @@ from narrations import narration
 from unpublished import unpublished
 
 from daemon.config.settings import RetentionSettings
-from daemon.config.sizes import format_size, parse_size
+from daemon.config.values import format_size, parse_size
 from daemon.threads import retention as module
 from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline.evidence import EvidenceStore

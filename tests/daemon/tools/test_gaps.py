@@ -19,8 +19,9 @@ import torch
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.tools.description import PairError, PairPaths, read_pair, read_pairs
+from daemon.tools.exif import moment_in_exif
 from daemon.tools.gaps import Gap, gap_between
-from pipeline.sources.timestamps import moment_in_exif, moment_in_name
+from pipeline.sources.times import moment_in_name
 
 Run = Callable[..., Any]
 

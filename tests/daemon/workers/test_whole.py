@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from daemon_here import running
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -184,16 +182,6 @@ def test_an_edge_wakes_for_the_first_pair(site: Site, sighted: Grounded, tmp_pat
         queue.leave(5.0)
 
 
-def test_a_quiet_edge_sleeps(site: Site, configure: Callable[..., Path]) -> None:
-    config = configure(redis=site.server.url)
-    shipped = re.sub(r"checkpoint: \S+, ", "", config.read_text())
-    config.write_text(shipped.replace("cameras:", "defaults: {narrate: {workers: redis}}\ncameras:"))
-    with running(config) as daemon:
-        assert isinstance(daemon.queue, WorkersQueue)
-        assert daemon.narrating.captioning is None
-        assert daemon.proof is not None
-
-
 def test_the_doctor_looks_for_workers(site: Site, configure: Callable[..., Path], tmp_path: Path) -> None:
     config = configure(redis=site.server.url)
     plain = load_configuration(config)
@@ -249,22 +237,6 @@ def test_every_metric_tells_what_its_counter_counts(site: Site) -> None:
         ("worker_wait_seconds_total",): counts.waited_s,
     }
     assert min(counts.sent_bytes, counts.received_bytes, counts.waited_s) > 0
-
-
-def test_who_works_is_listed(site: Site, narrated: Callable[..., Any]) -> None:
-    edge = site.edge("yard", "gate")
-    worker = site.worker(shut=True)
-    edge.put(0)
-    wait(lambda: worker.gate.looking and edge.asking.card.in_flight == 1)
-    wait(lambda: site.keys("worker"))
-    listed = json.loads(narrated("workers", "--redis", site.server.url, "--json").out)
-    assert [(each["checkpoint"], each["device"]) for each in listed["workers"]] == [("a" * 64, "cpu")]
-    assert [(each["cameras"], each["in_flight"]) for each in listed["edges"]] == [(2, 1)]
-    assert listed["waiting"] == {"a" * 64: {"asks": 1, "in_hand": 1}}
-    shown = narrated("workers", "--redis", site.server.url).out
-    assert "aaaaaaaaaaaa: 1 pairs wait, 1 of them with a worker" in shown
-    worker.gate.open()
-    edge.take(1)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_a_signature_is_of_all_that_it_says() -> None:
 
 @pytest.mark.parametrize("text", ["", "secret-not-hex", "1" * 63, "1" * 65])
 def test_what_is_no_key_is_refused_without_showing_it(text: str) -> None:
-    with pytest.raises(SigningError, match="narrated keys") as raised:
+    with pytest.raises(SigningError, match="--new-key") as raised:
         SigningKey(text)
     assert not text or text not in str(raised.value)
     with pytest.raises(SigningError, match="not a public key"):

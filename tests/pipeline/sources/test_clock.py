@@ -136,7 +136,7 @@ def test_the_cameras_own_clock_is_used_until_it_goes_wrong(rtsp_server, rtsp_rel
 def test_this_machines_clock_is_set_by_an_hour(rtsp_server, watch):
     set_by = timedelta(0)
     clock = ReceiveClock(lambda: datetime.now(UTC) + set_by)
-    source = RtspSource(rtsp_server().url(), EVERY, "yard", clock)
+    source = RtspSource(rtsp_server().url(), EVERY, "yard", clock=clock)
     camera = watch(source)
     camera.more(5)
     for hours in (1, 0, -1):

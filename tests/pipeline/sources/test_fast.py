@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pipeline.sources import SourceOptions, open_source
+from pipeline.sources.counts import Counts
 from pipeline.sources.decode import packets_of, video_stream
 from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
 from pipeline.sources.picture import View
-from pipeline.sources.tally import Tally
 from pipeline.sources.times import EPOCH
 
 RATE, GOP, SECONDS = 10, 20, 90
@@ -52,7 +52,7 @@ def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
 
 
 def read(path):
-    tally = Tally()
+    tally = Counts()
     with closing(av.open(str(path))) as container:
         stream = video_stream(container, 1)
         reader = FastReader(stream, View(SourceOptions()), tally)

@@ -15,12 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.sources import Clock, SourceError, SourceOptions, open_source, rtsp, session
-from pipeline.sources.clock import ReceiveClock
-from pipeline.sources.rtsp import BACK_OFF_S, back_off_s
-from pipeline.sources.session import Feed, Sessions, open_camera
-from pipeline.sources.state import Connection
-from pipeline.sources.tally import ERRORS_KEPT, Tally
+from pipeline.sources import Clock, SourceError, SourceOptions, open_source, rtsp
+from pipeline.sources.counts import ERRORS_KEPT
+from pipeline.sources.rtsp import BACK_OFF_S, RtspSource, back_off_s, open_camera
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
 
@@ -140,7 +137,7 @@ def test_what_ends_the_reading_thread_reaches_who_reads(monkeypatch, error):
     def broken(*_):
         raise error("rtsp://me:s3cr3t@127.0.0.1/a: a bug")
 
-    monkeypatch.setattr(session, "open_camera", broken)
+    monkeypatch.setattr(rtsp, "open_camera", broken)
     with open_source("rtsp://127.0.0.1/a", QUICK, "yard") as source:
         silent = threading.Timer(60, source.close)
         silent.start()
@@ -158,7 +155,7 @@ def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypat
         next(tries)
         return open_camera(*arguments)
 
-    monkeypatch.setattr(session, "open_camera", opened)
+    monkeypatch.setattr(rtsp, "open_camera", opened)
     monkeypatch.setattr(rtsp, "BACK_OFF_S", (0.001, 0.001))
     with socket.socket() as probe:  # bound, but nobody listens
         probe.bind(("127.0.0.1", 0))
@@ -178,21 +175,26 @@ def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypat
     assert held[1][2] == ERRORS_KEPT
 
 
-def test_every_connection_is_closed_at_once(rtsp_server):
-    server, closed, tally = rtsp_server(), threading.Event(), Tally()
-    feed = Feed(tally, Connection(2.0), lambda _: closed.set(), closed)
-    sessions = Sessions(server.url(), QUICK, "yard", feed, clock=ReceiveClock())
+def test_every_connection_is_closed_at_once(rtsp_server, monkeypatch):
+    source = RtspSource(rtsp_server().url(), QUICK, "yard")
+    monkeypatch.setattr(source, "_put", lambda _: source.close())
     gc.disable()  # a connection that only the collector closes is one too many
     try:
         counts = []
         for _ in range(6):
-            closed.clear()
-            assert sessions.run() == "closed"
+            source._reading.stopped.clear()
+            assert source._session() == "closed"
             counts.append(files_open())
     finally:
         gc.enable()
-    assert tally.reconnections == 5
+    assert source.report.reconnections == 5
     assert len(set(counts)) == 1
+
+
+def test_five_frames_a_second_are_five(rtsp_server, watch):
+    source = open_source(rtsp_server().url(), replace(QUICK, sample_hz=5.0), "yard")
+    frames = watch(source).more(16)
+    assert 15 / ((frames[-1].pts - frames[0].pts) / 90_000) == pytest.approx(5.0, rel=0.1)
 
 
 def test_close_during_opening_ends_iteration_at_once():

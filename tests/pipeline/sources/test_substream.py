@@ -13,12 +13,15 @@ import av
 import numpy as np
 import pytest
 
-from pipeline.sources import CameraState, SourceError, SourceOptions, open_source, substream
-from pipeline.sources.decode import SoundFrames, video_stream
-from pipeline.sources.idle import KEYFRAME_GAP_S
+from pipeline.sources import CameraState, SourceError, SourceOptions, open_source
+from pipeline.sources import gate as gate_module
+from pipeline.sources import screen as screen_module
+from pipeline.sources.counts import Counts
+from pipeline.sources.decode import IntactFrames, video_stream
+from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate
 from pipeline.sources.picture import View
-from pipeline.sources.substream import HELD_BYTES, Screen, ScreenedGate, ScreenedSource
-from pipeline.sources.tally import Tally
+from pipeline.sources.rtsp import RtspSource
+from pipeline.sources.screen import Screen
 from pipeline.sources.video import VideoSource
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -71,20 +74,20 @@ def screened(clip, gate, at):
     path, truth = clip
     number = {stamp: index for index, stamp in enumerate(sorted(truth))}
     assert len({frame.tobytes() for frame in truth.values()}) == FRAMES
-    given, tally = [], Tally()
+    given, counts = [], Counts()
     with closing(av.open(str(path))) as container:
-        sound = SoundFrames(tally)
+        intact = IntactFrames(counts)
         for index, packet in enumerate(container.demux(video_stream(container, 1))):
             if not packet.size:
                 break
             at(index, packet)
             for due, _ in gate.due(packet, NOW):
-                for frame in gate.decode(due, sound):
+                for frame in gate.decode(due, intact):
                     assert np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts])
                     gate.look(VIEW.of_frame(frame)[0])
                     given.append(number[frame.pts])
     assert given == sorted(set(given))
-    assert tally.corrupt == 0
+    assert counts.corrupt == 0
     return given
 
 
@@ -93,9 +96,9 @@ def screened(clip, gate, at):
 def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
     clip, monkeypatch, lag_s, fresh_s, moved
 ):
-    monkeypatch.setattr(substream, "LAG_S", lag_s)
-    monkeypatch.setattr(substream, "FRESH_S", fresh_s)
-    gate = ScreenedGate(told := Told(), still_s=0.0, first_s=0.0)
+    monkeypatch.setattr(gate_module, "LAG_S", lag_s)
+    monkeypatch.setattr(gate_module, "FRESH_S", fresh_s)
+    gate = Gate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
     idle, keyframe = {}, 0
     stamps = sorted(clip[1])
 
@@ -125,21 +128,21 @@ def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
 
 def test_what_cannot_be_held_is_decoded(clip, monkeypatch):
     for name, value in (("HELD_BYTES", 500), ("KEYFRAME_GAP_S", 0.0)):
-        gate = ScreenedGate(told := Told(), still_s=0.0, first_s=0.0)
+        gate = Gate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
 
         def at(index, _, name=name, value=value, gate=gate):
             if gate.idle and index > 50:
-                monkeypatch.setattr(substream, name, value)
+                monkeypatch.setattr(gate_module, name, value)
 
         given = screened(clip, gate, at)
         assert told.moved_s == NEVER
         assert len([n for n in given if n >= 60]) > 50
-        monkeypatch.setattr(substream, name, {"HELD_BYTES": HELD_BYTES}.get(name, KEYFRAME_GAP_S))
+        monkeypatch.setattr(gate_module, name, {"HELD_BYTES": HELD_BYTES}.get(name, KEYFRAME_GAP_S))
 
 
 @pytest.mark.parametrize("keyframes", [False, True])
 def test_without_the_small_stream_the_large_one_is_screened(clip, keyframes):
-    gate = ScreenedGate(told := Told(), keyframes=keyframes, still_s=0.0, first_s=0.0)
+    gate = Gate(told := Told(), keyframes=keyframes, still_s=0.0, first_s=0.0)
     modes = []
 
     def at(index, _):
@@ -162,9 +165,10 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     small = rtsp_relay(server)
     address = small.url("small").replace("://", "://me:s3cr3t@")
     everything = clean(server.url("still"))
-    blind = Screen.of(server.url("small"), SourceOptions(privacy=(EVERYWHERE,)), "blind")
-    gate = ScreenedGate(Screen.of(address, QUICK, "yard"), still_s=0.7, first_s=0.0)
-    source = ScreenedSource(server.url("still"), QUICK, "yard", gate)
+    private = SourceOptions(privacy=(EVERYWHERE,))
+    blind = Screen(lambda: RtspSource(server.url("small"), private, "blind"))
+    source = open_source(server.url("still"), QUICK, "yard", screening=address)
+    source._gate = gate = Gate(source._screen, keyframes=False, still_s=0.7, first_s=0.0)
     # GStreamer's server may jam or abort where all who share a stream come first: one is there already.
     blind.start()
     end = time.monotonic() + 120
@@ -186,7 +190,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     server.tell("rest")
     camera.until(lambda: gate.idle)
     small.__exit__()
-    monkeypatch.setattr(substream, "LATE_S", 1.0)
+    monkeypatch.setattr(screen_module, "LATE_S", 1.0)
     camera.until(lambda: not gate.idle)
     camera.more(5)
     camera.until(lambda: source.report.screening.state is CameraState.BACKING_OFF)
@@ -205,7 +209,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
 
 def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(make_clip, monkeypatch):
     seconds = 100.0
-    monkeypatch.setattr(substream, "monotonic", lambda: seconds)
+    monkeypatch.setattr(screen_module, "monotonic", lambda: seconds)
     screen = Screen(lambda: open_source(str(make_clip()), QUICK, "yard: sub-stream"))
     assert not screen.sees
     screen.start()
@@ -233,7 +237,7 @@ class Broken(VideoSource):
 
 
 def test_a_small_stream_whose_reading_fails_is_opened_again(make_clip, monkeypatch, caplog):
-    monkeypatch.setattr(substream, "AGAIN_S", 0.05)
+    monkeypatch.setattr(screen_module, "AGAIN_S", 0.05)
     kinds = iter([Broken, VideoSource])
     clip = make_clip()
     screen = Screen(lambda: next(kinds)([clip], SourceOptions(), "yard"))
@@ -249,7 +253,7 @@ def test_a_small_stream_whose_reading_fails_is_opened_again(make_clip, monkeypat
 
 
 def test_what_ends_the_screening_reaches_who_reads_the_camera(make_clip, rtsp_server, monkeypatch):
-    monkeypatch.setattr(substream, "AGAIN_S", 0.05)
+    monkeypatch.setattr(screen_module, "AGAIN_S", 0.05)
     broken = iter([Broken([make_clip()], SourceOptions(), "yard: sub-stream")])
 
     def opened():
@@ -257,8 +261,7 @@ def test_what_ends_the_screening_reaches_who_reads_the_camera(make_clip, rtsp_se
             return source
         raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small: a bug")
 
-    gate = ScreenedGate(Screen(opened), still_s=0.0, first_s=0.0)
-    with ScreenedSource(rtsp_server().url("still"), QUICK, "yard", gate) as source:
+    with RtspSource(rtsp_server().url("still"), QUICK, "yard", screen=Screen(opened)) as source:
         silent = threading.Timer(60, source.close)
         silent.start()
         with pytest.raises(SourceError, match=r"yard: sub-stream: RuntimeError: .*a bug") as caught:

@@ -274,3 +274,12 @@ def test_real_clips_are_read_whole(clips):
     assert frames[0].time == datetime(2018, 4, 19, 22, 46, tzinfo=UTC)
     assert frames[-1].time - frames[0].time <= timedelta(seconds=source.duration_s)
     assert not source.report.damaged
+
+
+@pytest.mark.parametrize("rate", [10, 12, 15, 24, 25, 30])
+def test_sampled_frames_are_the_nearest_to_their_moments(make_clip, rate):
+    clip = make_clip(stamps=range(4 * rate), time_base=Fraction(1, rate))
+    with open_source(str(clip), SourceOptions(sample_hz=5.0)) as source:
+        moments = [(frame.time - EPOCH).total_seconds() for frame in source]
+    assert all(abs(moment - k / 5) <= 0.5 / rate + 1e-3 for k, moment in enumerate(moments[:20]))
+    assert len(moments) in {20, 21}

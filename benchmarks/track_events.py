@@ -1,0 +1,311 @@
+"""How true the tracker's events are, and how many it tells: its confidence is fitted here.
+
+    python benchmarks/track_events.py [--cache DIR] [--threshold P] [--test] [--people] [--write] [--show]
+
+The shipped detector looks at five frames a second of the validation clips (`validation_tracks.jsonl`), one
+`pipeline.tracking.Tracker` a clip follows, and ../shared/bench/tracks.py judges every entrance and departure.
+The confidence is fitted with each camera left out in turn; the table is of these. `--write` fits it on all of
+them and writes `pipeline/tracking/confidence.json`. `--test` and `--people` judge the shipped confidence on
+the clips with published tracks, from which nothing is chosen. Detections are kept in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import replays
+import scoring
+import validation_tracks
+from numpy.typing import NDArray
+from predictors import DATA
+from sklearn.linear_model import LogisticRegression
+
+from pipeline.tracking import Detections, Event, Tracker, TrackerSettings
+from pipeline.tracking.confidence import FILE, Confidence
+from pipeline.tracking.events import departure, entrance
+from pipeline.tracking.evidence import EVIDENCE, End
+from pipeline.tracking.types import DEPARTURES, ENTRANCES
+
+RATE_HZ = 5.0
+RIDGE = 0.03
+"""Inverse strength of the ridge."""
+
+PEOPLE = tuple(
+    replays.Clip(f"people/{name}.mp4", f"people/{name}.xml", ("--fps", str(fps), "--size", size))
+    for name, fps, size in (
+        ("mot17_02", 30, "960x540"),
+        ("tud_stadtmitte", 25, "640x480"),
+        ("tud_campus", 25, "640x480"),
+        ("pets_s3mf1", 7, "768x576"),
+    )
+)
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, eq=False)
+class Footage:
+    """Frames of a clip: seconds, detections, and small pictures ``(n, h, w, 3)``."""
+
+    times: NDArray[np.float64]
+    detections: list[Detections]
+    images: NDArray[np.uint8]
+
+    def events(self, tracker: Tracker) -> list[Event]:
+        """What a tracker says of it."""
+        each = zip(self.times, self.detections, self.images, strict=True)
+        return [event for t, found, image in each for event in tracker.update(float(t), found, image)]
+
+    @property
+    def aspect(self) -> float:
+        """Width over height."""
+        return self.images.shape[2] / self.images.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An event before anything is held back."""
+
+    event: Event
+    evidence: NDArray[np.float64]
+    verdict: str
+    ids: tuple[str, ...]
+
+
+class Recorder(Tracker):
+    """Keeps the evidence of every candidate."""
+
+    def __init__(self, aspect: float, settings: TrackerSettings, weights: Confidence | None = None) -> None:
+        super().__init__(aspect, settings, weights)
+        self.seen: list[tuple[Event, NDArray[np.float64]]] = []
+        shipped_weights = self._weights
+
+        def kept(evidence: NDArray[np.float64], *, coming: bool) -> float:
+            self._evidence = evidence
+            return shipped_weights(evidence, coming=coming)
+
+        self._weights = kept  # type: ignore[assignment]
+
+    def _confidence(self, end: End, odds: NDArray[np.float64], pair: tuple[float, float]) -> float:
+        self._evidence = np.zeros(0)
+        p = super()._confidence(end, odds, pair)
+        if len(self._evidence):
+            self.seen.append(((entrance if end.coming else departure)(end, pair, p), self._evidence))
+        return p
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cache", type=Path, help="folder for detections; else nothing is kept")
+    parser.add_argument("--threshold", type=float, default=TrackerSettings().least_confidence)
+    parser.add_argument("--test", action="store_true", help="judge the five clips with published tracks")
+    parser.add_argument("--people", action="store_true", help="judge the four clips of people")
+    parser.add_argument("--write", action="store_true", help="write the confidence, fitted on all cameras")
+    parser.add_argument("--show", action="store_true", help="every sentence and what is not told")
+    chosen = parser.parse_args()
+    settings = TrackerSettings(least_confidence=chosen.threshold)
+    with tempfile.TemporaryDirectory() as scratch:
+        cache = chosen.cache or Path(scratch)
+        cache.mkdir(parents=True, exist_ok=True)
+        if chosen.test or chosen.people:
+            judge_published(PEOPLE if chosen.people else replays.CLIPS, settings, cache, show=chosen.show)
+        else:
+            judge_validation(settings, cache, show=chosen.show, write=chosen.write)
+
+
+def judge_published(
+    clips: Sequence[replays.Clip], settings: TrackerSettings, cache: Path, *, show: bool
+) -> None:
+    """The shipped confidence on clips with published tracks."""
+    truths = {}
+    for clip in clips:
+        footage = detected(DATA / "clips" / clip.file, cache)
+        events = footage.events(Tracker(footage.aspect, settings))
+        records = cache / f"{Path(clip.file).stem}.jsonl"
+        records.write_text("".join(json.dumps(record(event)) + "\n" for event in events), encoding="utf-8")
+        truths[clip.file] = replays.judged(records, clip)
+        if show:
+            print(*(f"{clip.file} {line(event)}" for event in events), sep="\n")
+    truths["all"] = replays.summed(list(truths.values()))
+    print(
+        "| clip | true | false | not judged | entrances told | departures told |", f"|{'---|' * 6}", sep="\n"
+    )
+    for name, truth in truths.items():
+        told = " | ".join(f"{each[0]} of {each[1]}" for each in (truth.entrances, truth.departures))
+        print(f"| {name} | {truth.true} | {truth.false} | {truth.unknown + truth.other} | {told} |")
+    total = truths["all"]
+    events = [sum(each) for each in zip(total.entrances, total.departures, strict=True)]
+    print(f"true {total.precision:.3f}, told {events[0]} of {events[1]} = {events[0] / events[1]:.3f}")
+    print(total.reasons, total.calibration)
+
+
+def judge_validation(settings: TrackerSettings, cache: Path, *, show: bool, write: bool) -> None:
+    """Confidence fitted with each camera left out, and on all of them."""
+    lines = validation_tracks.TRUTH.read_text(encoding="utf-8").splitlines()
+    clips = {validation_tracks.name(clip): clip for clip in map(json.loads, lines)}
+    footage = {name: detected(validation_tracks.path(clip), cache) for name, clip in clips.items()}
+    found = {name: candidates(clip, footage[name], settings) for name, clip in clips.items()}
+    scores, doubles = {}, 0
+    for name, clip in clips.items():
+        rest = [c for other, each in found.items() if clips[other]["camera"] != clip["camera"] for c in each]
+        tracker = Tracker(footage[name].aspect, settings, fitted(rest))
+        records = [record(event) for event in footage[name].events(tracker)]
+        scores[name] = validation_tracks.score(clip, records)
+        doubles += doubled(clip, records)
+    print(validation_tracks.table(scores))
+    print(f"said twice: {doubles}")
+    if show:
+        print(*(f"{name}: {row}" for name, each in scores.items() for row in each.shown), sep="\n")
+    if write:
+        weights = fitted([c for each in found.values() for c in each])
+        held = {
+            "command": "python benchmarks/track_events.py --write",
+            "data": "benchmarks/validation_tracks.jsonl",
+            "date": datetime.now(UTC).date().isoformat(),
+            "evidence": EVIDENCE,
+            **{kind: np.round(getattr(weights, kind), 5).tolist() for kind in ("entrance", "departure")},
+        }
+        FILE.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+
+
+def candidates(clip: dict[str, Any], footage: Footage, settings: TrackerSettings) -> list[Candidate]:
+    """Every entrance and departure of a clip, judged."""
+    tracker = Recorder(footage.aspect, settings)
+    footage.events(tracker)
+    found = []
+    for event, evidence in tracker.seen:
+        verdict, ids = judged(clip, record(event))
+        found.append(Candidate(event, evidence, verdict, ids))
+    return found
+
+
+def judged(clip: dict[str, Any], said: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Verdict on a record of one sentence, and the tracks of which it is true."""
+    scorer, (sentence,) = scoring.loaded("tracks"), said["sentences"]
+    family = validation_tracks.FAMILIES.get(sentence["object"])
+    if family is None:
+        return "other", ()
+    before, after = (
+        (datetime.fromisoformat(said[side]["time"]) - START).total_seconds() for side in ("before", "after")
+    )
+    verdict, _, ids = scorer.judge(validation_tracks.truth(scorer, clip, family), sentence, before, after)
+    least, most = clip["window"]
+    outside = not (least <= before and after <= most)
+    if verdict == "false" and (outside or validation_tracks.marginal(scorer, clip, sentence, before, after)):
+        verdict = "unknown"
+    return verdict, tuple(ids)
+
+
+def doubled(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> int:
+    """True sentences about an event that was told before."""
+    told = Counter((said["sentences"][0]["type"], each) for said in records for each in judged(clip, said)[1])
+    return sum(count - 1 for count in told.values())
+
+
+def fitted(found: Sequence[Candidate]) -> Confidence:
+    """Confidence by logistic regression; of several true ones about one event the best box counts."""
+    best: dict[tuple[bool, tuple[str, ...]], Candidate] = {}
+    for each in found:
+        key = each.event.box_before is None, each.ids
+        if each.verdict == "true" and (key not in best or _worth(each) > _worth(best[key])):
+            best[key] = each
+    weights = []
+    for coming in (True, False):
+        rows = [c for c in found if (c.event.box_before is None) == coming]
+        rows = [c for c in rows if c.verdict == "false" or best.get((coming, c.ids)) is c]
+        matrix = np.array([c.evidence for c in rows])
+        mean, scale = matrix.mean(0), matrix.std(0) + 1e-6
+        mean[0], scale[0] = 0.0, 1.0  # the bias
+        model = LogisticRegression(C=RIDGE, max_iter=2000, fit_intercept=False)
+        slopes = model.fit((matrix - mean) / scale, [c.verdict == "true" for c in rows]).coef_[0] / scale
+        slopes[0] -= slopes @ mean
+        weights.append(slopes)
+    return Confidence(*weights)
+
+
+def _worth(candidate: Candidate) -> float:
+    box = candidate.event.box_after or candidate.event.box_before
+    if box is None:
+        return 0.0
+    return box[2] * box[3] * float(candidate.evidence[EVIDENCE.index("best score")]) ** 2
+
+
+def detected(path: Path, cache: Path) -> Footage:
+    """What the shipped detector sees of a clip."""
+    file = cache / f"{path.parent.name}-{path.stem}.npz"
+    if not file.exists():
+        _detect(path, file)
+    with np.load(file) as held:
+        parts = {name: held[name] for name in held.files}
+    splits = np.cumsum(parts["counts"])[:-1]
+    columns = (np.split(parts[name], splits) for name in ("boxes", "scores", "classes", "embeddings"))
+    found = [Detections.of(*row) for row in zip(*columns, strict=True)]
+    return Footage(parts["times"], found, parts["images"])
+
+
+def _detect(path: Path, file: Path) -> None:
+    from models import load_captioner  # noqa: PLC0415 - torch is needed here alone
+    from pipeline.narration.batch import detect  # noqa: PLC0415
+    from pipeline.pairs import small_image  # noqa: PLC0415
+
+    captioner, times, found, images, tick = load_captioner(), [], [], [], 0.0
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        start = None
+        for frame in container.decode(stream):
+            start = frame.time if start is None else start
+            if (seconds := frame.time - start) < tick - 1e-3:
+                continue
+            tick += 1 / RATE_HZ
+            images.append(small_image(frame.to_ndarray(format="rgb24")))
+            times.append(seconds)
+            found.append(detect(captioner, images[-1]))
+    np.savez(
+        file,
+        times=times,
+        images=images,
+        counts=[len(each) for each in found],
+        **{
+            name: np.concatenate([getattr(each, name) for each in found]).astype(np.float32)
+            for name in ("boxes", "scores", "classes", "embeddings")
+        },
+    )
+
+
+def record(event: Event) -> dict[str, Any]:
+    """An event as the judges read it."""
+    kind = "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else "moved"
+    sentence = {
+        "type": kind, "object": event.object, "count": 1, "box_before": event.box_before,
+        "box_after": event.box_after, "confidence": event.confidence, "text": event.kind,
+    }  # fmt: skip
+    before, after = (
+        {"time": (START + timedelta(seconds=t)).isoformat()}
+        for t in (event.before_time_s, event.after_time_s)
+    )
+    return {"before": before, "after": after, "sentences": [sentence]}
+
+
+def line(event: Event) -> str:
+    """An event for people."""
+    return (
+        f"{event.time_s:6.1f} {event.confidence:.2f} {event.track} {event.object} {event.kind} {event.edge}"
+    )
+
+
+if __name__ == "__main__":
+    main()

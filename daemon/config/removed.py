@@ -1,0 +1,73 @@
+"""Keys of the version before: read once more, each with a warning that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipeline.yaml_lines import KeyPath
+
+_FIXED = "this key is gone and has no effect any more: delete it"
+_TRAINED = "what counts as a change is as the captioner was trained: delete this section"
+
+REMOVED = {
+    "redis.maxlen": f"{_FIXED} (100,000 entries are kept on each camera's stream)",
+    "signing.every": f"{_FIXED} (new records are signed every 10 minutes)",
+    "captioner.batch": _FIXED,
+    "captioner.wait": _FIXED,
+    "CAMERA.clusters": _TRAINED,
+    "CAMERA.rtsp.open_timeout": f"{_FIXED} (5 s)",
+    "CAMERA.rtsp.stall_timeout": f"{_FIXED} (10 s)",
+    "CAMERA.rtsp.clock_skew": f"{_FIXED} (2 s)",
+    "CAMERA.rtsp.hardware": f"{_FIXED} (the processor decodes)",
+    "CAMERA.pairs.settle": f"{_FIXED} (750 ms)",
+    "CAMERA.pairs.max_wait": f"{_FIXED} (3 s)",
+    "CAMERA.pairs.max_gap": f"{_FIXED} (60 s)",
+    "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
+    "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
+    "CAMERA.narrate.beam_size": _FIXED,
+    "CAMERA.evidence.quality": f"{_FIXED} (85)",
+    "forward.group": f"{_FIXED} (each target has a consumer group of its own name)",
+    "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",
+    "TARGET.queue": f"{_FIXED} (the stream is the queue)",
+    "TARGET.expire": f"{_FIXED} (records wait for as long as the stream holds them)",
+    "TARGET.longest_wait": f"{_FIXED} (60 s)",
+}
+"""Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
+
+
+def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Take removed keys out of a configuration's values; yields each with its advice."""
+    cameras = values.get("cameras")
+    places: list[KeyPath] = [("defaults",)]
+    places += [("cameras", name) for name in cameras] if isinstance(cameras, dict) else []
+    forward = values.get("forward")
+    targets: list[KeyPath] = [
+        ("forward", kind, name)
+        for kind, named in (forward if isinstance(forward, dict) else {}).items()
+        for name in (named if isinstance(named, dict) else {})
+    ]
+    for key, advice in REMOVED.items():
+        first, *rest = key.split(".")
+        for place in {"CAMERA": places, "TARGET": targets}.get(first, [(first,)]):
+            path = (*place, *rest)
+            if (section := _section(values, path[:-1])) is not None and path[-1] in section:
+                del section[path[-1]]
+                yield path, advice
+    redis = values.get("redis")
+    if isinstance(redis, dict) and redis.get("url") == "embedded":
+        redis["url"] = None
+        advice = "a server of its own is for `narrated demo` alone: install redis-server, write its URL"
+        yield ("redis", "url"), f"{advice}; until then only the journal is written"
+    captioner = values.get("captioner")
+    if isinstance(captioner, dict) and "checkpoint" in captioner:
+        file = captioner.pop("checkpoint")
+        if file is not None:
+            captioner["model"] = file
+        yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
+
+
+def _section(values: Any, path: KeyPath) -> dict[str, Any] | None:
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values if isinstance(values, dict) else None

@@ -1,0 +1,88 @@
+"""Warnings, once each, of a machine that is too slow and of cameras whose clock is wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+from pipeline.sources.clock import SANE
+
+TOO_SLOW_S = 10.0
+"""A live camera's pair that waits so long for the narrator shows that this machine is too slow."""
+
+STEADY_S = 60.0
+"""A clock is wrong, or a machine keeps up again, when that has been so for so long."""
+
+SKEW_S = 2.0
+"""A clock that is further away is wrong; one within half of it is right again."""
+
+logger = logging.getLogger(__name__)
+
+
+class Overload:
+    """Distinguishes a slow machine, on which all pictures come late, from wrong clocks; for the main thread.
+
+    Attributes:
+        now: this machine is too slow for its cameras now.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.now = False
+        self._clock = clock
+        self._kept_up_since: float | None = None
+        self._wrong_since: dict[str, float] = {}
+        self._warned: set[str] = set()
+
+    def look(self, waited_s: float, cameras: int, skews: Mapping[str, float | None]) -> None:
+        """Call it at every turn.
+
+        Args:
+            waited_s: longest wait of a live pair.
+            cameras: how many are watched.
+            skews: each live camera's clock minus ours in seconds; None where it sends no time.
+        """
+        self._look_at_load(waited_s, cameras)
+        now = self._clock()
+        known = {name: skew for name, skew in skews.items() if skew is not None}
+        wrong = [name for name, skew in known.items() if abs(skew) > SKEW_S and not self.now]
+        self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
+        self._warned -= {n for n in self._warned if n not in skews or abs(known.get(n, SKEW_S)) < SKEW_S / 2}
+        due = [n for n in wrong if now - self._wrong_since[n] >= STEADY_S and n not in self._warned]
+        if due:
+            _warn({name: known[name] for name in due}, len(skews))
+            self._warned.update(due)
+
+    def _look_at_load(self, waited_s: float, cameras: int) -> None:
+        now = self._clock()
+        if waited_s > TOO_SLOW_S:
+            if not self.now:
+                logger.warning(
+                    "this machine is too slow for %d %s: pairs wait %.0f s; watch fewer, or use a faster "
+                    "processor or a GPU. What waits too long is reported without the captioner",
+                    *(cameras, "camera" if cameras == 1 else "cameras", waited_s),
+                )
+            self.now, self._kept_up_since = True, None
+        elif self.now:
+            self._kept_up_since = self._kept_up_since or now
+            if now - self._kept_up_since >= STEADY_S:
+                self.now = False
+                logger.warning("this machine keeps up with its cameras again")
+
+
+def _warn(skews: Mapping[str, float], cameras: int) -> None:
+    """One line, or one for each where they are not behind all together."""
+    if 1 < cameras == len(skews) and max(skews.values()) < 0:
+        logger.warning(
+            "the clocks of all %d cameras are %.1f s behind or more: point this machine at a time server; "
+            "if its clock is right, it is too slow to read so many",
+            *(cameras, -max(skews.values())),
+        )
+        return
+    for name, seconds in skews.items():
+        believed = abs(seconds) <= SANE.total_seconds()
+        logger.warning(
+            "%s: the camera's clock is %.1f s %s; %s: point the camera and this machine at a time server",
+            *(name, abs(seconds), "ahead" if seconds > 0 else "behind"),
+            "its times are used all the same" if believed else "times of receipt are used",
+        )

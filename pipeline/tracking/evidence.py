@@ -1,0 +1,188 @@
+"""Evidence for an entrance or a departure: what speaks for it and what against it, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.boxes import Box, box_of, intersection, overlaps
+from pipeline.tracking.memory import Memory
+from pipeline.tracking.motion import cover, distances, moved_box, outside, sizes, velocity, whole_box
+from pipeline.tracking.types import SIDES, Floats, Track
+
+EVIDENCE = (
+    "bias", "person", "vehicle", "observations", "span", "mean score", "best score", "end score",
+    "share seen", "trend", "outside", "outside in 0.7 s", "outside in 1.5 s", "at the edge",
+    "through the edge", "speed", "speed outwards", "link", "second link", "covered", "covered ahead",
+    "height", "area",
+    "double", "double of another family", "part", "neighbours", "unused detection", "changed", "class share",
+    "ridden", "rests", "least association", "part of", "part large",
+)  # fmt: skip
+"""Names of what `end_evidence` gives."""
+
+_NEAR = 2.0  # own sizes within which there are neighbours
+_LEAST_INSIDE = 0.3  # share of a part within the whole
+_BEHIND = 0.15  # of its height: the feet of what hides it may be so much higher in the picture
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The beginning or the end of a track.
+
+    Attributes:
+        track: whose.
+        coming: its beginning.
+        time_s: of the outermost observation.
+        box: where, as large as before the frame's edge cut it.
+        outwards: velocity beyond the end, shares of the frame a second (backwards in time at a beginning).
+        side: edge of the frame that it lies at or goes to, of `SIDES`.
+        gap: own sizes from that edge.
+        speed: own sizes a second towards that edge.
+    """
+
+    track: Track
+    coming: bool
+    time_s: float
+    box: Box
+    outwards: tuple[float, float]
+    side: str
+    gap: float
+    speed: float
+
+    @property
+    def through_edge(self) -> bool:
+        """It led through the frame's edge."""
+        return self.gap <= max(0.25, min(0.3 * self.speed, 0.6))
+
+    def ahead(self, seconds: float) -> Box:
+        """Where it would be so long beyond its end."""
+        return moved_box(self.box, self.outwards, seconds)
+
+
+def end_of(track: Track, *, coming: bool, aspect: float) -> End:
+    """Its beginning, or its end."""
+    sign = -1.0 if coming else 1.0
+    vx, vy = velocity(track.observations, at_start=coming)
+    outwards = sign * vx, sign * vy
+    outermost = track.first if coming else track.last
+    x, y, w, h = outermost.box
+    size = float(sizes(np.array([outermost.box]), aspect)[0])
+    gaps = (x * aspect, (1 - x - w) * aspect, y, 1 - y - h)
+    speeds = (-outwards[0] * aspect, outwards[0] * aspect, -outwards[1], outwards[1])
+    side, gap, speed = min(
+        zip(SIDES, gaps, speeds, strict=True),
+        key=lambda each: each[1] / size - min(max(each[2] / size, 0.0), 1.0),
+    )
+    box = whole_box(track.observations, at_start=coming)
+    return End(track, coming, outermost.time_s, box, outwards, side, gap / size, speed / size)
+
+
+def boxes_at(tracks: Sequence[Track], time_s: float) -> Floats:
+    """Boxes of tracks at a moment ``(N, 4)``, NaN where one is not there."""
+    found = [track.at(time_s) for track in tracks]
+    return np.array([(np.nan,) * 4 if box is None else box for box in found]).reshape(-1, 4)
+
+
+def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[float, float]:
+    """How much a track looks like a part or a second box of another one, which it goes with.
+
+    Returns:
+        Share 0..1 of it within the other where their ways agree, and its area by the other's there (1
+        without another).
+    """
+    observations = end.track.observations
+    window = observations[:6] if end.coming else observations[-6:]
+    own = np.array([o.box for o in window])
+    size = float(sizes(own, aspect).mean())
+    kin = {"person", "two-wheeler"} if end.track.family in ("person", "two-wheeler") else {end.track.family}
+    best, ratio = 0.0, 1.0
+    middle = window[len(window) // 2].time_s
+    nearby = [(other, other.at(middle)) for other in others if not other.part]
+    for other, box in nearby:
+        if box is None or not intersection(box, box_of(own[len(window) // 2])):
+            continue
+        theirs = np.array([other.at(o.time_s) or (np.nan,) * 4 for o in window])
+        both = ~np.isnan(theirs[:, 0])
+        if both.sum() < max(2, 0.6 * len(window)):
+            continue
+        a, b = own[both], theirs[both]
+        low = np.maximum(a[:, :2], b[:, :2])
+        high = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:])
+        inside = float(np.median((high - low).clip(min=0).prod(1) / a[:, 2:].prod(1)))
+        area = float(np.median(a[:, 2:].prod(1) / b[:, 2:].prod(1)))
+        if inside < _LEAST_INSIDE or area > 1:
+            continue
+        middles = [(each[:, :2] + each[:, 2:] / 2) * (aspect, 1.0) for each in (a, b)]
+        slip, way = (float(np.hypot(*(m[-1] - m[0]))) for m in (middles[0] - middles[1], middles[0]))
+        rode = (
+            np.exp(-slip / (0.3 * max(way, size)))
+            if other.family in kin
+            else np.exp(-slip / (0.3 * way + 1e-9)) * (way > 0.5 * size)
+        )
+        if inside * rode > best:
+            best, ratio = float(inside * rode), area
+    return best, ratio
+
+
+def end_evidence(
+    end: End,
+    others: Sequence[Track],
+    *,
+    links: tuple[float, float],
+    part: tuple[float, float],
+    memory: Memory,
+    pair: tuple[float, float],
+    aspect: float,
+) -> Floats:
+    """`EVIDENCE` of an end, ``(len(EVIDENCE),)``.
+
+    Args:
+        end: of which track.
+        others: all other tracks of the camera.
+        part: see `part_evidence`.
+        links: probabilities of its best and second best link to other tracks' ends.
+        memory: of the last seconds.
+        pair: seconds of the event's own before and after.
+        aspect: width of the frame over its height.
+    """
+    track = end.track
+    observations = track.observations[:30] if end.coming else track.observations[:-31:-1]
+    scores = np.array([o.score for o in observations])
+    span = abs(observations[-1].time_s - end.time_s)
+    first, last = sorted((observations[-1].time_s, end.time_s))
+    frames = max(len(memory.between(first, last)), 1)
+    seen = sum(memory.frames[0].time_s - 1e-3 <= o.time_s for o in observations)
+    half = max(len(scores) // 2, 1)
+    ahead = np.array([end.box, end.ahead(0.7), end.ahead(1.5)])
+    out = outside(ahead)
+    there = boxes_at(others, end.time_s)
+    near = ~np.isnan(there[:, 0])
+    there, who = there[near], [t for t, ok in zip(others, near, strict=True) if ok]
+    own = np.array([end.box])
+    size = float(sizes(own, aspect)[0])
+    same = np.array([t.family == track.family for t in who], bool)
+    _, y, w, h = end.box
+    iou = overlaps(own, there)[0] if len(there) else np.zeros(0)
+    inside = cover(own, there)[0] if len(there) else np.zeros(0)
+    front = (there[:, 1] + there[:, 3] >= y + h - _BEHIND * h) & (there[:, 2] * there[:, 3] > 0.5 * w * h)
+    ahead_inside = cover(ahead[1:2], there)[0] if len(there) else np.zeros(0)
+    neighbours = (distances(own, there, aspect)[0] < _NEAR * size) & same if len(there) else np.zeros(0)
+    unused = (end.time_s - 1.5, end.time_s - 0.05) if end.coming else (end.time_s + 0.05, end.time_s + 1.5)
+    place = track.first.box if end.coming else track.last.box
+    return np.array([
+        1.0, track.family == "person", track.family == "vehicle",
+        np.log(min(len(observations), 20)), min(span, 4.0), scores.mean(), scores.max(), scores[:2].mean(),
+        min(seen / frames, 1.0), scores[:half].mean() - scores[half:].mean() if len(scores) > 1 else 0.0,
+        *out, np.exp(-max(end.gap, 0.0) / 0.25), min(max(end.speed, 0.0), 3.0) * np.exp(-max(end.gap, 0.0)),
+        min(float(np.hypot(end.outwards[0] * aspect, end.outwards[1])) / size, 4.0),
+        float(np.clip(end.speed, -3, 3)), *links,
+        float((inside * front).max(initial=0.0)), float((ahead_inside * front).max(initial=0.0)),
+        np.log(h), np.log(w * h) / 2,
+        float((iou * same).max(initial=0.0)), float((iou * ~same).max(initial=0.0)),
+        float((inside * same).max(initial=0.0)), np.log1p(neighbours.sum()),
+        memory.unused_score(place, *unused), memory.changed(place, *pair), track.vote()[1], track.ridden,
+        track.rests_since_s is not None, min(o.p for o in observations[:6]),
+        part[0], part[0] * part[1],
+    ], np.float64)  # fmt: skip

@@ -1,0 +1,63 @@
+"""A missing extra is named with its pip command, whichever command needs it."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from daemon import cli
+from pipeline.extras import EXTRAS, missing_extra
+
+
+def test_every_module_is_of_its_extra() -> None:
+    declared = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    names = {
+        extra: {item.split(">")[0].split("[")[0].lower() for item in items}
+        for extra, items in declared["optional-dependencies"].items()
+    }
+    installed = packages_distributions()
+    for extra, modules in EXTRAS.items():
+        for module in modules:
+            if module in installed:
+                assert {each.lower() for each in installed[module]} & names[extra], module
+    assert set(EXTRAS) == set(names) - {"dev", "mutants"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module", "extra", "room"),
+    [
+        (["forward", "-c", "n.yaml"], "apprise", "forward", "daemon.forward"),
+        (["serve", "--journal", "."], "starlette", "serve", "daemon.serve"),
+        (["replay", "x.mp4", "--ray", "local", "--out", "o"], "ray", "ray", "daemon.replay"),
+    ],
+)
+def test_commands_name_what_is_missing(
+    arguments: list[str],
+    module: str,
+    extra: str,
+    room: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "n.yaml").write_text(
+        "version: 1\nstate: s\nredis: {url: 'redis://127.0.0.1:1'}\ncameras: {a: {url: 'rtsp://h/1'}}\n"
+        "forward: {apprise: {phone: {url: 'json://127.0.0.1:1'}}}\n"
+    )
+    (tmp_path / "x.mp4").touch()
+    for name in [name for name in sys.modules if name == room or name.startswith(f"{room}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert cli.main(arguments) == 1
+    assert f"pip install 'narrated[{extra}]'" in capsys.readouterr().err
+
+
+def test_another_missing_module_is_no_extra() -> None:
+    assert missing_extra(ModuleNotFoundError(name="nowhere.at_all")) == ""

@@ -1,0 +1,134 @@
+"""`check-config` finds what `run` refuses, because the same code decides; the exit code of each is 78."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from daemon.config.checks import check_configuration
+from daemon.config.configuration import ConfigurationError, parse_configuration
+from daemon.config.secrets import Secrets
+
+Run = Callable[..., Any]
+LIVE = "cameras: {a: {url: 'rtsp://10.0.0.1/s'}}\n"
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def deep_checkpoint(path: Path) -> Path:
+    """A checkpoint whose description is nested deeper than Python recurses."""
+    save_file({"x": np.zeros(1, np.float32)}, path, metadata={"narrated": "[" * 100_000 + "]" * 100_000})
+    return path
+
+
+MISTAKES = {
+    "redis of another kind": "redis: {url: 'http://x'}\n" + LIVE,
+    "redis port": "redis: {url: 'redis://h:notaport'}\n" + LIVE,
+    "redis secret absent": "redis: {url: 'redis://:${env:ABSENT_SECRET}@h'}\n" + LIVE,
+    "signing key secret absent": "signing: {key: '${file:/nonexistent}'}\n" + LIVE,
+    "signing key is none": "signing: {key: '${file:TMP/text.mp4}'}\n" + LIVE,
+    "checkpoint absent": "captioner: {model: TMP/none.safetensors}\n" + LIVE,
+    "checkpoint damaged": "captioner: {model: TMP/text.mp4}\n" + LIVE,
+    "checkpoint deeply nested": "captioner: {model: TMP/deep.safetensors}\n" + LIVE,
+    "captioner that does not ship": "captioner: poet\n" + LIVE,
+    "device": "captioner: {device: 'cuda:77'}\n" + LIVE,
+    "address taken": "http: {listen: '127.0.0.1:TAKEN'}\n" + LIVE,
+    "state not writable": "state: /proc/narrated\n" + LIVE,
+    "footage absent": "cameras: {a: {url: TMP/absent.mp4}}\n",
+    "footage damaged": "cameras: {a: {url: TMP/text.mp4}}\n",
+    "pattern without a file": "cameras: {a: {url: 'TMP/*.avi'}}\n",
+    "folder without pictures": "cameras: {a: {url: TMP/empty}}\n",
+    "camera by http": "cameras: {a: {url: 'http://10.0.0.5/snapshot.jpg'}, b: {url: 'rtsp://h/1'}}\n",
+    "camera without a host": "cameras: {a: {url: 'rtsp:///stream'}}\n",
+    "camera's secret absent": "cameras: {a: {url: 'rtsp://${env:ABSENT_SECRET}@h/1'}}\n",
+    "workers without a server": "cameras: {a: {url: 'rtsp://h/1', narrate: {workers: redis}}}\n",
+    "workers with ddla": "captioner: ddla\nredis: {url: 'redis://h'}\n"
+    "cameras: {a: {url: 'rtsp://h/1', narrate: {workers: redis}}}\n",
+    "no camera": "cameras: {}\n",
+    "unknown key": "camras: {}\n" + LIVE,
+    "broken YAML": "cameras: {a: [\n",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_run_and_check_config_refuse_the_same(
+    narrated: Run, tmp_path: Path, mistake: str, taken_port: int
+) -> None:
+    (tmp_path / "text.mp4").write_text("no video\n" * 100)
+    (tmp_path / "empty").mkdir()
+    deep_checkpoint(tmp_path / "deep.safetensors")
+    state = "" if "state:" in MISTAKES[mistake] else f"state: {tmp_path}/state\n"
+    config = tmp_path / "n.yaml"
+    text = MISTAKES[mistake].replace("TMP", str(tmp_path)).replace("TAKEN", str(taken_port))
+    config.write_text(f"version: 1\n{state}{text}")
+    checked = narrated("check-config", "-c", config)
+    assert checked.code == 78, checked.err
+    ran = narrated("run", "-c", config)
+    assert (checked.code, ran.code) == (78, 78), checked.err + ran.err
+    assert checked.err == ran.err != ""
+    assert not (tmp_path / "state" / "journal").exists()
+
+
+def test_footage_that_is_not_there_ends_no_live_camera() -> None:
+    configuration = parse_configuration(
+        "version: 1\nstate: /tmp\ncameras: {a: {url: 'rtsp://h/1'}, archive: {url: /absent/*.mp4}}\n"
+    )
+    (warning,) = check_configuration(configuration, Secrets({}), "n.yaml")
+    assert warning.startswith("n.yaml: cameras.archive.url: /absent/*.mp4: matches no file")
+
+
+def test_a_password_in_the_file_is_warned_of(narrated: Run, tmp_path: Path) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text(f"version: 1\nstate: {tmp_path}\ncameras: {{a: {{url: 'rtsp://me:hunter2@h/1'}}}}\n")
+    done = narrated("check-config", "-c", config)
+    assert (done.code, done.out) == (0, f"{config}: fine, 1 camera\n")
+    assert "cameras.a.url: a password in this file" in done.err
+    assert "hunter2" not in done.err
+
+
+def test_the_address_of_a_running_daemon_is_no_mistake() -> None:
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"ok": True, "seconds_since_progress": {}}).encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Health) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        text = f"version: 1\nstate: /tmp\nhttp: {{listen: '127.0.0.1:{server.server_port}'}}\n{LIVE}"
+        assert check_configuration(parse_configuration(text), Secrets({}), "n.yaml") == []
+        thread.join()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_state_folder_of_another_user(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    child = os.fork()
+    if not child:  # pragma: no cover - another process
+        os.setuid(65534)
+        configuration = parse_configuration(f"version: 1\nstate: {tmp_path}/s\n{LIVE}")
+        try:
+            check_configuration(configuration, Secrets({}), "n.yaml")
+        except ConfigurationError as error:
+            os._exit(0 if "cannot be written (Permission denied)" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

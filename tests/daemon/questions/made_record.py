@@ -1,0 +1,190 @@
+"""A made record of known visits, in local time of Berlin, that the table of questions is asked of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import rfc8785
+
+from pipeline.record import Record, format_time
+
+BERLIN = ZoneInfo("Europe/Berlin")
+ARRIVALS = {"entered", "appeared", "placed", "got_out"}
+DEPARTURES = {"left", "disappeared", "removed", "got_in"}
+
+# camera, track, object, arrived, left (- is still there), what the sentences call it, where it is
+VISITS = """
+yard | c1 | car | 2026-11-22T08:10:00 | 2026-11-22T17:30:00 | red car | in the lot
+yard | t1 | truck | 2026-11-22T09:40:00 | 2026-11-22T09:52:00 | white lorry | at the gate
+yard | p1 | person | 2026-11-22T10:05:00 | 2026-11-22T10:06:00 | person | in the lot
+yard | c2 | car | 2026-11-22T22:15:00 | 2026-11-23T07:40:00 | blue car | in the lot
+lobby | p5 | person | 2026-11-22T11:00:00 | 2026-11-22T11:45:00 | person | at the desk
+door | p2 | person | 2026-11-22T18:20:10 | 2026-11-22T18:24:10 | person in dark clothes | at the entrance
+door | p3 | person | 2026-11-22T22:30:00 | 2026-11-22T22:31:30 | person | near the left edge
+door | p4 | person | 2026-11-22T23:10:00 | 2026-11-22T23:12:00 | person | on the right
+door | p6 | person | 2026-11-23T06:30:00 | 2026-11-23T06:31:00 | person | at the entrance
+yard | c3 | car | 2026-11-23T08:05:00 | 2026-11-23T17:05:00 | white car | in the lot
+door | p7 | person | 2026-11-23T09:02:00 | 2026-11-23T09:03:00 | person | on the left
+door | p8 | person | 2026-11-23T09:30:00 | 2026-11-23T09:50:00 | person in red | at the entrance
+yard | v1 | van | 2026-11-23T10:00:00 | 2026-11-23T10:25:00 | white van | at the gate
+door | p9 | person | 2026-11-23T12:00:20 | 2026-11-23T12:05:00 | person | on the right
+lobby | d1 | dog | 2026-11-23T13:00:00 | 2026-11-23T13:02:00 | dog | in the middle
+yard | v2 | van | 2026-11-23T14:10:00 | 2026-11-23T14:14:00 | van | on the left
+yard | c4 | car | 2026-11-23T15:45:00 | - | red car | in the lot
+yard | p12 | person | 2026-11-23T15:46:30 | 2026-11-23T15:47:30 | person | on the left
+door | p10 | person | 2026-11-23T16:20:00 | 2026-11-23T16:25:00 | person | on the left
+lobby | p14 | person | 2026-11-23T16:58:00 | 2026-11-23T17:10:00 | person | in the middle
+yard | b1 | cyclist | 2026-11-23T17:20:00 | 2026-11-23T17:21:00 | cyclist | on the right
+door | p11 | person | 2026-11-23T18:19:05 | 2026-11-23T18:19:40 | person | on the right
+yard | c5 | car | 2026-11-23T18:20:30 | 2026-11-23T18:30:00 | black car | on the left
+door | p15 | person | 2026-11-23T18:21:00 | 2026-11-23T18:22:00 | person | on the left
+yard | m1 | motorcyclist | 2026-11-23T18:32:00 | 2026-11-23T18:33:00 | motorcyclist | on the right
+lobby | p13 | person | 2026-11-23T18:40:00 | - | person | in the middle
+lobby | g1 | bag | 2026-11-23T18:41:00 | - | bag | at the desk
+yard | x3 | car | 2026-10-24T22:30:00 | 2026-10-25T06:30:00 | car | in the lot
+yard | x1 | person | 2026-10-25T02:30:00 | 2026-10-25T02:40:00 | person | on the left
+yard | x2 | person | 2026-10-25T01:30:00Z | 2026-10-25T03:00:00Z | person | on the right
+yard | y1 | person | 2026-03-29T01:50:00 | 2026-03-29T03:10:00 | person | on the left
+door | y2 | person | 2026-11-01T05:30:00Z | 2026-11-01T06:30:00Z | person | on the right
+"""
+PARKED = {"c1", "c2", "c3", "c4", "x3"}
+HELD = {"p15"}
+PEOPLE = ("person", "cyclist", "motorcyclist", "dog")
+
+
+def moment(text: str) -> datetime:
+    """A UTC time; without a zone it is of Berlin."""
+    read = datetime.fromisoformat(text)
+    return (read if read.tzinfo else read.replace(tzinfo=BERLIN)).astimezone(UTC)
+
+
+def write_record(folder: Path) -> dict[str, str]:
+    """Write the journals; gives the name of each record by its id: its track, or a name for those without."""
+    told = defaultdict[str, list[tuple[datetime, str, dict[str, Any]]]](list)
+    for line in VISITS.strip().splitlines():
+        camera, track, *visit = line.split(" | ")
+        for record in _visit(track, *visit):
+            told[camera].append((record.pop("_at"), track, record))
+    for camera, at, name, record in _others():
+        told[camera].append((moment(at), name, record))
+    names = {}
+    folder.mkdir(parents=True)
+    for camera, records in told.items():
+        names |= _write(folder, camera, sorted(records, key=lambda each: each[0]))
+    return names
+
+
+def _visit(track: str, thing: str, came: str, went: str, called: str, place: str) -> list[dict[str, Any]]:
+    begun = moment(came)
+    ended = moment(went) if went != "-" else None
+    walks = thing in PEOPLE
+    first = "got_out" if track == "p12" else "placed" if thing == "bag" else "entered"
+    does = {"got_out": "has got out of a car", "placed": "has been put down"}
+    verb = does.get(first, "has come in" if walks else "has driven in")
+    records = [
+        _record(
+            begun,
+            _sentence(f"A {called} {verb} {place}.", "appeared", thing, begun, action=first, track=track),
+        )
+    ]
+    if track in PARKED:
+        parked = begun + timedelta(minutes=1)
+        text = f"The {called} has parked {place}."
+        records.append(_record(parked, _sentence(text, "moved", thing, parked, action="parked", track=track)))
+    if ended:
+        span = {"since": format_time(begun), "until": format_time(ended)}
+        stay = (ended - begun).total_seconds()
+        text = f"The {called} {place} has {'walked' if walks else 'driven'} off."
+        gone = _sentence(
+            text, "disappeared", thing, ended, action="left", track=track, duration_s=stay, **span
+        )
+        records.append(_record(ended, gone))
+    if track in HELD:
+        records = [{**record, "held": "hourly"} for record in records]
+    return records
+
+
+def _others() -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Camera, time, name, record: scenes, gaps, doors, summaries, and a day of narrated/1 without tracks."""
+    made = list[tuple[str, str, str, dict[str, Any]]]()
+
+    def add(camera: str, at: str, name: str, text: str, kind: str, thing: str, **more: Any) -> None:
+        members = {
+            key: more.pop(key) for key in ("event", "since", "until", "reason", "schema") if key in more
+        }
+        sentence = _sentence(text, kind, thing, moment(at), **more)
+        made.append((camera, at, name, {**_record(moment(at), sentence), **members}))
+
+    day = "2026-11-23T"
+    add("yard", f"{day}08:04", "gate-opened", "The gate has opened.", "moved", "gate", action="opened")
+    add("yard", f"{day}08:06", "gate-closed", "The gate has closed.", "moved", "gate", action="closed")
+    for camera, at, name, event, text in (
+        ("door", "12:30", "view", "view_changed", "The camera now shows another view."),
+        ("lobby", "13:30", "covered", "obstructed", "The view is blocked."),
+        ("yard", "17:00", "light", "light_changed", "The light has changed."),
+    ):
+        add(camera, day + at, name, text, "none", "scene", event=event)
+    gap = {"since": format_time(moment(f"{day}18:52")), "until": format_time(moment(f"{day}18:55"))}
+    text = "Nothing was recorded: overload."
+    add("yard", f"{day}18:54:59", "gap", text, "none", "scene", event="gap", reason="overload", **gap)
+    summary = {"event": "summary", "count": 6}
+    add("lobby", "2026-11-22T12:00", "summary", "Six people have crossed.", "moved", "person", **summary)
+    done = ("door", f"{day}09:51", "p8-more", "The person in red was there for 20 minutes.", "disappeared")
+    add(*done, "person", track="p8", action="left")
+    made[-1][3]["continues"] = "p8"
+    old = "2026-11-14T"
+    for at, name, text, kind, thing, more in (
+        ("10:00", "old-car-came", "A car has come in.", "appeared", "car", {}),
+        ("10:30", "old-car-left", "The car has driven off.", "disappeared", "car", {}),
+        ("11:00", "old-truck-came", "A lorry has come in.", "appeared", "truck", {}),
+        ("11:30", "old-truck-left", "The lorry has driven off.", "disappeared", "truck", {}),
+        ("12:00", "old-people", "Two people have come in.", "appeared", "person", {"count": 2}),
+        ("13:00", "cap", "60 records within an hour.", "none", "scene", {"event": "cap_reached"}),
+    ):
+        add("yard", old + at, name, text, kind, thing, schema="narrated/1", **more)
+    made[-1][3]["until"] = format_time(moment(f"{old}14:00"))
+    return made
+
+
+def _sentence(text: str, kind: str, thing: str, at: datetime, **more: Any) -> dict[str, Any]:
+    box = None if thing == "scene" else (0.4, 0.2, 0.1, 0.5)
+    members = {"text": text, "type": kind, "object": thing, "box": box, "salience": 0.7, "confidence": 0.95}
+    return {**members, **({"time": format_time(at)} if thing != "scene" else {}), **more}
+
+
+def _record(at: datetime, sentence: dict[str, Any]) -> dict[str, Any]:
+    return {"_at": at, "event": "change", "text": sentence["text"], "sentences": (sentence,)}
+
+
+def _write(folder: Path, camera: str, records: list[tuple[datetime, str, dict[str, Any]]]) -> dict[str, str]:
+    names, lines, prev = dict[str, str](), list[bytes](), "0" * 64
+    for seq, (at, name, record) in enumerate(records, 1):
+        frame = {"pts": seq, "sha256": "a" * 64}
+        members = {
+            "schema": "narrated/2",
+            "id": f"{camera}-{seq}",
+            "camera": camera,
+            "seq": seq,
+            "before": {"time": format_time(at - timedelta(seconds=1)), **frame},
+            "after": {"time": format_time(at), **frame},
+            "clock": "file",
+            "l2": 12.5,
+            "suppressed": 0,
+            "model": {"name": "grounded", "sha256": "c" * 64},
+            "config_sha256": "d" * 64,
+            "stream_id": f"{int(at.timestamp() * 1000)}-{seq}",
+            "prev": prev,
+            "hash": "0" * 64,
+        } | {key: value for key, value in record.items() if key != "_at"}
+        unhashed = Record.model_validate(members).members()
+        del unhashed["hash"]
+        prev = hashlib.sha256(rfc8785.dumps(unhashed)).hexdigest()
+        lines.append(rfc8785.dumps({**unhashed, "hash": prev}))
+        names[f"{camera}-{seq}"] = name
+    (folder / f"{camera}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    return names

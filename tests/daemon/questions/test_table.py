@@ -1,0 +1,127 @@
+"""The table of questions: each is understood as was meant and finds what is there, or is refused."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime, format_time_of_day
+from daemon.questions.question import Question
+from daemon.questions.restatement import restate
+from daemon.search.search import Search
+
+from .made_record import write_record
+
+TABLE = Path(__file__).with_name("questions.txt")
+LENGTHS = {"s": 1, "min": 60, "h": 3600}
+
+
+def table() -> list[tuple[str, str, str, str, str]]:
+    """Zone, time, question, reading, result."""
+    found, zone, now = [], "", ""
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            zone, now = line.strip("[]").split()
+        elif " | " in line and not line.startswith("#"):
+            question, reading, *result = line.split(" | ")
+            found.append((zone, now, question, reading, result[0] if result else ""))
+    return found
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    folder = tmp_path_factory.mktemp("made") / "journal"
+    return folder, write_record(folder)
+
+
+def reading_of(asked: Question, local: LocalTime) -> set[str]:
+    """The question in the words of the table."""
+    filters, said = asked.filters, set[str]()
+    said |= {word for word in ("open", "count", "durations", "most") if getattr(asked, word)}
+    said = {{"open": "now", "durations": "howlong"}.get(word, word) for word in said}
+    if asked.order != "all":
+        said.add(asked.order)
+    if "most" in said:
+        said.discard("count")
+    if not said & {"count", "howlong", "first", "last", "longest", "most"}:
+        said.add("list")
+    said |= {f"by={name}" for name in asked.by} | ({f"limit={asked.limit}"} if asked.limit else set())
+    names = {"obj": "objects", "kind": "kinds", "cam": "cameras", "zone": "zones", "colour": "colours"}
+    said |= {f"{short}={value}" for short, name in names.items() for value in getattr(filters, name)}
+    numbers = {"longer": filters.longer_s, "shorter": filters.shorter_s, "sure": filters.confidence}
+    said |= {f"{name}={value:g}" for name, value in numbers.items() if value is not None}
+    if filters.text:
+        said.add(f"text={filters.text}")
+    if filters.since or filters.until:
+        ends = [f"{local.of(each):%Y-%m-%dT%H:%M}" if each else "" for each in (filters.since, filters.until)]
+        said.add("span=" + "..".join(ends))
+    if filters.between:
+        said.add("hours=" + "-".join(map(format_time_of_day, filters.between)))
+    return said
+
+
+def meant(reading: str) -> set[str]:
+    """A reading of the table; days without a month are of November 2026."""
+    words = set(re.findall(r'text="[^"]*"|\S+', reading))
+    spans = {word for word in words if word.startswith("span=")}
+    return words - spans | {re.sub(r"(?<![\d-])(\d\dT)", r"2026-11-\1", span) for span in spans}
+
+
+def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
+    """What is found, in the words of the table."""
+    if asked.count:
+        groups = search.count(asked)
+        if asked.by:
+            return {f"{' '.join(group.labels)}={group.visits}" for group in groups} or {"0"}
+        return {str(groups[0].visits)}
+    if asked.durations or asked.order == "longest":
+        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.visits(asked)} or {"-"}
+    return {names[found.record.id] for found in search.answer(asked).found} or {"-"}
+
+
+def expected(result: str) -> set[str]:
+    """A result of the table, lengths in seconds."""
+
+    def seconds(length: str) -> str:
+        parts = re.findall(r"(\d+)(h|min|s)?", length)
+        units = ["h", "min"] if len(parts) > 1 else [parts[0][1] or "s"]
+        return str(sum(int(n) * LENGTHS[unit or units[i]] for i, (n, unit) in enumerate(parts)))
+
+    parts = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d=\d+|\S+", result)
+    return {
+        f"{part.split('=')[0]}={seconds(part.split('=')[1])}" if re.search(r"=\d+(h|min)", part) else part
+        for part in parts
+    }
+
+
+@pytest.mark.parametrize(("zone", "now", "question", "reading", "result"), table())
+def test_a_question_means_what_it_says(record, zone, now, question, reading, result):
+    folder, names = record
+    local = LocalTime.named(zone)
+    moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    with Search(folder, local) as search:
+        search.look()
+        if reading.startswith("REFUSED"):
+            with pytest.raises(SearchError) as refusal:
+                search.asker().read(question, moment)
+            reason = (
+                str(refusal.value).split("cannot be answered: ", 1)[1].split(". Understood here")[0].lower()
+            )
+            assert reading.removeprefix("REFUSED ").lower() in reason
+            return
+        asked = search.asker().read(question, moment)
+        assert reading_of(asked, local) == meant(reading), restate(asked, local)
+        if result != "*":
+            assert result_of(search, asked, names) == expected(result)
+        assert restate(asked, local)
+
+
+def test_the_table_is_large_enough():
+    understood = [line for line in table() if not line[3].startswith("REFUSED")]
+    assert len(table()) >= 200
+    assert len(understood) >= 170

@@ -1,0 +1,76 @@
+"""Overload is told once, and not as so many wrong clocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.threads.overload import STEADY_S, TOO_SLOW_S, Overload
+
+RIGHT, BEHIND, FAR_AHEAD = -0.1, -3.0, 3600.0
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def overload(clock: Clock) -> Overload:
+    return Overload(clock)
+
+
+def watch(overload: Overload, clock: Clock, seconds: float, waited_s: float, *skews: float | None) -> None:
+    for _ in range(round(seconds)):
+        clock.now += 1
+        overload.look(waited_s, len(skews), {f"cam{n}": skew for n, skew in enumerate(skews)})
+
+
+def test_overload_is_told_once_in_words_and_no_clock_is_blamed_for_it(
+    overload: Overload, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch(overload, clock, 100, TOO_SLOW_S, RIGHT, RIGHT, RIGHT, RIGHT)
+    assert not overload.now
+    for _ in range(5):  # it comes and goes
+        watch(overload, clock, 100, 25, BEHIND, BEHIND, BEHIND, RIGHT)
+        watch(overload, clock, STEADY_S / 2, 0, BEHIND, BEHIND, BEHIND, RIGHT)
+    assert len(caplog.records) == 1
+    assert "this machine is too slow for 4 cameras: pairs wait 25 s" in caplog.text
+    assert overload.now
+    watch(overload, clock, STEADY_S + 1, 0, RIGHT, RIGHT, RIGHT, RIGHT)
+    assert not overload.now
+    assert len(caplog.records) == 2
+    assert "keeps up with its cameras again" in caplog.text
+
+
+def test_a_wrong_clock_is_told_when_it_lasts_once_until_it_is_right(
+    overload: Overload, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):  # a jam
+        watch(overload, clock, STEADY_S / 2, 0, BEHIND, RIGHT)
+        watch(overload, clock, 2, 0, RIGHT, RIGHT)
+    assert not caplog.records
+    for away in (None, BEHIND, -1.5):
+        watch(overload, clock, 2 * STEADY_S, 0, BEHIND, FAR_AHEAD)
+        watch(overload, clock, 5, 0, away, FAR_AHEAD)
+    told = [record.message for record in caplog.records]
+    assert len(told) == 2
+    assert "cam0: the camera's clock is 3.0 s behind; its times are used all the same" in told[0]
+    assert "cam1: the camera's clock is 3600.0 s ahead; times of receipt are used" in told[1]
+    watch(overload, clock, 2, 0, RIGHT, FAR_AHEAD)
+    watch(overload, clock, 2 * STEADY_S, 0, BEHIND, FAR_AHEAD)
+    assert len(caplog.records) == 3
+
+
+def test_all_cameras_behind_are_one_fault(
+    overload: Overload, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch(overload, clock, 3 * STEADY_S, 0, *[BEHIND] * 13)
+    assert len(caplog.records) == 1
+    assert "the clocks of all 13 cameras are 3.0 s behind or more" in caplog.text

@@ -1,0 +1,203 @@
+"""Association and events on made scenes: rectangles of one colour that go where they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from models.families import OBJECTS
+from pipeline.tracking import Detections, Event, Tracker, TrackerSettings
+
+HEIGHT, WIDTH = 180, 320
+STEP_S = 0.2
+Box = tuple[float, float, float, float]
+Thing = tuple[str, tuple[int, int, int], Callable[[float], Box | None]]
+
+
+def frame(things: Sequence[Thing], time_s: float) -> tuple[Detections, np.ndarray]:
+    """Boxes within the frame, their embeddings from their colours, and a picture."""
+    image = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
+    boxes, classes, looks = [], [], []
+    for name, colour, way in things:
+        if (box := way(time_s)) is None:
+            continue
+        x, y, w, h = box
+        left, top, right, low = max(x, 0.0), max(y, 0.0), min(x + w, 1.0), min(y + h, 1.0)
+        if right - left < 0.3 * w or low - top < 0.3 * h:
+            continue
+        boxes.append((left, top, right - left, low - top))
+        image[int(top * HEIGHT) : int(low * HEIGHT), int(left * WIDTH) : int(right * WIDTH)] = colour
+        classes.append([0.8 if each == name else 0.02 for each in OBJECTS])
+        embedding = np.array([*colour, 40.0])
+        looks.append(embedding / np.linalg.norm(embedding))
+    count = len(boxes)
+    return (
+        Detections.of(
+            np.array(boxes).reshape(count, 4),
+            np.full(count, 0.8),
+            np.array(classes).reshape(count, len(OBJECTS)),
+            np.array(looks).reshape(count, 4),
+        ),
+        image,
+    )
+
+
+def follow(
+    things: Sequence[Thing], seconds: float, tracker: Tracker | None = None, start: float = 0.0
+) -> tuple[Tracker, list[Event]]:
+    """A tracker after so many seconds of a scene, and its events."""
+    tracker = tracker or Tracker(WIDTH / HEIGHT)
+    events = []
+    for k in range(round(seconds / STEP_S)):
+        time_s = start + k * STEP_S
+        events += tracker.update(time_s, *frame(things, time_s))
+    return tracker, events
+
+
+def line(
+    x: float, y: float, vx: float, vy: float = 0.0, size: tuple[float, float] = (0.06, 0.3)
+) -> Callable[[float], Box]:
+    """A way straight on."""
+    return lambda t: (x + vx * t, y + vy * t, *size)
+
+
+def crossing(start_s: float, pace: float = 0.12) -> Callable[[float], Box | None]:
+    """In from the left at this moment, out on the right."""
+    return lambda t: None if t < start_s else (-0.06 + pace * (t - start_s), 0.4, 0.06, 0.3)
+
+
+RED, BLUE, GREEN = (200, 30, 30), (30, 30, 200), (30, 180, 40)
+
+
+def test_who_crosses_the_picture_enters_and_leaves_by_the_edges() -> None:
+    _, events = follow([("person", RED, crossing(3.0))], 15.0)
+    assert [(e.kind, e.edge) for e in events] == [("entered", "left"), ("left", "right")]
+    came, went = events
+    assert came.track == went.track
+    assert came.object == went.object == "person"
+    assert came.time_s == pytest.approx(3.2, abs=0.3)
+    assert went.duration_s == pytest.approx(8.3, abs=0.7)
+    assert came.before_time_s < 3.0 < came.after_time_s
+    assert came.box_before is None
+    assert went.box_after is None
+    assert went.before_time_s < went.time_s < went.after_time_s
+
+
+def test_an_entrance_is_decided_a_second_after_it() -> None:
+    tracker = Tracker(WIDTH / HEIGHT)
+    things = [("person", RED, crossing(3.0))]
+    for k in range(60):
+        if events := tracker.update(k * STEP_S, *frame(things, k * STEP_S)):
+            assert k * STEP_S - events[0].time_s == pytest.approx(1.0, abs=0.05)
+            return
+    pytest.fail("no entrance")
+
+
+def test_what_was_there_at_the_start_has_not_entered() -> None:
+    tracker, events = follow([("car", BLUE, line(0.4, 0.5, 0.0, size=(0.2, 0.2)))], 10.0)
+    assert not events
+    (track,) = tracker.tracks
+    assert track.since_s is None
+    assert track.rests_since_s == 0.0
+
+
+def test_two_who_pass_each_other_keep_their_identities() -> None:
+    things = [("person", RED, line(0.1, 0.4, 0.08)), ("person", GREEN, line(0.9, 0.42, -0.08))]
+    tracker, _ = follow(things, 9.0)
+    assert len(tracker.tracks) == 2
+    by_first = {round(t.first.box[0], 1): t.last.box[0] for t in tracker.tracks}
+    assert by_first[0.1] > 0.7
+    assert by_first[0.9] < 0.3
+
+
+def test_the_order_of_detections_does_not_matter() -> None:
+    things = [
+        ("person", RED, line(0.1, 0.4, 0.08)),
+        ("person", GREEN, line(0.9, 0.42, -0.08)),
+        ("car", BLUE, crossing(2.0)),
+    ]
+    events, shuffled = [], []
+    one, other = Tracker(WIDTH / HEIGHT), Tracker(WIDTH / HEIGHT)
+    for k in range(60):
+        found, image = frame(things, k * STEP_S)
+        events += one.update(k * STEP_S, found, image)
+        shuffled += other.update(k * STEP_S, found.select(np.arange(len(found))[::-1]), image)
+    assert events == shuffled
+    assert [t.last for t in one.tracks] == [t.last for t in other.tracks]
+
+
+def test_twice_the_same_frames_give_the_same_events() -> None:
+    things = [("person", RED, crossing(2.0)), ("person", GREEN, crossing(3.0, pace=0.2))]
+    assert follow(things, 14.0)[1] == follow(things, 14.0)[1]
+
+
+def test_what_follows_through_the_same_edge_is_another_track() -> None:
+    things = [("car", BLUE, crossing(2.0, pace=0.3)), ("car", BLUE, crossing(4.0, pace=0.3))]
+    _, events = follow(things, 12.0)
+    assert [e.kind for e in events].count("entered") == 2
+    assert len({e.track for e in events}) == 2
+
+
+def test_the_class_is_voted_along_the_track() -> None:
+    seen = iter(range(1000))
+
+    class Doubtful(Tracker):
+        def update(self, time_s: float, detections: Detections, image: np.ndarray) -> list[Event]:
+            if len(detections) and next(seen) % 3 == 0:
+                classes = detections.classes.copy()
+                classes[:, OBJECTS.index("bus")], classes[:, OBJECTS.index("car")] = 0.7, 0.1
+                detections = Detections(detections.boxes, detections.scores, classes, detections.embeddings)
+            return super().update(time_s, detections, image)
+
+    _, events = follow([("car", BLUE, crossing(2.0))], 14.0, Doubtful(WIDTH / HEIGHT))
+    assert {e.object for e in events} == {"car"}
+    assert len({e.track for e in events}) == 1
+
+
+def test_a_rider_and_the_machine_are_one() -> None:
+    way = crossing(2.0, pace=0.2)
+
+    def machine(t: float) -> Box | None:
+        box = way(t)
+        return box and (box[0] - 0.02, box[1] + 0.15, 0.1, 0.2)
+
+    tracker, events = follow([("person", RED, way), ("bicycle", GREEN, machine)], 5.0)
+    assert [e.object for e in events] == ["cyclist"]
+    assert len([t for t in tracker.tracks if t.state == "confirmed"]) == 1
+
+
+def test_half_of_a_person_is_not_another_person() -> None:
+    way = crossing(2.0)
+
+    def head(t: float) -> Box | None:
+        box = way(t)
+        return box and (box[0] + 0.01, box[1], 0.035, 0.12)
+
+    _, events = follow([("person", RED, way), ("person", RED, head)], 14.0)
+    assert [e.kind for e in events] == ["entered", "left"]
+
+
+def test_a_flicker_is_no_event() -> None:
+    _, events = follow([("person", RED, lambda t: (0.5, 0.4, 0.06, 0.3) if 4 < t < 4.3 else None)], 9.0)
+    assert not events
+
+
+def test_a_short_occlusion_does_not_end_a_track() -> None:
+    def way(t: float) -> Box | None:
+        return None if 6.0 < t < 6.7 else crossing(3.0)(t)
+
+    _, events = follow([("person", RED, way)], 15.0)
+    assert [e.kind for e in events] == ["entered", "left"]
+
+
+def test_frames_must_be_in_order() -> None:
+    tracker, _ = follow([], 1.0)
+    with pytest.raises(ValueError, match="order"):
+        tracker.update(0.5, *frame([], 0.5))
+
+
+def test_nothing_is_given_below_the_threshold() -> None:
+    sure = Tracker(WIDTH / HEIGHT, TrackerSettings(least_confidence=1.1))
+    assert not follow([("person", RED, crossing(3.0))], 15.0, sure)[1]
