@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,31 @@ import av
 import pytest
 from running_daemon import until
 
-from pipeline.journal import read_camera
+from pipeline.journal import JournalError, read_camera
 
-SEGMENT_S = 12.0
+SEGMENT_S = 20.0
 VISITS = 5
+
+_SERVER = """
+import sys
+import gi
+gi.require_version("Gst", "1.0")
+gi.require_version("GstRtspServer", "1.0")
+from gi.repository import GLib, Gst, GstRtspServer
+Gst.init(None)
+server, factory = GstRtspServer.RTSPServer(), GstRtspServer.RTSPMediaFactory()
+server.set_address("127.0.0.1")
+server.set_service(sys.argv[1])
+factory.set_launch(
+    f"( filesrc location={sys.argv[2]} ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=1 )"
+)
+factory.set_shared(True)
+server.get_mount_points().add_factory("/room", factory)
+server.attach(None)
+print("ready", flush=True)
+GLib.MainLoop().run()
+"""
+"""Plays a file once, to all who watch."""
 
 
 @contextmanager
@@ -64,41 +86,42 @@ def recording(url: str, folder: Path) -> Iterator[None]:
 def test_at_least_nine_of_ten_events_agree_and_the_rest_is_named(
     start: Callable[..., Any],
     narrated: Callable[..., Any],
-    rtsp_server: Callable[..., Any],
+    rtsp_server: Callable[..., Any],  # it skips the test where there is no GStreamer
     free_port: int,
+    visited_clip: Path,
     tmp_path: Path,
 ) -> None:
-    server, url = rtsp_server(free_port), f"rtsp://127.0.0.1:{free_port}/still"
-
-    def show(command: str) -> None:
-        server.stdin.write(command.encode() + b"\n")
-        server.stdin.flush()
-        assert server.stdout.readline() == b"done\n"
-
-    with recording(url, tmp_path / "recorded"):
-        pairs = "{sample: 2/s, lower: 20, upper: 250}"
-        process = start(f"  room: {{url: '{url}', pairs: {pairs}}}\n")
-        log = process._files[1]
-        until(process, lambda: "room: streaming" in log.read_text(), 120)
-        time.sleep(4)
-        for _ in range(VISITS):
-            for command in ("move", "rest"):
-                show(command)
-                time.sleep(8)
-        journal = tmp_path / "state" / "journal"
-        until(process, lambda: len(list(read_camera(journal, "room"))) >= VISITS, 60)
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+    url, journal = f"rtsp://127.0.0.1:{free_port}/room", tmp_path / "state" / "journal"
+    server = subprocess.Popen(
+        ["/usr/bin/python3", "-c", _SERVER, str(free_port), visited_clip], stdout=subprocess.PIPE
+    )
+    try:
+        assert server.stdout.readline() == b"ready\n"
+        with recording(url, tmp_path / "recorded"):
+            pairs, narrate = "{lower: 20, upper: 250}", "{merge: 0s, cooldown: 0s, max_per_hour: null}"
+            process = start(f"  room: {{url: '{url}', pairs: {pairs}, narrate: {narrate}}}\n")
+            until(process, lambda: events(journal) >= 2 * VISITS, 150)
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+    finally:
+        server.kill()
+        server.communicate()
     footage = sorted((tmp_path / "recorded").glob("*.mp4"))
     assert len(footage) > 2
     config = ["-c", tmp_path / "narrated.yaml", "--camera", "room", "--limits"]
     done = narrated("replay", *footage, *config, "--out", tmp_path / "again")
     assert done.code == 0, done.err
     compared = narrated("verify", journal / "room.jsonl", "--against", tmp_path / "again")
-    agreed, events = map(
+    agreed, total = map(
         int, re.search(r"of the others (\d+) of (\d+) events agree within 5 s", compared.out).groups()
     )
-    assert events >= VISITS
-    assert agreed >= 0.9 * events, compared.out + compared.err
-    named = [line for line in compared.err.splitlines() if "only in" in line]
-    assert (compared.code == 0) == (not named)
+    assert total >= 2 * VISITS
+    assert agreed >= 0.9 * total, compared.out + compared.err
+    assert len([line for line in compared.err.splitlines() if "only in" in line]) >= total - agreed
+
+
+def events(journal: Path) -> int:
+    """How many sentences there are by now."""
+    with suppress(JournalError):
+        return sum(len(record.sentences) for record in read_camera(journal, "room"))
+    return 0
