@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -157,29 +157,23 @@ class _PairOfJournals:
         """Records that belong together, by their ids, else by their frames; each at most once."""
         by_id = {record.id: record for record in self._theirs}
         found = {id(one): by_id.pop(one.id) for one in self._mine if one.id in by_id}
-        by_frames = {_frames(record): record for record in by_id.values()}
-        for one in self._mine:
-            if id(one) not in found and _frames(one) in by_frames:
-                found[id(one)] = by_frames.pop(_frames(one))
+        rest = [one for one in self._mine if id(one) not in found]
+        by_frames = _match_frames(rest, by_id.values(), 0.0)
+        if not (found or by_frames):  # another clock
+            pairs = _match_frames(rest, by_id.values(), None)
+            shifts = [_shift_s(one, pairs[id(one)]) for one in rest if id(one) in pairs]
+            by_frames = _match_frames(rest, by_id.values(), median(shifts)) if shifts else {}
+        found |= by_frames
         return [(one, found[id(one)]) for one in self._mine if id(one) in found]
 
     def _differences(self, twins: list[tuple[Record, Record]]) -> Iterator[tuple[Record, Record, str]]:
         """What differs in records that belong together; empty where nothing does."""
-        shifts = {id(one): (one.after.moment - two.after.moment).total_seconds() for one, two in twins}
-        only_pixels = twins and all(one.id != two.id for one, two in twins)
-        offset_s = median(shifts.values()) if only_pixels else 0.0
         order = {id(record): number for number, record in enumerate(self._theirs)}
         last = -1
         for one, two in twins:
             late, last = order[id(two)] < last, max(last, order[id(two)])
-            moved_s = abs(shifts[id(one)] - offset_s)
-            if one.id != two.id and moved_s > _SAME_CLOCK_S:
-                moved = timedelta(seconds=round(moved_s))
-                yield one, two, f"its frames are those of {two.id} in {self._names[1]}, {moved} away"
-            elif late:
-                yield one, two, f"it stands elsewhere in {self._names[1]}"
-            else:
-                yield one, two, self._difference(one, two)
+            reason = f"it stands elsewhere in {self._names[1]}" if late else self._difference(one, two)
+            yield one, two, reason
 
     def _difference(self, one: Record, two: Record) -> str:
         apart = _APART if one.id == two.id else (_APART | _CLOCKED | {"track", "same_as"}) - {"config_sha256"}
@@ -224,6 +218,27 @@ def _events(records: Iterator[Record]) -> _Events:
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
             found.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
     return {what: sorted(events) for what, events in found.items()}
+
+
+def _match_frames(
+    mine: Iterable[Record], theirs: Iterable[Record], offset_s: float | None
+) -> dict[int, Record]:
+    """By `id`, records with the same pixels whose times are `offset_s` apart; None: however far."""
+    by_frames: dict[tuple[str, str, str], list[Record]] = {}
+    for two in theirs:
+        by_frames.setdefault(_frames(two), []).append(two)
+    found = {}
+    for one in mine:
+        for two in by_frames.get(_frames(one), []):  # a drawn scene, or a covered lens, is the same often
+            if offset_s is None or abs(_shift_s(one, two) - offset_s) <= _SAME_CLOCK_S:
+                found[id(one)] = two
+                by_frames[_frames(one)].remove(two)
+                break
+    return found
+
+
+def _shift_s(one: Record, two: Record) -> float:
+    return (one.after.moment - two.after.moment).total_seconds()
 
 
 def _frames(record: Record) -> tuple[str, str, str]:

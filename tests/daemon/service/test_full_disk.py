@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 from forked_commands import Forked
-from running_daemon import unused_port
+from running_daemon import page, unused_port
 
 from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_camera, verify
@@ -139,8 +138,9 @@ class Narrated:
         return [read_record(fields[b"json"]) for _, fields in entries]
 
     def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10) as answer:
-            return dict(json.loads(answer.read()))
+        """What `/healthz` says; nothing is unwritten where it does not answer yet."""
+        text = page(self.port, "/healthz")[1]
+        return dict(json.loads(text)) if text else {"unwritten": {}}
 
     def until(self, reached: Callable[[], object], limit_s: float = 300) -> None:
         end = time.monotonic() + limit_s
