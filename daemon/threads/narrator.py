@@ -111,7 +111,9 @@ class Narrator:
         self._limits[plan.name] = limits
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
-            self._recorded[plan.name] = {record.id for record in self._journals[plan.name]}
+            self._recorded[plan.name] = {
+                record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
+            }
 
     def remove(self, camera: str) -> None:
         """Let a camera go whose pairs were all told; what was held open or back for it is journalled."""
