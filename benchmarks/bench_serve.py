@@ -1,6 +1,6 @@
-"""How long the pages of `narrated serve` take: a hundred thousand records a day, and a million of one second.
+"""How long the pages of `narrated serve` take: a hundred thousand records a day.
 
-    python benchmarks/bench_serve.py [--records 100000] [--days 1] [--folder DIR] [--one-second] [--clients 8]
+    python benchmarks/bench_serve.py [--records 100000] [--days 1] [--folder DIR] [--clients 8]
 
 Writes the journals of `bench_query.py` within so many days, serves them by the command itself, in a process
 of its own, and asks: the first view after the start, then each page ten times, of which median and worst are
@@ -122,7 +122,6 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--days", type=float, default=1)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--one-second", action="store_true")
     parser.add_argument("--clients", type=int, default=8)
     given = parser.parse_args()
     bench_query.SPAN = timedelta(days=given.days)
@@ -130,7 +129,7 @@ def main() -> None:
         folder = given.folder or Path(own)
         if not any(folder.glob("*.jsonl")):
             folder.mkdir(parents=True, exist_ok=True)
-            bench_query.write(folder, given.records, one_second=given.one_second)
+            bench_query.write(folder, given.records)
         os.environ["STATE_DIRECTORY"] = own
         print(f"{given.records:,} records\n")
         measure(folder, given.clients)

@@ -81,6 +81,7 @@ class Candidate:
     evidence: NDArray[np.float64]
     verdict: str
     ids: tuple[str, ...]
+    camera: str = ""
 
 
 class Recorder(Tracker):
@@ -189,7 +190,7 @@ def candidates(clip: dict[str, Any], footage: Footage, settings: TrackerSettings
     found = []
     for event, evidence in tracker.seen:
         verdict, ids = judged(clip, record(event))
-        found.append(Candidate(event, evidence, verdict, ids))
+        found.append(Candidate(event, evidence, verdict, ids, clip["camera"]))
     return found
 
 
@@ -217,24 +218,39 @@ def doubled(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> int:
 
 
 def fitted(found: Sequence[Candidate]) -> Confidence:
-    """Confidence by logistic regression; of several true ones about one event the best box counts."""
-    best: dict[tuple[bool, tuple[str, ...]], Candidate] = {}
-    for each in found:
-        key = each.event.box_before is None, each.ids
-        if each.verdict == "true" and (key not in best or _worth(each) > _worth(best[key])):
-            best[key] = each
+    """Confidence by logistic regression, stretched to what it is worth on further cameras."""
     weights = []
     for coming in (True, False):
         rows = [c for c in found if (c.event.box_before is None) == coming]
-        rows = [c for c in rows if c.verdict == "false" or best.get((coming, c.ids)) is c]
-        matrix = np.array([c.evidence for c in rows])
-        mean, scale = matrix.mean(0), matrix.std(0) + 1e-6
-        mean[0], scale[0] = 0.0, 1.0  # the bias
-        model = LogisticRegression(C=RIDGE, max_iter=2000, fit_intercept=False)
-        slopes = model.fit((matrix - mean) / scale, [c.verdict == "true" for c in rows]).coef_[0] / scale
-        slopes[0] -= slopes @ mean
+        slopes = _regression(rows)
+        odds, true = [], []
+        for camera in {c.camera for c in rows}:
+            own = _regression([c for c in rows if c.camera != camera])
+            judged_rows = [c for c in rows if c.camera == camera and c.verdict in ("true", "false")]
+            odds += [float(c.evidence @ own) for c in judged_rows]
+            true += [c.verdict == "true" for c in judged_rows]
+        stretch = LogisticRegression(C=1.0).fit(np.array(odds)[:, None], true)
+        slopes *= stretch.coef_[0, 0]
+        slopes[0] += stretch.intercept_[0]
         weights.append(slopes)
     return Confidence(*weights)
+
+
+def _regression(rows: Sequence[Candidate]) -> NDArray[np.float64]:
+    """Weights of the evidence with a ridge; of several true ones about one event the best box counts."""
+    best: dict[tuple[str, ...], Candidate] = {}
+    for each in rows:
+        key = each.camera, *each.ids
+        if each.verdict == "true" and (key not in best or _worth(each) > _worth(best[key])):
+            best[key] = each
+    rows = [c for c in rows if c.verdict == "false" or best.get((c.camera, *c.ids)) is c]
+    matrix = np.array([c.evidence for c in rows])
+    mean, scale = matrix.mean(0), matrix.std(0) + 1e-6
+    mean[0], scale[0] = 0.0, 1.0  # the bias
+    model = LogisticRegression(C=RIDGE, max_iter=2000, fit_intercept=False)
+    slopes = model.fit((matrix - mean) / scale, [c.verdict == "true" for c in rows]).coef_[0] / scale
+    slopes[0] -= slopes @ mean
+    return slopes
 
 
 def _worth(candidate: Candidate) -> float:
@@ -273,7 +289,7 @@ def _detect(path: Path, file: Path) -> None:
             tick += 1 / RATE_HZ
             images.append(small_image(frame.to_ndarray(format="rgb24")))
             times.append(seconds)
-            found.append(detect(captioner, images[-1]))
+            found += detect([images[-1]], captioner)
     np.savez(
         file,
         times=times,
@@ -289,14 +305,19 @@ def _detect(path: Path, file: Path) -> None:
 def record(event: Event) -> dict[str, Any]:
     """An event as the judges read it."""
     kind = "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else "moved"
+    pair = event.before_time_s, event.after_time_s
+    return said(kind, event.object, pair, (event.box_before, event.box_after), event.confidence)
+
+
+def said(
+    kind: str, name: str, pair: tuple[float, float], boxes: tuple[Any, Any], confidence: float = 1.0
+) -> dict[str, Any]:
+    """A record of one sentence."""
     sentence = {
-        "type": kind, "object": event.object, "count": 1, "box_before": event.box_before,
-        "box_after": event.box_after, "confidence": event.confidence, "text": event.kind,
+        "type": kind, "object": name, "count": 1, "box_before": boxes[0], "box_after": boxes[1],
+        "confidence": confidence, "text": kind,
     }  # fmt: skip
-    before, after = (
-        {"time": (START + timedelta(seconds=t)).isoformat()}
-        for t in (event.before_time_s, event.after_time_s)
-    )
+    before, after = ({"time": (START + timedelta(seconds=t)).isoformat()} for t in pair)
     return {"before": before, "after": after, "sentences": [sentence]}
 
 

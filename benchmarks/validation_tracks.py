@@ -110,7 +110,7 @@ def score(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> Score:
                 f"{reason}"
             )
     for track in clip["tracks"]:
-        found.events += _events(clip, track, truths, told)
+        found.events += events(clip, track, truths, told)
     found.shown += [f"untold {kind} {what} at {when:.1f}" for kind, what, when, ok in found.events if not ok]
     return found
 
@@ -118,9 +118,7 @@ def score(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> Score:
 def truth(scorer: ModuleType, clip: dict[str, Any], family: str) -> Any:
     """The tracks of a family as tracks.py has them, ten frames a second."""
     tracks = {
-        track["id"]: _dense(track["sights"])
-        for track in clip["tracks"]
-        if FAMILIES[track["object"]] == family
+        track["id"]: dense(track["sights"]) for track in clip["tracks"] if FAMILIES[track["object"]] == family
     }
     nobody = {"nobody": {0: (2.0, 2.0, 0.01, 0.01)}}
     found = scorer.Truth(tracks or nobody, FPS, SLACK_S, tuple(clip["area"]))
@@ -128,7 +126,7 @@ def truth(scorer: ModuleType, clip: dict[str, Any], family: str) -> Any:
     return found
 
 
-def _dense(sights: Sequence[Sequence[float]]) -> dict[int, tuple[float, ...]]:
+def dense(sights: Sequence[Sequence[float]]) -> dict[int, tuple[float, ...]]:
     found = {}
     for (t0, *a), (t1, *b) in zip(sights, sights[1:] or sights, strict=False):
         for frame in range(round(t0 * FPS), round(t1 * FPS) + 1):
@@ -142,7 +140,7 @@ def marginal(
 ) -> bool:
     """Whether a sentence is about a track of which nothing is judged."""
     for track in clip["tracks"]:
-        frames = _dense(track["sights"]) if track.get("marginal") else {}
+        frames = dense(track["sights"]) if track.get("marginal") else {}
         for box, seconds in ((sentence.get("box_before"), before), (sentence.get("box_after"), after)):
             there = frames.get(round(seconds * FPS))
             if box and there and scorer.overlap(there, box) > 0.2:
@@ -150,7 +148,7 @@ def marginal(
     return False
 
 
-def _events(
+def events(
     clip: dict[str, Any],
     track: dict[str, Any],
     truths: dict[str, Any],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -33,7 +32,7 @@ SAME_PLACE = 0.25
 """Two sentences tell the same place when their boxes share this much of the smaller one."""
 
 
-class Captioner(nn.Module, ABC):
+class Captioner(nn.Module):
     """Writes the sentences about a batch of frame pairs.
 
     Attributes:
@@ -92,14 +91,16 @@ class Captioner(nn.Module, ABC):
         """Its options as plain values, for the checkpoint."""
         return asdict(self.options)
 
-    @abstractmethod
     def encode(self, pairs: PairBatch) -> State:
         """Everything about the pictures, before the first word.
 
         A row for every valid cluster, or for every pair of a captioner that sees pairs as a whole.
-        """
 
-    @abstractmethod
+        Raises:
+            NotImplementedError: it writes no words of its own; so do `step`, `loss` and `log_likelihood`.
+        """
+        raise NotImplementedError(f"{self.name} writes no words of its own")
+
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """The next word.
 
@@ -110,8 +111,8 @@ class Captioner(nn.Module, ABC):
         Returns:
             log probabilities float32 ``(N, V)``, and the state after it.
         """
+        raise NotImplementedError(f"{self.name} writes no words of its own")
 
-    @abstractmethod
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """What training lowers, a scalar.
 
@@ -119,10 +120,11 @@ class Captioner(nn.Module, ABC):
             pairs: B pairs.
             sentences: int64 ``(B, T, L)``, see `Vocabulary.batch`.
         """
+        raise NotImplementedError(f"{self.name} writes no words of its own")
 
-    @abstractmethod
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
+        raise NotImplementedError(f"{self.name} writes no words of its own")
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.

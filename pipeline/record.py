@@ -212,7 +212,6 @@ def _told(narration: Narration) -> dict[str, Any]:
         "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
         "abstained": narration.abstained or None,
         "fallback": narration.fallback or None,
-        "counts": tuple({"type": t, "object": o, "count": n} for t, o, n in narration.counts) or None,
         "until": narration.until and format_time(narration.until),
         "held": narration.held or None,
         "continues": narration.continues or None,

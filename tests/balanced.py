@@ -1,11 +1,11 @@
-"""Whether a camera's account of its pairs adds up."""
+"""Whether a camera's counts of its pairs add up."""
 
 from __future__ import annotations
 
-from daemon.threads.accounts import Account
+from daemon.threads.counters import PairCounts
 
 
-def balanced(account: Account) -> bool:
+def balanced(counts: PairCounts) -> bool:
     """True where nothing is lost and nothing counted twice."""
-    settled = account.published.total() + account.suppressed.total() + account.dropped.total()
-    return account.waiting >= 0 and account.proposed == account.waiting + settled
+    done = counts.published + counts.suppressed.total() + counts.dropped.total()
+    return counts.waiting >= 0 and counts.proposed == counts.waiting + done

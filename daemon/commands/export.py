@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,9 +45,6 @@ def export(
             help="Recordings: file, folder or pattern; CAMERA=PLACE where no name tells the camera."
         ),
     ] = None,
-    any_clip: Annotated[
-        bool, typer.Option("--any-clip", help="Also copy recordings whose frames do not match the record.")
-    ] = False,
     linked: Annotated[
         bool,
         typer.Option("--linked", help="Also the records in between, up to a signature (without pictures)."),
@@ -62,11 +60,12 @@ def export(
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
         from daemon.questions.local_time import LocalTime  # noqa: PLC0415
+        from daemon.search.output import gap_sentences  # noqa: PLC0415
 
         local, now = LocalTime.named(timezone), selection.present()
         filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
         asked = selection.Given(*filters, last, first, limit).question(local, now)
-        footage = Footage(clips, local, unproven=any_clip) if clips else None
+        footage = Footage(clips, local) if clips else None
         with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
             if question:
                 asked = selection.understood(search, question, asked, now)
@@ -79,6 +78,7 @@ def export(
                 journals=search.folder,
                 local=local,
                 selection=restate(asked, local),
+                gaps=gap_sentences(search, asked),
                 linked=linked,
                 footage=footage,
                 force=force,
@@ -92,7 +92,7 @@ def export(
 def _tell(exported: Exported, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
-    from daemon.export.export import spelled  # noqa: PLC0415
+    from daemon.export.export import spell_runs  # noqa: PLC0415
 
     manifest = exported.manifest
     for problem in manifest.problems:
@@ -105,8 +105,10 @@ def _tell(exported: Exported, out: Path, *, json: bool) -> None:
         typer.echo(json_format.dumps(_members(exported)))
         return
     for camera, chain in manifest.chains.items():
-        reach = f"signed up to {chain.signed}" if chain.signed else "no signature reaches them (--linked)"
-        typer.echo(f"{camera}: records {spelled(chain.pieces)}, {reach}")
+        reach = (
+            f"signed up to {chain['signed']}" if chain["signed"] else "no signature reaches them (--linked)"
+        )
+        typer.echo(f"{camera}: records {spell_runs(chain['pieces'])}, {reach}")
     typer.echo(
         f"{out}: {manifest.records} records, {exported.pictures} pictures, {len(manifest.clips)} recordings; "
         f"note the sum of all, {exported.sum}"
@@ -114,5 +116,4 @@ def _tell(exported: Exported, out: Path, *, json: bool) -> None:
 
 
 def _members(exported: Exported) -> dict[str, Any]:
-    manifest = exported.manifest.model_dump(mode="json", by_alias=True)
-    return manifest | {"pictures": exported.pictures, "sum": exported.sum}
+    return asdict(exported.manifest) | {"pictures": exported.pictures, "sum": exported.sum}

@@ -1,4 +1,4 @@
-"""What is said, and the exit code, when footage has been narrated."""
+"""Messages and exit code when footage has been narrated."""
 
 from __future__ import annotations
 

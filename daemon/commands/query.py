@@ -177,8 +177,9 @@ def _print_narrations(
 
 
 def _page(search: Search, question: Question, found: Iterable[FoundRecord], shown: int) -> Iterator[str]:
-    from daemon.search.output import local_words  # noqa: PLC0415
-    from daemon.search.page import page  # noqa: PLC0415
+    from daemon.search.output import gap_sentences, local_words  # noqa: PLC0415
+    from daemon.search.page import card_of  # noqa: PLC0415
+    from pipeline.report.pages import Head, records_page  # noqa: PLC0415
 
     facts = [
         ("Asked", restate(question, search.local)),
@@ -186,7 +187,10 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
         ("Journals", str(search.folder)),
         ("Written", local_words(selection.present(), search.local)),
     ]
-    return page("What was narrated", facts, search.faults(), found, search.local)
+    notices = [f"It does not verify: {fault}." for fault in search.faults()]
+    notices += gap_sentences(search, question)
+    cards = (card_of(each, search.local) for each in found)
+    return records_page(Head("What was narrated", facts, notices), cards)
 
 
 def _lines(

@@ -45,6 +45,12 @@ RayChoice = Annotated[
         "processors of this one (local). Needs --out."
     ),
 ]
+SummariesChoice = Annotated[
+    bool,
+    typer.Option(
+        help="Let a summary stand for the events of a busy minute; without, every event is shown by itself."
+    ),
+]
 
 
 def replay(
@@ -93,11 +99,14 @@ def replay(
     limits: LimitsChoice = False,
     fast: FastChoice = False,
     ray: RayChoice = None,
+    summaries: SummariesChoice = True,
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
     changed = {"sample": sample, "lower": lower, "upper": upper}
     plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
+    if not summaries:
+        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     if fast:
         plan = replace(plan, source=replace(plan.source, fast=True))
     span = _span(begin, end)

@@ -44,7 +44,7 @@ def tail(
         ),
     ] = False,
 ) -> None:
-    """Print narrations as they arrive on the stream, until Ctrl-C."""
+    """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
     from daemon.config.secrets import Secrets  # noqa: PLC0415
 
     if config and not redis:
@@ -62,7 +62,7 @@ def tail(
         records = subscribe(
             Secrets().reveal(redis or DEFAULT_SERVER), camera or None, "0" if from_start else "$", stop
         )
-        for record in islice(records, count):
+        for record in islice((each for each in records if not each.held), count):
             sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()
     finally:

@@ -71,7 +71,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, their pictures or their signatures has changed."""
-    from daemon.export.contents import is_export  # noqa: PLC0415
+    from daemon.export.files import is_export  # noqa: PLC0415
     from pipeline.journal import VerifyOptions  # noqa: PLC0415
 
     if against and len(paths) != 1:
@@ -113,19 +113,19 @@ def _report(
 
 def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> None:
     """Check what `narrated export` wrote, and say what it proves."""
-    from daemon.export.verification import tell_export, verify_export  # noqa: PLC0415
+    from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
 
     checked = [verify_export(path, keys) for path in paths]
     problems = [problem for found in checked for problem in found.problems]
     if json:
         exports = [asdict(found) | {"problems": len(found.problems)} for found in checked]
-        values = {"ok": not problems, "exports": exports, "problems": list(map(asdict, problems))}
+        values = {"ok": not problems, "exports": exports, "problems": problems}
         typer.echo(json_format.dumps(values, default=str))
     else:
         for problem in problems:
             typer.echo(f"narrated: {problem}", err=True)
         for found in checked:
-            tell_export(found, typer.echo, known=bool(keys))
+            print_export(found, typer.echo, known=bool(keys))
     if problems:
         raise typer.Exit(1)
 

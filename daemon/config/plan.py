@@ -15,13 +15,16 @@ from daemon.config.settings import Camera, CameraDefaults, Configuration, Eviden
 from models.language.places import Zone
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
+from pipeline.limits import NO_LIMITS, LimitOptions
 from pipeline.pairs import PairOptions
-from pipeline.policy.limits import NO_LIMITS, LimitOptions
 from pipeline.sources import SourceOptions
 
 if TYPE_CHECKING:
     from models import CheckpointLabel
     from models.captioner import Captioner
+
+
+_PAIRS_HZ = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class CameraPlan:
         deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
         workers: its pictures are looked at by workers, not by this process.
+        tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
     """
 
     name: str
@@ -52,6 +56,13 @@ class CameraPlan:
     deadline_s: float | None = None
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
+    tracked: bool = True
+
+    def for_captioner(self, captioner: Captioner | CheckpointLabel) -> CameraPlan:
+        """The plan for a captioner: objects are tracked if it detects any, else two frames a second do."""
+        tracked = captioner.name == "grounded"
+        sample_hz = self.source.sample_hz if tracked else min(self.source.sample_hz, _PAIRS_HZ)
+        return replace(self, tracked=tracked, source=replace(self.source, sample_hz=sample_hz))
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
         """How changes are found for a captioner: as it was trained.
@@ -100,7 +111,7 @@ def camera_plan(
         url: with its secrets.
         camera: its settings.
         start: aware wall-clock time of the first frame of a file.
-        limited: hold back floods, as a daemon must; else everything is told.
+        limited: hold messages by cooldown and hourly limit, as a daemon must.
     """
     pairs, narrate = camera.pairs, camera.narrate
     zones = camera.zones if isinstance(camera, Camera) else ()
@@ -118,9 +129,11 @@ def camera_plan(
             depth=narrate.depth,
         ),
         evidence=camera.evidence,
-        limits=LimitOptions(narrate.merge or None, narrate.cooldown or None, narrate.max_per_hour)
-        if limited
-        else NO_LIMITS,
+        limits=LimitOptions(
+            cooldown_s=(narrate.cooldown or None) if limited else None,
+            max_per_hour=narrate.max_per_hour if limited else None,
+            per_minute=narrate.max_per_minute,
+        ),
         deadline_s=narrate.deadline or None,
         workers=narrate.workers == "redis",
     )

@@ -8,11 +8,18 @@ from typing import Any
 from pipeline.yaml_lines import KeyPath
 
 _FIXED = "this key is gone and has no effect any more: delete it"
+_PROXY = (
+    "this key is gone, the page speaks plain HTTP: put a reverse proxy with TLS before it, see docs/serve.md"
+)
 _TRAINED = "what counts as a change is as the captioner was trained: delete this section"
 
 REMOVED = {
     "redis.maxlen": f"{_FIXED} (100,000 entries are kept on each camera's stream)",
     "signing.every": f"{_FIXED} (new records are signed every 10 minutes)",
+    "serve.certificate": _PROXY,
+    "serve.key": _PROXY,
+    "serve.plain": f"{_FIXED} (the page speaks plain HTTP)",
+    "serve.feedback": "this key is gone: move the file to feedback.sqlite3 in the page's own folder",
     "captioner.batch": _FIXED,
     "captioner.wait": _FIXED,
     "CAMERA.clusters": _TRAINED,
@@ -26,12 +33,15 @@ REMOVED = {
     "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
     "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
     "CAMERA.narrate.beam_size": _FIXED,
+    "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
     "CAMERA.evidence.quality": f"{_FIXED} (85)",
     "forward.group": f"{_FIXED} (each target has a consumer group of its own name)",
     "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",
     "TARGET.queue": f"{_FIXED} (the stream is the queue)",
     "TARGET.expire": f"{_FIXED} (records wait for as long as the stream holds them)",
     "TARGET.longest_wait": f"{_FIXED} (60 s)",
+    "TARGET.off_delay": f"{_FIXED} (60 s)",
+    "TARGET.content_type": f"{_FIXED} (application/json)",
 }
 """Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
@@ -32,7 +31,6 @@ ListenAnywhere = Annotated[
     WithJsonSchema({"type": "string", "examples": ["127.0.0.1:8470"]}),
 ]
 HostName = Annotated[str, AfterValidator(_host)]
-OptionalFile = Annotated[Path | None, Field(strict=False)]
 
 
 class ServeSettings(Section):
@@ -40,8 +38,7 @@ class ServeSettings(Section):
 
     listen: ListenAnywhere = Field(
         ("127.0.0.1", 8470),
-        description="address and port; beyond the loopback interface only with passwords, and a certificate "
-        "or plain",
+        description="address and port; beyond the loopback interface only with passwords",
     )
     hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = Field(
         (), description="names by which browsers call the page, beside localhost and numeric addresses"
@@ -49,20 +46,11 @@ class ServeSettings(Section):
     passwords: str | None = Field(
         None,
         description="file of those who may log in, or ${cred:NAME}; `narrated serve --new-password` makes "
-        "its lines; null: nobody is asked",
+        "its lines; null: no login",
     )
-    certificate: OptionalFile = Field(None, description="file of the certificate chain for TLS (PEM)")
-    key: str | None = Field(None, description="file of its private key, or ${cred:NAME}")
     proxy: bool = Field(
-        False, description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts"
-    )
-    plain: bool = Field(
-        False, description="serve beyond the loopback interface without TLS: passwords can be read on the way"
-    )
-    feedback: OptionalFile = Field(
-        None,
-        description="file of reviews, notes and corrections; null: feedback.sqlite3 in the unit's own "
-        "folder, else in the state folder",
+        False,
+        description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts",
     )
     timezone: ZoneName | None = Field(
         None, description="of days and hours, such as Europe/Berlin; null: the machine's"
@@ -75,17 +63,10 @@ class ServeSettings(Section):
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key go together: give both, or none")
         if not self.loopback and self.passwords is None:
             raise ValueError("listen: others can connect there, so give passwords, or listen on 127.0.0.1")
         if self.proxy and self.passwords is None:
             raise ValueError("proxy: others connect through it, so give passwords")
         if self.proxy and not self.loopback:
-            raise ValueError("proxy: listen on 127.0.0.1, so that nobody can bypass it")
-        if not self.loopback and self.certificate is None and not self.plain:
-            raise ValueError(
-                "listen: without certificate and key passwords can be read on the way: give them, put a "
-                "proxy with TLS before 127.0.0.1 (proxy: true), or write plain: true"
-            )
+            raise ValueError("proxy: listen on 127.0.0.1, so that the proxy cannot be bypassed")
         return self

@@ -39,7 +39,9 @@ class Rtsp(Section):
 class Pairs(Section):
     """Which two frames are worth comparing."""
 
-    sample: Hertz = Field(2.0, description="how many frames are looked at, such as 2/s")
+    sample: Hertz = Field(
+        5.0, description="how many frames are looked at while something moves: 5/s, or 2/s to spare processor"
+    )
     lower: Threshold = Field(
         "auto", description="L2 distance in grey levels 0..255 below which nothing happened"
     )
@@ -59,16 +61,16 @@ class Narrate(Section):
         False,
         description="say near and far in place of bottom and top: for cameras that look ahead, not down",
     )
-    merge: SecondsOrNone = Field(
-        0.0, description="what follows a narration within this time is added to its record; 0s: nothing is"
-    )
     cooldown: SecondsOrNone = Field(
         20.0,
-        description="a kind of change (type, object, place) is reported once within this time; 0s: always",
+        description="a kind of event (type, object, place) is sent as a message once within this time; "
+        "0s: always",
     )
     max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
-        60,
-        description="records in any hour at most, and as many again without the captioner; null: no limit",
+        60, description="messages in any hour at most; null: no limit; the record has everything"
+    )
+    max_per_minute: Annotated[int, Field(ge=1)] | None = Field(
+        10, description="messages in a minute at most, one summary stands for the others; null: no limit"
     )
     workers: Literal["none", "redis"] = Field(
         "none", description="who looks at the pictures: this process, or `narrated worker`s through redis.url"

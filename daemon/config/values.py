@@ -132,7 +132,7 @@ Size = Annotated[
 
 
 def _place_name(name: str) -> str:
-    from models.language.phrases import check_zone  # noqa: PLC0415 - loads torch, which a file without zones need not
+    from models.language.statements import check_zone  # noqa: PLC0415 - loads torch, which a file without zones need not
 
     check_zone(name)
     return name

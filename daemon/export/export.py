@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import BinaryIO
+from typing import TypedDict
 
 from jinja2 import Environment, StrictUndefined
 
-from daemon.export.archive import Archive, opened_archive
-from daemon.export.chains import ChainLines
-from daemon.export.clips import Footage, Recorded
-from daemon.export.manifest import NAME, CheckedJournal, ExportedChain, ExportedClip, Manifest
+from daemon.export.chains import copy_lines, runs_of
+from daemon.export.clips import Footage
+from daemon.export.files import MANIFEST, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
-from daemon.search.page import Addresses, page
+from daemon.search.page import card_of
 from pipeline.journal import VerifyOptions, verify
 from pipeline.journal.segments import closed_segments
+from pipeline.journal.signatures import load_signatures
+from pipeline.report.card import Card
+from pipeline.report.pages import BESIDE, Head, records_page
 
 _TAG = "sha256:"
-_SOURCES = "'self' file: data:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,9 @@ class ExportOptions:
 
     Attributes:
         journals: folder of the journals.
-        local: in which times the page tells.
+        local: time zone of the page.
         selection: what was asked for, as options of `narrated query`.
+        gaps: what was not recorded meanwhile, one sentence each.
         linked: the records between those selected, too, up to the next signature.
         footage: where recordings are; None gives none.
         force: replace what is there.
@@ -41,28 +46,47 @@ class ExportOptions:
     journals: Path
     local: LocalTime = field(default_factory=LocalTime)
     selection: str = ""
+    gaps: Sequence[str] = ()
     linked: bool = False
     footage: Footage | None = None
     force: bool = False
 
 
+class ExportedChain(TypedDict):
+    """First and last number of each run, and the number signed last; 0 where none is."""
+
+    pieces: list[list[int]]
+    signed: int
+
+
+@dataclass(slots=True)
+class Manifest:
+    """``export.json``: `chains` and `clips` of what is here, `journals` as found, `gone` pictures."""
+
+    selection: str
+    records: int = 0
+    linked: bool = False
+    chains: dict[str, ExportedChain] = field(default_factory=dict)
+    journals: dict[str, dict[str, object]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    clips: dict[str, dict[str, object]] = field(default_factory=dict)
+    without_clip: dict[str, str] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    schema: str = "narrated-export/2"
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written.
-
-    Attributes:
-        manifest: see there.
-        pictures: how many.
-        sum: SHA-256 (hex) of the list of all sums: note it, and nothing can be changed unseen.
-    """
+    """What was written; `sum` is the SHA-256 (hex) of the list of all sums."""
 
     manifest: Manifest
     pictures: int
     sum: str
 
 
-def write_export(found: Iterable[FoundRecord], out: Path | BinaryIO, options: ExportOptions) -> Exported:
-    """Write narrations as one folder or zip, see `opened_archive`, that can be checked without us.
+def write_export(found: Iterable[FoundRecord], out: Path, options: ExportOptions) -> Exported:
+    """Write narrations as a folder or zip that can be checked without narrated.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
 
@@ -70,142 +94,131 @@ def write_export(found: Iterable[FoundRecord], out: Path | BinaryIO, options: Ex
         ExportError: it cannot be written, or something is there already.
     """
     with (
-        opened_archive(out, force=options.force) as archive,
+        export_folder(out, force=options.force) as folder,
         tempfile.TemporaryDirectory(prefix="narrated-") as scratch,
-        ChainLines() as lines,
     ):
-        writing = _Writing(archive, lines, options, Path(scratch))
-        return writing.all(found)
+        return _Writing(folder, options, Path(scratch)).write(found)
 
 
 class _Writing:
     """One export while it is written."""
 
-    def __init__(self, archive: Archive, lines: ChainLines, options: ExportOptions, scratch: Path) -> None:
-        self._archive, self._lines, self._options, self._scratch = archive, lines, options, scratch
+    def __init__(self, folder: Path, options: ExportOptions, scratch: Path) -> None:
+        self._folder, self._options, self._scratch = folder, options, scratch
+        self._manifest = Manifest(options.selection, linked=options.linked, gaps=list(options.gaps))
         self._pictures: dict[Path, str] = {}
-        self._clips: dict[str, ExportedClip] = {}
-        self._clip_of: dict[str, str] = {}
-        self._without: dict[str, str] = {}
-        self._gone: set[str] = set()
-        self._problems: list[str] = []
+        self._places: dict[str, dict[int, tuple[int, int]]] = {}
+        for name in ("chain", "pictures"):
+            (folder / name).mkdir()
 
-    def all(self, found: Iterable[FoundRecord]) -> Exported:
-        """Take the narrations one by one; the page comes with them, what is told of all of them last."""
-        own = self._options
-        shown = self._scratch / "index.html"
-        addresses = Addresses(
-            lambda path: self._pictures.get(path, ""),
-            lambda f: self._clip_of.get(f.record.hash, ""),
-            _SOURCES,
-        )
+    def write(self, found: Iterable[FoundRecord]) -> Exported:
+        own, manifest = self._options, self._manifest
         facts = [("Selected", own.selection or "everything"), ("How to check it", "README.md")]
-        with shown.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(
-                page("What was narrated", facts, [], self._taken(found), own.local, addresses=addresses)
-            )
-        self._archive.copy("index.html", shown)
-        if own.linked:
-            self._lines.link(own.journals)
-        journals = _checked(own.journals, self._lines.cameras, self._problems)
-        written = self._lines.write(self._archive, own.journals)
-        manifest = Manifest(
-            selection=own.selection,
-            records=self._lines.records,
-            linked=own.linked,
-            chains={name: ExportedChain(pieces=p, signed=signed) for name, (p, signed) in written.items()},
-            journals=journals,
-            problems=self._problems,
-            clips=self._clips,
-            without_clip=self._without,
-            gone=sorted(self._gone),
-        )
-        self._archive.write(NAME, [manifest.content()])
-        self._archive.write("README.md", [_readme(manifest).encode()])
+        head = Head("What was narrated", facts, list(own.gaps), sources=BESIDE)
+        with (self._folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(records_page(head, self._cards(found)))
+        for camera, places in sorted(self._places.items()):
+            manifest.chains[camera] = self._write_chain(camera, places)
+        manifest.journals = _check_journals(own.journals, list(manifest.chains), manifest.problems)
+        manifest.gone = sorted(set(manifest.gone))
+        content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
+        (self._folder / MANIFEST).write_text(content, encoding="utf-8")
+        (self._folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
-        self._archive.write("check.py", [check.read_bytes()])
-        return Exported(manifest, len(self._pictures), self._archive.finish())
+        (self._folder / "check.py").write_bytes(check.read_bytes())
+        return Exported(manifest, len(self._pictures), write_sums(self._folder))
 
-    def _taken(self, found: Iterable[FoundRecord]) -> Iterator[FoundRecord]:
-        for each in found:
-            record = each.record
-            self._lines.add(record.camera, record.seq, each.line)
-            self._problems += [f"{record.camera}, record {record.seq}: {mark}" for mark in each.marks]
-            self._take_pictures(each)
-            if self._options.footage:
-                self._take_clip(each, self._options.footage)
-            yield each
+    def _cards(self, found: Iterable[FoundRecord]) -> Iterator[Card]:
+        """Write records, pictures and recordings one by one, and give their cards to the page."""
+        with (self._folder / "records.jsonl").open("wb") as file:
+            for each in found:
+                record = each.record
+                places = self._places.setdefault(record.camera, {})
+                places[record.seq] = file.tell(), len(each.line)
+                file.write(each.line + b"\n")
+                self._manifest.records += 1
+                self._manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
+                self._copy_pictures(each)
+                clip = self._cut_clip(each) if self._options.footage else ""
+                yield card_of(each, self._options.local, lambda path: self._pictures.get(path, ""), clip)
 
-    def _take_pictures(self, found: FoundRecord) -> None:
-        evidence = found.record.evidence
-        named = evidence.model_dump(exclude_none=True) if evidence else {}
-        for side, reference in named.items():
-            digest, path = reference.removeprefix(_TAG), found.pictures.get(side)
+    def _copy_pictures(self, found: FoundRecord) -> None:
+        evidence, record = found.record.evidence, found.record
+        for side, reference in (evidence.model_dump(exclude_none=True) if evidence else {}).items():
+            path = found.pictures.get(side)
             if path in self._pictures:
                 continue
             try:
-                if path is None:
-                    raise FileNotFoundError  # noqa: TRY301 - as where retention comes between
-                name = f"pictures/{path.name}"
-                changed = self._archive.copy(name, path) != digest
-            except FileNotFoundError:
-                self._gone.add(digest)
+                content = path.read_bytes() if path else None
+            except FileNotFoundError:  # retention came between
+                content = None
+            if path is None or content is None:
+                self._manifest.gone.append(reference.removeprefix(_TAG))
                 continue
-            self._pictures[path] = name
-            if changed:
-                self._problems.append(
-                    f"{found.record.camera}, record {found.record.seq}: its picture was changed"
+            name = self._pictures[path] = f"pictures/{path.name}"
+            (self._folder / name).write_bytes(content)
+            if hashlib.sha256(content).hexdigest() != reference.removeprefix(_TAG):
+                self._manifest.problems.append(
+                    f"{record.camera}, record {record.seq}: its picture was changed"
                 )
 
-    def _take_clip(self, found: FoundRecord, footage: Footage) -> None:
+    def _cut_clip(self, found: FoundRecord) -> str:
         record = found.record
-        clip = footage.clip(record, self._scratch)
-        if not isinstance(clip, Recorded):
-            self._without[record.id] = clip
-            return
-        name = f"clips/{record.camera}-{record.seq}{clip.path.suffix}"
-        self._archive.copy(name, clip.path)
-        frames = {side: clip.frames[side] for side in ("before", "after") if side in clip.frames}
-        self._clips[name] = ExportedClip(
-            camera=record.camera,
-            record=record.seq,
-            source=clip.source,
-            frames=frames,
-        )
-        self._clip_of[record.hash] = name
+        clip = self._options.footage.cut(record, self._scratch) if self._options.footage else ""
+        if isinstance(clip, str):
+            self._manifest.without_clip[record.id] = clip
+            return ""
+        path, source = clip
+        name = f"clips/{record.camera}-{record.seq}{path.suffix}"
+        (self._folder / "clips").mkdir(exist_ok=True)
+        shutil.move(path, self._folder / name)
+        self._manifest.clips[name] = {"camera": record.camera, "record": record.seq, "source": source}
+        return name
+
+    def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> ExportedChain:
+        signatures = load_signatures(self._options.journals, camera)
+        numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
+        if self._options.linked:
+            last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])
+            numbers = copy_lines(self._options.journals, camera, numbers[0], last, target)
+        else:
+            with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
+                for number in numbers:
+                    source.seek(places[number][0])
+                    file.write(source.read(places[number][1]) + b"\n")
+        here = [each for each in signatures if each.seq in set(numbers)]
+        if here:
+            lines = b"".join(each.line() + b"\n" for each in here)
+            (self._folder / f"chain/{camera}.signatures").write_bytes(lines)
+        return {"pieces": runs_of(numbers), "signed": max((each.seq for each in here), default=0)}
 
 
-def spelled(pieces: Sequence[tuple[int, int]]) -> str:
+def spell_runs(runs: Sequence[Sequence[int]]) -> str:
     """Runs of numbers for people: ``1-4, 9``."""
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in pieces)
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _readme(manifest: Manifest) -> str:
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701
     source = resources.files(__package__).joinpath("README.md.j2").read_text(encoding="utf-8")
     camera = next(iter(manifest.chains), "CAMERA")
-    values = {name: getattr(manifest, name) for name in ("records", "linked", "chains", "journals", "clips")}
-    text = environment.from_string(source).render(
-        **values, selection=manifest.selection, problems=manifest.problems, pieces=spelled, camera=camera
-    )
+    text = environment.from_string(source).render(**asdict(manifest), spell=spell_runs, camera=camera)
     return text.rstrip("\n") + "\n"
 
 
-def _checked(journals: Path, cameras: Sequence[str], problems: list[str]) -> dict[str, CheckedJournal]:
-    """How the journals of cameras are, as a whole; what does not hold is added to the problems."""
+def _check_journals(
+    journals: Path, cameras: Sequence[str], problems: list[str]
+) -> dict[str, dict[str, object]]:
+    """Verify the whole journals of cameras; what does not hold is added to the problems."""
     files = {camera: journals / f"{camera}.jsonl" for camera in cameras}
     paths = [path for camera, path in files.items() if path.exists() or closed_segments(journals, camera)]
     merged = [] if len(paths) == len(files) else [journals]
     found = verify([*paths, *merged], VerifyOptions(evidence=False))
     problems += [f"{p.path.name}:{p.line}: {p.reason}" for p in found.problems]
-    checked = {}
+    checked: dict[str, dict[str, object]] = {}
     for (path, camera), end in found.ends.items():
         if camera in files:
             signed = found.signed.get((path, camera))
-            checked[camera] = CheckedJournal(
-                last=end.seq,
-                hash=end.hash,
-                signed=signed.seq if signed else 0,
-                keys=list(signed.keys) if signed else [],
-            )
+            number, keys = (signed.seq, list(signed.keys)) if signed else (0, [])
+            checked[camera] = {"last": end.seq, "hash": end.hash, "signed": number, "keys": keys}
     return checked

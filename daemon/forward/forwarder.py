@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class ForwardError(Exception):
-    """It cannot start; the message says what to do."""
+    """Forwarding cannot start; the message says what to do."""
 
 
 def hush_libraries() -> None:

@@ -18,7 +18,7 @@ _MOST_BYTES = 10_000_000
 
 @dataclass(frozen=True)
 class Message:
-    """What a target sends.
+    """A record, its sentences and its picture for one target.
 
     Attributes:
         record: its id is the same at every attempt.

@@ -112,7 +112,7 @@ class Queue:
         self.settle(entry)
 
     def read_again(self) -> None:
-        """What was read and not settled comes again."""
+        """Entries that were read and not settled come again."""
         self._pending = True
 
     def is_newest(self, record: Record) -> bool:

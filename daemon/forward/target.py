@@ -1,4 +1,4 @@
-"""What every kind of target does, and how it fails; a kind is the module of its name."""
+"""The interface of targets, and their errors; each kind is the module of its name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def target_class(settings: TargetSettings) -> type[Target]:
 
 
 def check_url(url: str, *schemes: str) -> str:
-    """What is wrong with an address, without the address; empty where nothing is."""
+    """The fault of an address, without the address; empty where there is none."""
     try:
         address = urlsplit(url)
         usable = address.scheme in schemes and address.hostname and address.port != 0

@@ -16,7 +16,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import GROUPINGS, TIME_GROUPINGS, Question
 from daemon.questions.reading import NUMBERS, Reading
 from daemon.questions.spans import MONTHS, PARTS, Span, take_duration
-from daemon.questions.words import CAME, COLOURS, LEFT, OBJECT_WORDS
+from daemon.questions.words import CAME, COLOURS, GROUPS, LEFT, NOUNS, OBJECT_WORDS
 
 _LEXICON: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
@@ -106,6 +106,7 @@ class _Parser:
     conjunction: bool = False
     known: bool = False
     after_verb: bool = False
+    after_noun: bool = False
 
     def __post_init__(self) -> None:
         self.span = Span(self.read, self.now, self.asker.local)
@@ -131,6 +132,7 @@ class _Parser:
                 raise self._not_understood(word)
             self.conjunction = self.read.words[self.read.place - 1] in ("and", "or")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
+            self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
         if not self.known and not self.span.said:
             word = self.read.words[-1] if self.read.words else ""
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
@@ -138,6 +140,7 @@ class _Parser:
 
     def _whole(self) -> Question:
         asked, span = self.asked, self.span
+        span.every = span.every or "day" in asked.by  # "daily between 8 and 9"
         since, until, between = span.bounds()
         if asked.order == "first" and not span.said:
             today = Span(Reading(["today"]), self.now, self.asker.local)
@@ -150,8 +153,12 @@ class _Parser:
             state = "open" if kind == "opened" else kind
             raise SearchError(f"what is {state} now is not known; ask when it {kind}")
         lasting = asked.open or (self.present and not self.past and bool(filters.objects))
-        presence = bool(filters.objects) and not filters.kinds and not {*asked.by} & {*TIME_GROUPINGS}
-        asked = replace(asked, open=lasting and not timed, presence=presence)
+        if asked.open and timed and not self.past and filters.kinds != (CAME,):
+            raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
+        came = asked.open and filters.kinds == (CAME,)  # "came yesterday and is still there"
+        things = filters.objects or "there" in self.read.words
+        presence = bool(things) and not filters.kinds and not {*asked.by} & {*TIME_GROUPINGS}
+        asked = replace(asked, open=lasting and (came or not timed), presence=presence)
         return replace(asked, filters=filters)
 
     # Parts of a question: each reads on and is true, or is false
@@ -208,11 +215,9 @@ class _Parser:
         read, found = self.read, list[str]()
         begin = read.place
         for words, name in self.asker.camera_names():
-            if read.words[begin : begin + len(words)] == words and (
-                not found or len(words) == read.place - begin
-            ):
-                exact = [each for each in found if each.lower() == " ".join(words)]
-                found += [] if exact or name in found else [name]
+            longest = not found or len(words) == read.place - begin
+            if longest and name not in found and read.words[begin : begin + len(words)] == words:
+                found.append(name)
                 read.place = begin + len(words)
         if not found:
             if said and read.next and read.next not in _FILLERS:
@@ -306,10 +311,10 @@ class _Parser:
             unit = read.take(*_GROUPINGS)
         elif read.take("which", "what"):
             unit = read.take(*_GROUPINGS)
-            if unit and "most" in read.words[read.place :]:
-                read.words.remove("most")
+            rest = read.words[read.place :]
+            if unit and {"most", "busiest"} & {*rest}:
                 read.words[read.place :] = [
-                    w for w in read.words[read.place :] if w not in ("saw", "had", "the")
+                    w for w in rest if w not in ("saw", "had", "the", "most", "busiest", "was")
                 ]
             else:
                 unit = ""
@@ -331,6 +336,10 @@ class _Parser:
         order = read.take(*_WORDS["last"], *_WORDS["first"])
         if not order:
             return False
+        if self.asked.order != "all":
+            raise SearchError(f"{order!r} is a second order: ask for one at a time")
+        if read.take("of") and read.next in MONTHS:
+            raise SearchError(f"{order} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         limit = read.take_number()
         read.take("time")
         self.asked = replace(self.asked, order="first" if order in _WORDS["first"] else "last", limit=limit)
@@ -345,6 +354,8 @@ class _Parser:
             read.place = begin
             return False
         read.take("clothes", "clothing")
+        if self.asked.filters.objects and not worn:
+            raise SearchError(f"{colour!r} is of one thing of several: ask for one at a time")
         self._add(colours=(COLOURS[colour],))
         return True
 
@@ -358,6 +369,10 @@ class _Parser:
         kinds = self.asked.filters.kinds
         if kinds and kind not in kinds and not self.after_verb:
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
+        if kinds and kind not in kinds and before == "and" and read.words[0] != "when":
+            raise SearchError(
+                f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
+            )
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
         if kind in ("got_in", "got_out"):
@@ -400,7 +415,12 @@ class _Parser:
             read.place += 1
             return True
         name = OBJECT_WORDS.get(noun, noun)
-        if self.asked.filters.objects and not self.conjunction and name not in self.asked.filters.objects:
+        if noun in NOUNS.get(name, ()) and not noun.startswith(name) and noun not in _WORDS["same"]:
+            raise SearchError(f"{word!r} is not told apart from others: ask for {name}")
+        objects = self.asked.filters.objects
+        if objects == ("somebody",) and name in GROUPS["somebody"] and "who" in read.words[: read.place]:
+            self.asked = replace(self.asked, filters=replace(self.asked.filters, objects=()))
+        elif objects and not (self.conjunction and self.after_noun) and name not in objects:
             raise SearchError(f"{word!r} is a second thing: join things with and, or ask for one at a time")
         read.place += 1
         self._add(objects=(name,))
@@ -499,19 +519,14 @@ class _Parser:
     def _not_understood(self, word: str, instead: Sequence[str] = ()) -> SearchError:
         if reason := _UNKNOWABLE.get(word):
             return SearchError(f"{word!r} cannot be asked for: {reason}")
+        if word in NUMBERS or word.isdecimal():
+            return SearchError(
+                f"{word!r} needs its unit, as in 10 minutes, 6 pm, the last 5; or ask how many"
+            )
         cameras = [name.lower() for name in self.asker.cameras]
         verbs = [verb for phrase in _KIND_OF for verb in phrase.split()]
-        known = [
-            *instead,
-            *OBJECT_WORDS,
-            *verbs,
-            *COLOURS,
-            *cameras,
-            *self.asker.places(),
-            *_TIMES,
-            *_FILLERS,
-        ]
-        near = get_close_matches(word, known, 1, 0.7)
+        known = [*OBJECT_WORDS, *verbs, *COLOURS, *cameras, *self.asker.places(), *_TIMES, *_FILLERS]
+        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.7)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
 

@@ -28,6 +28,7 @@ class Filters:
         since, until: aware times; from the one on, before the other.
         between: minutes of the local day, from the first on, before the second; over midnight if it is less.
         longer_s, shorter_s: bounds of the visit's duration, in seconds.
+        held: False leaves out what a limit held back from messages.
     """
 
     cameras: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class Filters:
     between: tuple[int, int] | None = None
     longer_s: float | None = None
     shorter_s: float | None = None
+    held: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +97,5 @@ def merged(given: Question, asked: Question) -> Question:
         limit=asked.limit if given.limit is None else given.limit,
         count=given.count or asked.count,
         by=given.by or asked.by,
+        presence=asked.presence and not given.filters.kinds and not {*given.by} & {*TIME_GROUPINGS},
     )

@@ -65,14 +65,21 @@ class Clock:
     Attributes:
         minutes: since midnight.
         words: as they were said.
-        bare: an hour of 1 to 12 that may be of the morning or of the evening.
+        half: am or pm, where that was said.
+        twelve: of a clock of twelve hours, as far as can be seen.
         exact: said with minutes.
     """
 
     minutes: int
     words: str
-    bare: bool = False
+    half: str = ""
+    twelve: bool = False
     exact: bool = True
+
+    @property
+    def bare(self) -> bool:
+        """An hour that may be of the morning or of the evening."""
+        return self.twelve and not self.half and not self.exact
 
 
 @dataclass(slots=True)
@@ -86,6 +93,7 @@ class Span:
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
         every: hours are of every day.
+        nightly: so they are where no day is said.
         said: the words of each part.
     """
 
@@ -101,6 +109,7 @@ class Span:
     near: bool = False
     lasting: bool = False
     every: bool = False
+    nightly: bool = False
     said: list[str] = field(default_factory=list)
 
     def take(self) -> bool:
@@ -110,8 +119,11 @@ class Span:
             SearchError: it is no time, or says something twice.
         """
         begin = self.reading.place
+        joined = bool(self.said) and begin > 0 and self.reading.words[begin - 1] == "or"
         for part in (self._recent, self._ago, self._side, self._range, self._hours_of_days, self._point):
             if part():
+                if joined:
+                    raise SearchError(f"{self.reading.said(begin)!r} is a second span: ask for one at a time")
                 self.said.append(self.reading.said(begin))
                 return True
             self.reading.place = begin
@@ -175,7 +187,11 @@ class Span:
         if not word:
             return False
         day, clock = self._day_before(middle) or self._moment()
-        if (day is None and clock is None) or not read.take(*middle):
+        if day is None and clock is None:
+            return False
+        if not read.take(*middle):
+            if clock:
+                raise SearchError(f"{word} {clock.words} until when? write since {clock.words}, or a time")
             return False
         other, end = self._moment()
         if other is None and end is None:
@@ -201,7 +217,7 @@ class Span:
             return True
         found = read.take_pattern(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
         if found:
-            self.every = bool(found["part"]) or self.every or self.days is None
+            self.every, self.nightly = self.every or bool(found["part"]), True
             self._of_hours(found["part"] or "night")
         return bool(found)
 
@@ -253,7 +269,7 @@ class Span:
     def _day_before(self, middle: tuple[str, ...]) -> tuple[Days | None, Clock | None] | None:
         """The first day of "20 to 22 November"; None where that is not said."""
         read, begin = self.reading, self.reading.place
-        found = read.take_pattern(rf"(\d\d?){_ORDINAL} (?={'|'.join(middle)})")
+        found = read.take_pattern(rf"(\d\d?){_ORDINAL}(?= (?:{'|'.join(middle)}) )")
         place = read.place
         last = self._date() if found and read.take(*middle) else None
         read.place = place if last else begin
@@ -277,14 +293,13 @@ class Span:
                 f"or {found['hour']} {month}"
             )
         half = found["half"] or ""
-        if found["part"]:
-            half = "am" if "morning" in found["part"] else "pm"
+        if part := found["part"]:
+            late = "night" in part and not 6 <= int(found["hour"]) < _TWELVE  # noqa: PLR2004 - 2 at night
+            half = "am" if "morning" in part or late else "pm"
         minutes = parse_time_of_day(found["clock"] if found["half"] else f"{found['clock']} {half}".strip())
-        hour = found["hour"]
-        bare = (
-            half in ("", "o'clock") and not found["minute"] and 1 <= int(hour) <= _TWELVE and hour[0] != "0"
-        )
-        return Clock(minutes, found[0], bare=bare, exact=bool(found["minute"]))
+        twelve = 1 <= int(found["hour"]) <= _TWELVE and found["hour"][0] != "0"
+        half = half.replace("o'clock", "")
+        return Clock(minutes, found[0], half, twelve, exact=bool(found["minute"]))
 
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
@@ -406,10 +421,13 @@ class Span:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
             if days.begin > self.now:
                 raise SearchError(f"{days.words} is to come: only what was recorded can be asked for")
+        if since and until and since >= until:
+            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         if not (self.low or self.high or self.at):
             return since, until, None
-        one = days is not None and days.end - days.begin <= timedelta(hours=25) and not self.every
-        if one or not (self.every or since or until):
+        every = self.every or (self.nightly and days is None)
+        one = days is not None and days.end - days.begin <= timedelta(hours=25) and not every
+        if one or not (every or since or until):
             return self._within(*self._minutes(days))
         low, high = self._minutes(None)
         return since, until, (low, (high or 0) % MINUTES)
@@ -431,7 +449,9 @@ class Span:
             return self._sure(self.low, days), None
         assert self.high is not None  # noqa: S101 - one of the three is there
         of_morning = self.high.bare and _MORNING <= self.high.minutes < _NOON
-        return 0, self.high.minutes if of_morning else self._sure(self.high, days)
+        begin = self.local.of(days.begin) if days else None
+        low = begin.hour * 60 if begin else 0
+        return low, self.high.minutes if of_morning and not low else self._sure(self.high, days) or MINUTES
 
     def _within(self, low: int, high: int | None) -> tuple[datetime, datetime | None, tuple[int, int] | None]:
         """The hours of the one day that is meant, or of the last that has begun."""
@@ -451,6 +471,8 @@ class Span:
             return since, days.end if days else None if self.lasting else until, None
         if days and self.local.of(days.begin).hour:
             since, until = max(since, days.begin), min(until, days.end)
+        if since >= until:
+            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
         count = (until - since) // timedelta(minutes=1)
         clocks = (
@@ -461,21 +483,21 @@ class Span:
         return since, until, (low % MINUTES, high % MINUTES) if outside else None
 
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
-        """Of two clocks; a bare one is read by the other."""
+        """Of two clocks; one without am or pm is read by the other."""
         begin, end = low.minutes, high.minutes
-        if not low.bare and not high.bare:
-            return begin, end or MINUTES
+        if days and days.end - days.begin < timedelta(hours=23):  # of a night, or a morning
+            return self._sure(low, days), self._sure(high, days)
         if low.bare and high.bare:
             if begin < _MORNING:
                 return self._sure(low, days), self._sure(high, days)
             later = end + _NOON if end < _NOON else end
             return begin, end if begin < end and begin != _NOON else later
-        if high.bare:  # the first that follows
+        if high.bare or (low.half and not high.half and high.twelve):  # the first that follows
             both = (end % _NOON, end % _NOON + _NOON)
             return begin, min(both, key=lambda minute: (minute - begin) % MINUTES or MINUTES)
-        if high.words.endswith("pm") and begin % _NOON + _NOON < end:
+        if low.twelve and not low.half and high.half == "pm" and begin % _NOON + _NOON < end:
             return begin % _NOON + _NOON, end
-        return (begin, end) if begin < end else (self._sure(low, days), end)
+        return (self._sure(low, days) if low.bare and begin >= end else begin), end or MINUTES
 
     def _sure(self, clock: Clock, days: Days | None = None) -> int:
         """Its minutes; of a bare hour the only reading that fits the days, or that has passed today.

@@ -31,7 +31,7 @@ from pipeline.machines import ClusterError, answer, connected, task
 logger = logging.getLogger(__name__)
 
 _SHARE_OF_A_GPU = 0.25
-"""What a task that narrates on CUDA asks for: four share a GPU, since decoding takes most of their time."""
+"""Share of a GPU for each task: four fit on one, since decoding takes most of their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +70,31 @@ def replay_on(
     if options.out is None:
         raise ValueError("a replay on a cluster needs a folder")
     of = identity(footage, captioner, options.plan, options.span)
-    with OutputFolder(options.out, of, resume=options.resume) as output:
-        left = [each for each in footage if each.camera not in output.finished]
-        waiting = [each.camera for each in left]
-        narrations, read_s = sum(map(len, output.restored.values())), 0.0
-        try:
-            with connected(cluster.address) as ray:
-                for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
-                    output.adopt(files)
-                    while waiting and waiting[0] in output.finished:
-                        _show(output, waiting.pop(0), show)
-                    narrations += files.narrations
-                    read_s += files.outcome.read_s
-                    progress.update_files(number, len(left), read_s, narrations)
-        except KeyboardInterrupt:
-            missing = len(footage) - len(output.finished)
-            problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
-            return ReplayReport(narrations, (problem,), interrupted=True)
+    output = OutputFolder(options.out, of, resume=options.resume)
+    left = [each for each in footage if each.camera not in output.finished]
+    waiting = [each.camera for each in left]
+    narrations, read_s = sum(map(len, output.restored.values())), 0.0
+    try:
+        with connected(cluster.address) as ray:
+            for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
+                output.adopt(files)
+                while waiting and waiting[0] in output.finished:
+                    _show(output, waiting.pop(0), show)
+                narrations += files.narrations
+                read_s += files.outcome.read_s
+                progress.update_files(number, len(left), read_s, narrations)
+    except KeyboardInterrupt:
+        missing = len(footage) - len(output.finished)
+        problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
+        return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 
 
 def _show(output: OutputFolder, camera: str, show: Show) -> None:
     first = output.finished[camera].first
     for record in read_camera(output.journal, camera):
-        show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
+        if not record.held:
+            show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
 
 
 def _narrated(

@@ -39,7 +39,7 @@ VIDEO_SUFFIXES = frozenset(
         ".dav",
     ]
 )
-"""What counts as a video in a folder; a file that is named itself may be called anything."""
+"""Videos in a folder; a file that is named itself may be called anything."""
 
 _LONGEST_NAME = 64
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -24,11 +23,12 @@ from daemon.threads.camera_thread import Span
 from daemon.threads.narrator import JournalledPair
 from models.captioner import Captioner
 from pipeline.disk import replace_file
+from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
-from pipeline.report.writer import PICTURES, ReportWriter
+from pipeline.report.writer import write_report
 
 UNFINISHED = "unfinished.json"
 _OWN = ("narrations.jsonl", "report.html", "journal/*")
@@ -90,7 +90,6 @@ class FinishedCamera:
     outcome: Outcome
     journal: dict[str, bytes]
     evidence: dict[str, bytes]
-    pictures: bytes
 
     @property
     def narrations(self) -> int:
@@ -99,14 +98,14 @@ class FinishedCamera:
 
     @classmethod
     def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
-        """Of a folder that a replay of this one camera has written, its report left out."""
+        """Read the folder that a replay of this one camera has written, but for its report."""
 
         def contents(paths: Iterable[Path]) -> dict[str, bytes]:
             return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
 
         journal = contents(_chains(folder / "journal", [camera]))
         evidence = contents((folder / "evidence").rglob("*"))
-        return cls(camera, outcome, journal, evidence, (folder / PICTURES).read_bytes())
+        return cls(camera, outcome, journal, evidence)
 
 
 class OutputFolder:
@@ -131,14 +130,13 @@ class OutputFolder:
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
         self.folder, self.journal, self.evidence = folder, folder / "journal", folder / "evidence"
-        self._complete = False
         self._state = _State(of=of)
+        self._records: dict[str, list[Record]] = {}
         self.restored: dict[str, list[Record]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if resume and any(folder.iterdir()):
                 self._state = self._read_state(of)
-            self._report = ReportWriter(folder, resume=resume)
             self._restore()
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
@@ -153,15 +151,9 @@ class OutputFolder:
         """Outcomes of the cameras that are finished."""
         return self._state.finished
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._report.close(keep=not self._complete)
-
     def add(self, journalled: JournalledPair) -> None:
-        """Put a narration and its pictures into the report."""
-        self._report.add(journalled.record, journalled.pair.before.image, journalled.pair.after.image)
+        """Put a narration into the report."""
+        self._records.setdefault(journalled.record.camera, []).append(journalled.record)
 
     def adopt(self, files: FinishedCamera) -> None:
         """Take a camera that was narrated elsewhere; afterwards it counts as finished.
@@ -174,7 +166,6 @@ class OutputFolder:
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, content, durable=name in files.journal)
-            self._report.take_pictures(files.pictures)
             self.finish_camera(files.camera, files.outcome)
         except OSError as error:
             reason = f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
@@ -182,7 +173,6 @@ class OutputFolder:
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
         """A camera's records are all here: a replay that is resumed keeps them."""
-        self._report.flush()
         self.finished[camera] = outcome
         self._save()
 
@@ -197,18 +187,15 @@ class OutputFolder:
             OutputError: the folder cannot be written.
         """
         try:
-            self._report.finish(facts)
+            write_report(self.folder, self._records, facts, self.evidence)
             if complete:
                 (self.folder / UNFINISHED).unlink(missing_ok=True)
-                self._complete = True
         except OSError as error:
             reason = f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"
             raise OutputError(reason) from None
 
     def discard(self) -> None:
         """Take away what was made: not one frame could be read."""
-        self._complete = True
-        self._report.close(keep=False)
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         shutil.rmtree(self.journal, ignore_errors=True)
         with suppress(OSError):
@@ -221,14 +208,18 @@ class OutputFolder:
                 records = list(read_camera(self.journal, camera))
             except JournalError:
                 records = None
-            if records is not None and self._report.restore(records):
-                self.restored[camera] = records
+            if records is not None and all(map(self._has_pictures, records)):
+                self.restored[camera] = self._records[camera] = records
             else:  # lost with the power
                 del self.finished[camera]
         kept = set(_chains(self.journal, self.restored))
         for path in self.journal.glob("*"):
             if path not in kept:
                 path.unlink()
+
+    def _has_pictures(self, record: Record) -> bool:
+        named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
+        return all(map(EvidenceStore(self.evidence).find, named.values()))
 
     def _save(self) -> None:
         content = self._state.model_dump_json(indent=1).encode()

@@ -24,7 +24,7 @@ class ReplayProgress:
             BarColumn(bar_width=16),
             TextColumn("{task.percentage:>3.0f} %"),
             _Speed(table_column=Column(no_wrap=True)),
-            TextColumn("{task.fields[narrations]} told"),
+            TextColumn("{task.fields[narrations]} narrations"),
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,

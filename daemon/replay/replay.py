@@ -21,8 +21,8 @@ from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import worded
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
-from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
+from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
@@ -71,7 +71,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
         narrations: records journalled, also by the replay that this one went on with.
@@ -132,12 +132,13 @@ class _Replay:
         self._captioner = captioner
         self._footage = {each.camera: each for each in footage}
         self._options, self._show = options, show
-        plans = [replace(options.plan, name=each.camera, url=str(each.paths[0])) for each in footage]
+        plan = options.plan.for_captioner(captioner)
+        plans = [replace(plan, name=each.camera, url=str(each.paths[0])) for each in footage]
         self._output: OutputFolder | None = None
         self._earlier: Mapping[str, Outcome] = {}
         if options.out:
             of = identity(footage, captioner, options.plan, options.span)
-            self._output = resources.enter_context(OutputFolder(options.out, of, resume=options.resume))
+            self._output = OutputFolder(options.out, of, resume=options.resume)
             self._earlier = dict(self._output.finished)
             self.narrations = sum(map(len, self._output.restored.values()))
         journal_folder = (
@@ -152,13 +153,13 @@ class _Replay:
             for plan in plans
         }
         left = [plan for plan in plans if plan.name not in self._earlier]
-        self._queue = PairQueue([plan.name for plan in left], capacity=2 * BATCH)
+        self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
         self._keeper = None
         if self._output:
             store = EvidenceStore(self._output.evidence, fsync=False)
             self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES)
         self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=self._keeper, accounts=self._queue.accounts
+            captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
         )
         url = options.redis_url
         if url == "embedded":
@@ -175,7 +176,7 @@ class _Replay:
         while self._shown < len(self._threads):
             self._start_threads()
             batch = self._queue.take_whole(BATCH)
-            self._note(self._narrator.tell(batch))
+            self._note(self._narrator.process(batch))
             self._finish_cameras()
             self._show_next()
             if self._publishing:
@@ -221,14 +222,14 @@ class _Replay:
     @property
     def notes(self) -> Iterator[str]:
         """Where the pictures are, and what of them was not kept."""
-        if self._keeper and self._output and self._keeper.kept:
-            size = self._keeper.store.size().bytes / 1e6
-            yield f"pictures: {size:,.0f} MB in {self._output.evidence} (--no-evidence keeps none)"
+        if self._keeper and self._output and (size := self._keeper.store.size()).files:
+            megabytes = f"{size.bytes / 1e6:,.0f} MB"
+            yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
             yield f"{camera}: {count} narrations without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
-        """What was not looked at when the replay was interrupted."""
+        """The footage that an interruption left out, in words."""
         parts, unbegun = [], 0
         for thread in self._threads:
             name = thread.plan.name
@@ -290,7 +291,7 @@ class _Replay:
             last=thread.last_time,
             read_s=thread.read_s,
             problems=tuple(self._problems(thread)),
-            untold=self._narrator.untold(thread.plan.name),
+            untold=self._narrator.unreported(thread.plan.name),
         )
 
     def _show_next(self) -> None:
@@ -306,7 +307,8 @@ class _Replay:
         thread = next(t for t in self._threads if t.plan.name == name)
         for record in self._waiting[name]:
             start = thread.first_time or record.before.moment
-            self._show(record, (record.after.moment - start).total_seconds())
+            if not record.held:
+                self._show(record, (record.after.moment - start).total_seconds())
         self._waiting[name].clear()
 
     def _opened(self, plan: CameraPlan) -> Source:

@@ -24,8 +24,6 @@ BLOCK = 8192
 
 _LOOKS = 20
 """How often files are listed again while segments are closed faster than they are read."""
-_REMEMBERED = 100_000
-"""Texts of which the number is kept in memory."""
 _LONGEST_LINE = 16 * 2**20
 
 
@@ -70,8 +68,6 @@ class Index:
         self.folder = folder
         self.store = open_store(folder)
         self._told = told
-        self._texts: dict[str, int] = {}
-        self._version = -1
 
     def close(self) -> None:
         """Let the file go."""
@@ -98,7 +94,6 @@ class Index:
                 raise
             self.close()
             self.store = memory_store(f"the index cannot be written ({error})")
-            self._texts = {}
             return self._look()
 
     def _look(self) -> Look:
@@ -178,8 +173,7 @@ class Index:
         self, known: _Known, file: JournalFile, lines: BinaryIO, state: os.stat_result, look: Look
     ) -> bool:
         """Read on, by so many lines at most; False at the end of what there was."""
-        with self.store.transaction(self._mistrust) as db:
-            self._refresh(db)
+        with self.store.transaction() as db:
             offset = db.execute("SELECT offset FROM files WHERE id = ?", (known.id,)).fetchone()
             if offset is None or offset[0] != known.offset:
                 known.offset = state.st_size  # another process reads it: it goes on there
@@ -234,34 +228,10 @@ class Index:
         db.executemany("INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)", ends)
 
     def forget(self, file: int) -> None:
-        """Remove all that was read of a file, and the tracks and texts that nothing else names."""
-        with self.store.transaction(self._mistrust) as db:
-            db.execute("CREATE TEMP TABLE gone AS SELECT id FROM records WHERE file = ?", (file,))
-            for table, name in (("texts", "text"), ("visits", "visit")):
-                db.execute(
-                    f"CREATE TEMP TABLE gone_{table} AS SELECT DISTINCT {name} AS id FROM sentences "
-                    "WHERE record IN (SELECT id FROM gone)"
-                )
-            for table, name in (("sentences", "record"), ("gaps", "record"), ("records", "id")):
-                db.execute(f"DELETE FROM {table} WHERE {name} IN (SELECT id FROM gone)")
-            db.execute("DELETE FROM ends WHERE file = ?", (file,))
+        """Remove all that was read of a file; triggers remove what nothing else names."""
+        with self.store.transaction() as db:
             db.execute("DELETE FROM files WHERE id = ?", (file,))
-            unused = (
-                "id IN (SELECT id FROM gone_texts) "
-                "AND NOT EXISTS (SELECT 1 FROM sentences s WHERE s.text = texts.id)"
-            )
-            db.execute(
-                f"INSERT INTO words (words, rowid, text) SELECT 'delete', id, text FROM texts WHERE {unused}"
-            )
-            if db.execute(f"DELETE FROM texts WHERE {unused}").rowcount:
-                db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else their words stay in it
-            db.execute(
-                "DELETE FROM visits WHERE id IN (SELECT id FROM gone_visits) "
-                "AND NOT EXISTS (SELECT 1 FROM sentences s WHERE s.visit = visits.id)"
-            )
-            for table in ("gone", "gone_texts", "gone_visits"):
-                db.execute(f"DROP TABLE {table}")
-        self._mistrust()
+            db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else deleted words stay in it
 
     def _added(self, identity: bytes, file: JournalFile, first: int) -> _Known:
         sql = (
@@ -269,7 +239,7 @@ class Index:
             "tail_hash, unread, fault) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, 0, x'', 0, '') "
             "ON CONFLICT (identity) DO NOTHING"
         )
-        with self.store.transaction(self._mistrust) as db:
+        with self.store.transaction() as db:
             db.execute(sql, (identity, file.name, file.chain, first))
         known = self._by_identity(identity)
         if known is None:
@@ -299,16 +269,6 @@ class Index:
 
         return earlier
 
-    def _mistrust(self) -> None:
-        """What was remembered may not be in the index."""
-        self._version = -1
-
-    def _refresh(self, db: sqlite3.Connection) -> None:
-        """Forget remembered numbers when another process has written."""
-        version = db.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:
-            self._texts, self._version = {}, version
-
     def _visit(self, row: VisitRow) -> int:
         sql = (
             "INSERT INTO visits (camera, track, begin, end, last) VALUES (?, ?, ?, ?, ?) "
@@ -318,16 +278,8 @@ class Index:
         return int(self.store.connection.execute(sql, row).fetchone()[0])
 
     def _text(self, text: str) -> int:
-        if text not in self._texts:
-            db = self.store.connection
-            row = db.execute("SELECT id FROM texts WHERE text = ?", (text,)).fetchone()
-            if row is None:
-                row = db.execute("INSERT INTO texts (text) VALUES (?) RETURNING id", (text,)).fetchone()
-                db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row[0], text))
-            if len(self._texts) >= _REMEMBERED:
-                self._texts.clear()
-            self._texts[text] = int(row[0])
-        return self._texts[text]
+        sql = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
+        return int(self.store.connection.execute(sql, (text,)).fetchone()[0])
 
 
 def _stamp(state: os.stat_result) -> tuple[int, int, int]:

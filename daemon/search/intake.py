@@ -13,7 +13,7 @@ from daemon.questions.local_time import microseconds
 from daemon.questions.words import ARRIVALS, DEPARTURES, colour_in
 from pipeline.record import RecordError, hash_holds, read_record
 
-ALTERED, UNLINKED, STEPPED = 1, 2, 4
+ALTERED, UNLINKED, STEPPED, HELD = 1, 2, 4, 8
 """Flags of a record: its hash does not hold, it does not continue the record before it, it is older than that
 (the camera's clock stepped back)."""
 
@@ -110,6 +110,7 @@ class Batch:
         if not holds:
             self._note("the hash does not match: the line was changed")
         flags = self._link(camera, seq, prev, members["hash"], time) | (0 if holds else ALTERED)
+        flags |= HELD if members.get("held") else 0
         row = RecordRow(offset, len(raw), digest, key, time, camera, flags, sentences, gap)
         self.records.append(row)
 

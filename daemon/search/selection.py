@@ -13,6 +13,7 @@ from daemon.questions.errors import SearchError
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, colour_of, kind_of, objects_of
+from daemon.search.intake import HELD
 
 _PLACE = re.compile(
     r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
@@ -289,9 +290,12 @@ class Selection:
             where.append(f"s.camera IN {_listed(filters.cameras)}")
         if filters.objects:
             where.append(self._of_objects(filters.objects))
+        if not filters.held:
+            where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
         where.append(self._in_span(question, values))
         ends = question.order in ("first", "last")
-        if question.presence or ends:
+        in_words = question.asked_at and (filters.objects or filters.kinds)
+        if in_words or ends:
             where.append("s.counted")
         if question.presence and ends:
             where.append(f"s.kind IN {_listed(ARRIVALS)}")

@@ -1,4 +1,4 @@
-"""The index's file: SQLite, beside the journals, thrown away and built anew whenever it does not fit."""
+"""The index's file: SQLite, beside the journals, thrown away and built again whenever it does not fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,9 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 VERSION = 2
-"""Of the tables below and of what stands in them: another one is built anew."""
+"""Of the tables below and of what stands in them: a file of another one is built again."""
 
 FILE = "index.sqlite3"
-_APPLICATION = 0x6E617272  # "narr"
 _LEAST_FREE = 64 * 2**20
 """Bytes that an index leaves free on the disk of the journals."""
 _WAIT_S = 60.0
@@ -37,7 +36,6 @@ CREATE TABLE records (
 CREATE INDEX records_of_key ON records (key);
 CREATE INDEX records_of_file ON records (file, offset);
 CREATE INDEX records_of_camera ON records (camera, time);
-CREATE INDEX records_by_time ON records (time);
 CREATE TABLE sentences (
   record INTEGER, n INTEGER, time INTEGER, camera TEXT, kind TEXT, action TEXT, object TEXT, colour TEXT,
   confidence REAL, count INTEGER, counted INTEGER, visit INTEGER, text INTEGER,
@@ -56,6 +54,20 @@ CREATE TABLE gaps (record INTEGER PRIMARY KEY, camera TEXT, begin INTEGER, end I
 CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+CREATE TRIGGER text_added AFTER INSERT ON texts BEGIN
+  INSERT INTO words (rowid, text) VALUES (new.id, new.text); END;
+CREATE TRIGGER text_deleted AFTER DELETE ON texts BEGIN
+  INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text); END;
+CREATE TRIGGER sentence_deleted AFTER DELETE ON sentences BEGIN
+  DELETE FROM texts WHERE id = old.text AND NOT EXISTS (SELECT 1 FROM sentences WHERE text = old.text);
+  DELETE FROM visits WHERE id = old.visit
+    AND NOT EXISTS (SELECT 1 FROM sentences WHERE visit = old.visit); END;
+CREATE TRIGGER record_deleted AFTER DELETE ON records BEGIN
+  DELETE FROM sentences WHERE record = old.id;
+  DELETE FROM gaps WHERE record = old.id; END;
+CREATE TRIGGER file_deleted AFTER DELETE ON files BEGIN
+  DELETE FROM records WHERE file = old.id;
+  DELETE FROM ends WHERE file = old.id; END;
 """
 
 
@@ -84,15 +96,14 @@ class Store:
             self.connection.execute("ROLLBACK")
 
     @contextmanager
-    def transaction(self, undone: Callable[[], None]) -> Iterator[sqlite3.Connection]:
-        """Write as a whole or not at all (then `undone` is called); other writers wait."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write as a whole or not at all; other writers wait."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield self.connection
         except BaseException:
             with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
                 self.connection.execute("ROLLBACK")
-            undone()
             raise
         self.connection.execute("COMMIT")
 
@@ -104,44 +115,43 @@ def open_store(folder: Path) -> Store:
         folder: of the journals; only ``index.sqlite3`` and what SQLite puts beside it is written there.
     """
     reason = ""
-    for path in (folder / FILE, _cached(folder)):
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    cached = user_cache_path("narrated", appauthor=False) / f"index-{name}.sqlite3"
+    for path in (folder / FILE, cached):
         try:
-            store = _opened(path)
+            connection, said = _open(path)
         except (OSError, sqlite3.OperationalError) as error:
             reason = reason or str(getattr(error, "strerror", None) or error)
             continue
-        if path.parent == folder:
-            return store
-        said = f"no index can be written beside the journals ({reason}); it is in {path}"
-        return Store(store.connection, path, " ".join(filter(None, (said, store.said))))
+        if path == cached:
+            said = f"no index can be written beside the journals ({reason}); it is in {path} {said}".strip()
+        return Store(connection, path, said)
     return memory_store(f"no index can be written ({reason})")
 
 
 def memory_store(reason: str) -> Store:
     """An index that lasts as long as this process."""
-    connection = _connected(":memory:")
-    _build(connection)
-    return Store(connection, None, f"{reason}; it is built in memory, and anew at every question")
+    connection, _ = _connect(":memory:")
+    return Store(connection, None, f"{reason}; it is built in memory, and again at every question")
 
 
-def _cached(folder: Path) -> Path:
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    return user_cache_path("narrated", appauthor=False) / f"index-{name}.sqlite3"
+def has_room(path: Path | None) -> bool:
+    """True while the index may grow: the journals need what is left of their disk more."""
+    return path is None or shutil.disk_usage(path.parent).free >= _LEAST_FREE
 
 
-def _opened(path: Path) -> Store:
-    """Open or make the index at a path.
+def _open(path: Path) -> tuple[sqlite3.Connection, str]:
+    """Open or make the index at a path, and what should be known of it.
 
     Raises:
         OSError, sqlite3.OperationalError: it cannot be written there.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = not path.exists()
-    if fresh and shutil.disk_usage(path.parent).free < _LEAST_FREE:
+    if not path.exists() and not has_room(path):
         raise OSError(f"less than {_LEAST_FREE >> 20} MB are free on that disk")
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))  # as private as the journals
     try:
-        return Store(*_checked(path, fresh=fresh))
+        connection, said = _connect(path)
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:  # no index, or a damaged one
@@ -149,57 +159,33 @@ def _opened(path: Path) -> Store:
             with suppress(FileNotFoundError):
                 path.with_name(path.name + suffix).unlink()
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
-        connection, place, _ = _checked(path, fresh=True)
-        return Store(connection, place, f"the index {path} was damaged ({error}) and is built anew")
+        connection, _ = _connect(path)
+        said = f"damaged ({error})"
+    return connection, f"the index {path} was {said} and is built again" if said else ""
 
 
-def _checked(path: Path, *, fresh: bool) -> tuple[sqlite3.Connection, Path, str]:
-    connection = _connected(path)
-    said = ""
+def _connect(path: Path | str) -> tuple[sqlite3.Connection, str]:
+    """The tables of this version, and which other one they were of; mostly empty."""
+    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
+        for pragma in ("secure_delete = ON", "synchronous = NORMAL", "cache_size = -65536"):
+            connection.execute(f"PRAGMA {pragma}")  # what was deleted is not left in free pages
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")  # two may come at the same time; this one waits
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != VERSION:
-            if not fresh and version:
-                said = f"the index {path} is of version {version}, not {VERSION}, and is built anew"
-            _clear(connection)
-            _build(connection)
+            sql = (
+                "SELECT name FROM sqlite_master WHERE type = 'table' "
+                "AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'words_%'"
+            )
+            for (name,) in connection.execute(sql).fetchall():
+                connection.execute(f'DROP TABLE "{name}"')
+            for statement in _TABLES.split(";\nCREATE"):
+                connection.execute(statement if statement.startswith("\n") else f"CREATE{statement}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
         connection.execute("SELECT id FROM files LIMIT 1").fetchone()
-        connection.execute("SELECT id FROM visits LIMIT 1").fetchone()
     except BaseException:
         connection.close()
         raise
-    return connection, path, said
-
-
-def _connected(path: Path | str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA secure_delete = ON")  # what was deleted is not left in free pages
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA cache_size = -65536")
-    return connection
-
-
-def _clear(connection: sqlite3.Connection) -> None:
-    """Drop whatever another version left."""
-    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    names = [name for (name,) in connection.execute(sql)]
-    shadows = {f"words_{part}" for part in ("data", "idx", "content", "docsize", "config")}
-    for name in names:
-        if name not in shadows:
-            connection.execute(f'DROP TABLE IF EXISTS "{name}"')
-
-
-def _build(connection: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def has_room(path: Path | None) -> bool:
-    """Whether the index may grow: the journals need what is left of their disk more."""
-    return path is None or shutil.disk_usage(path.parent).free >= _LEAST_FREE
+    return connection, f"of version {version}, not {VERSION}," if version not in (0, VERSION) else ""

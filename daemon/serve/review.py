@@ -1,52 +1,141 @@
-"""What was narrated, by day, filter and question."""
+"""What an address of the review asks, by the names of `narrated query`'s filters, and the answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import Self
+from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.questions.question import Filters, Question
+from daemon.questions.errors import SearchError
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.question import Filters, Question, merged
+from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
+from daemon.search.output import gap_sentences, local_words
 from daemon.search.search import Search
 from daemon.search.selection import Group
-from daemon.serve.asked import Asked, day_bounds
 from daemon.serve.timeline import Timeline, timeline
-from pipeline.report.words import has_date
+from pipeline.report.words import duration_words, has_date
 
 SHOWN = 50
 """Narrations on a page."""
 
+ALL_DAYS = "all"
+_LISTS = ("camera", "zone", "object", "kind", "colour")
+_NAMES = (*_LISTS, "q", "text", "confidence", "since", "until", "between", "day", "held")
+"""Parameters that ask; others are passed over."""
+
+_LONGEST, _MOST, _LAST_PAGE = 300, 12, 100_000
+
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
-    """What the review shows.
+class Asked:
+    """What an address asks.
 
     Attributes:
-        asked: what the address asks.
+        given: its parameters that say something.
+        question: what they mean.
+        day: None where it is of all days or of times of its own.
+        understood: a question in words, restated; else empty.
+        page: of the answer, from 1.
+    """
+
+    given: tuple[tuple[str, str], ...] = ()
+    question: Question = field(default_factory=Question)
+    day: date | None = None
+    understood: str = ""
+    page: int = 1
+
+    @classmethod
+    def read(cls, parameters: QueryParams, search: Search, now: datetime, *, newest_day: bool = True) -> Self:
+        """Read an address; with `newest_day` that is meant where no time is named.
+
+        Raises:
+            SearchError: a parameter cannot be understood.
+        """
+        given = tuple((n, v.strip()) for n, v in parameters.multi_items() if n in _NAMES and v.strip())
+        if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
+            raise SearchError(f"too much is asked at once: {_LONGEST} characters each, {_MOST} of a kind")
+        one, local = dict(given), search.local
+        question, understood = Question(_filters(given, local, now)), ""
+        if words := one.get("q"):
+            question = merged(question, search.asker().read(words, now))
+            understood = restate(question, local)
+        held = bool(one.get("held")) or question.count
+        question = replace(question, filters=replace(question.filters, held=held))
+        filters, day = question.filters, None
+        if text := one.get("day"):
+            day = None if text == ALL_DAYS else local.day(text, now)
+        elif newest_day and not (filters.since or filters.until or question.order != "all" or question.count):
+            newest = next(search.answer(Question(filters, "last")).found, None)
+            day = local.of(newest.record.after.moment if newest else now).date()
+        if day:
+            begin, end = _bounds(day, local)
+            since, until = max(begin, filters.since or begin), min(end, filters.until or end)
+            question = replace(question, filters=replace(filters, since=since, until=until))
+        number = parameters.get("page", "1")
+        page = (
+            int(number)
+            if number.isascii() and number.isdecimal() and len(number) < len(str(_LAST_PAGE))
+            else 1
+        )
+        return cls(given, question, day, understood, max(1, page))
+
+    @property
+    def one(self) -> Mapping[str, str]:
+        """The last value of each parameter."""
+        return dict(self.given)
+
+    def chosen(self, name: str) -> list[str]:
+        """The values of a parameter."""
+        return [value for key, value in self.given if key == name]
+
+    def query(self, **changed: str | None) -> str:
+        """The address's query with some parameters changed, or left out where they are None or empty."""
+        kept = [(name, value) for name, value in self.given if name not in changed]
+        return urlencode(kept + [(name, value) for name, value in changed.items() if value])
+
+    @property
+    def narrowed(self) -> bool:
+        """True where more is asked than a day."""
+        return any(name not in ("day", "held") for name, _ in self.given)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The answer.
+
+    Attributes:
         found: newest first, or in the order that was asked for.
         more: there are older ones.
-        timeline: of all that is asked for.
         groups: where they are only counted.
-        cameras, objects: to choose from.
+        visits: where these are asked for, ``(begin, end, camera, object, duration)`` in words.
+        cameras, objects, places: to choose from.
         days: the nearest days with narrations, before and after.
+        gaps: what was not recorded meanwhile, one sentence each.
         faults: what does not verify.
     """
 
     asked: Asked
-    found: list[FoundRecord]
-    more: bool
-    timeline: Timeline
-    groups: list[Group] | None
-    cameras: list[str]
-    objects: list[str]
-    days: tuple[str, str]
-    faults: list[str]
+    found: Sequence[FoundRecord] = ()
+    more: bool = False
+    timeline: Timeline = field(default_factory=Timeline)
+    groups: Sequence[Group] | None = None
+    visits: Sequence[tuple[str, ...]] = ()
+    cameras: Sequence[str] = ()
+    objects: Sequence[str] = ()
+    places: Sequence[str] = ()
+    days: tuple[str, str] = ("", "")
+    gaps: Sequence[str] = ()
+    faults: Sequence[str] = ()
 
 
-def reviewed(search: Search, parameters: QueryParams, now: datetime) -> Reviewed:
-    """What an address of the review asks.
+def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
+    """Answer an address of the review.
 
     Raises:
         SearchError: it cannot be understood.
@@ -54,51 +143,101 @@ def reviewed(search: Search, parameters: QueryParams, now: datetime) -> Reviewed
     asked = Asked.read(parameters, search, now)
     question, filters = asked.question, asked.question.filters
     groups = search.count(question) if question.count else None
-    found, more = list[FoundRecord](), False
+    found, more, drawn = list[FoundRecord](), False, Timeline()
     if groups is None:
-        answer = search.answer(
-            question, SHOWN, skip=(asked.page - 1) * SHOWN if question.order == "all" else 0
+        every = question.order == "all"
+        answer = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
+        found, more = list(answer.found), answer.more and every
+    if question.order == "all" and not question.of_visits:
+        undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
+        span = (None, None) if undated else (filters.since, filters.until)
+        drawn = timeline(search.spread(filters), *span, search.local)
+    return replace(
+        choices(search, asked),
+        found=found[::-1] if question.order != "first" else found,
+        more=more,
+        timeline=drawn,
+        groups=groups,
+        visits=_visits(search, question) if question.of_visits and groups is None else (),
+        days=_days(search, asked),
+        gaps=gap_sentences(search, question),
+    )
+
+
+def choices(search: Search, asked: Asked) -> Review:
+    """The form and what stands above it, without an answer: also beside an error."""
+    selection = search.selection
+    objects = sorted(selection.objects() - {"scene"})
+    return Review(
+        asked, cameras=selection.cameras(), objects=objects, places=selection.places(), faults=search.faults()
+    )
+
+
+def given_parameters(parameters: QueryParams) -> Asked:
+    """An address that cannot be understood, for the form as it was filled in."""
+    return Asked(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
+
+
+def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Filters:
+    several = {name: tuple(v for n, v in given if n == name) for name in _LISTS}
+    one = dict(given)
+    between = one.get("between", "").partition("-")
+    if "between" in one and not between[1]:
+        raise SearchError(f"the hours {one['between']!r} cannot be read: write 22:00-06:00")
+    try:
+        confidence = float(one["confidence"]) if "confidence" in one else None
+    except ValueError:
+        confidence = -1.0
+    if confidence is not None and not 0 <= confidence <= 1:
+        raise SearchError(f"the confidence {one['confidence']!r} is not a number from 0 to 1")
+    return Filters(
+        cameras=several["camera"],
+        zones=several["zone"],
+        objects=several["object"],
+        kinds=several["kind"],
+        colours=several["colour"],
+        text=one.get("text", ""),
+        confidence=confidence,
+        since=local.parse(one["since"], now) if "since" in one else None,
+        until=local.parse(one["until"], now) if "until" in one else None,
+        between=(
+            (parse_time_of_day(between[0].strip()), parse_time_of_day(between[2].strip()))
+            if between[1]
+            else None
+        ),
+    )
+
+
+def _bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
+    """A day's midnight and the next; 23 or 25 hours where clocks change."""
+    try:
+        return local.midnight(day), local.midnight(day + timedelta(days=1))
+    except (OverflowError, ValueError):
+        raise SearchError(f"{day} is beyond the calendar") from None
+
+
+def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
+    local = search.local
+    return [
+        (
+            local_words(visit.begin, local),
+            local_words(visit.end, local) if visit.end else "still there",
+            visit.camera,
+            visit.object,
+            duration_words(visit.seconds),
         )
-        found, more = list(answer.found), answer.more and question.order == "all"
-    spread = search.spread(filters) if question.order == "all" and not question.of_visits else []
-    begin, end = filters.since, filters.until
-    if asked.day and found and not has_date(found[0].record.after.moment):
-        begin = end = None  # footage without a date: a day would be empty but for its first minutes
-    drawn = timeline(spread, begin, end, search.local)
-    return Reviewed(
-        asked,
-        found[::-1] if question.order != "first" else found,
-        more,
-        drawn,
-        groups,
-        search.selection.cameras(),
-        sorted(search.selection.objects() - {"scene"}),
-        _days(search, asked),
-        search.faults(),
-    )
-
-
-def unanswered(search: Search, parameters: QueryParams) -> Reviewed:
-    """What is shown beside an error: the form, as it was filled in."""
-    given = tuple((n, v[:300]) for n, v in parameters.multi_items() if v)[:50]
-    objects = sorted(search.selection.objects() - {"scene"})
-    nothing = Timeline((), (), 0, "")
-    return Reviewed(
-        Asked(given), [], False, nothing, None, search.selection.cameras(), objects, ("", ""), search.faults()
-    )
+        for visit in search.visits(question)[:SHOWN]
+    ]
 
 
 def _days(search: Search, asked: Asked) -> tuple[str, str]:
     """The nearest days with narrations of the same filters, before and after."""
     if asked.day is None:
         return "", ""
-    begin, end = day_bounds(asked.day, search.local)
-    plain = {
-        name: getattr(asked.question.filters, name)
-        for name in ("cameras", "zones", "objects", "kinds", "colours", "text")
-    }
-    found = []
-    for order, span in (("last", {"until": begin}), ("first", {"since": end})):
-        matches = search.answer(Question(Filters(**plain, **span), order)).found  # type: ignore[arg-type]
-        found.append(next((f"{search.local.of(each.record.after.moment):%Y-%m-%d}" for each in matches), ""))
-    return found[0], found[1]
+    begin, end = _bounds(asked.day, search.local)
+    plain = replace(asked.question.filters, since=None, until=None)
+    before = search.answer(Question(replace(plain, until=begin), "last")).found
+    after = search.answer(Question(replace(plain, since=end), "first")).found
+    nearest = (next(found, None) for found in (before, after))
+    one, two = (f"{search.local.of(f.record.after.moment):%Y-%m-%d}" if f else "" for f in nearest)
+    return one, two

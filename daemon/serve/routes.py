@@ -3,37 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import BaseRoute, Route
 
-from daemon.export.archive import ExportError
+from daemon.export.export import ExportOptions, write_export
+from daemon.export.files import ExportError
 from daemon.questions.errors import SearchError
 from daemon.questions.question import Filters
+from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
+from daemon.search.output import gap_sentences
 from daemon.search.search import Search
-from daemon.serve.access import Session
-from daemon.serve.asked import ALL_DAYS, Asked
-from daemon.serve.cards import moment_of
-from daemon.serve.chain import chain_state
-from daemon.serve.download import BusyError, Download
-from daemon.serve.guard import Guard
-from daemon.serve.live import MOST_LISTENERS, events, newest
+from daemon.serve.access import SESSION_S
+from daemon.serve.chain import check_record
+from daemon.serve.live import events, newest
 from daemon.serve.pictures import WIDTHS
-from daemon.serve.remarks import REMARKS, say
-from daemon.serve.review import Reviewed, reviewed, unanswered
-from daemon.serve.site import STATIC, Site, static
-from pipeline.feedback import LONGEST_NOTE, TYPES, FeedbackError
+from daemon.serve.review import ALL_DAYS, Asked, Review, choices, given_parameters, review
+from daemon.serve.site import Site, moment_of
+from pipeline.feedback import LONGEST_NOTE, TYPES, Correction, FeedbackError, FeedbackStore, Opinion
+from pipeline.record import Record
+from pipeline.report.pages import STATIC, static
 from pipeline.report.words import TYPES as TYPE_WORDS
 
+MOST_EXPORTED = 5000
+"""Narrations in one zip; more take so long that they are a matter for `narrated export`."""
+
 _LONGEST_FORM = 64 * 1024
+_FORM_S = 20.0
 _FIELDS = 20
 
 
@@ -42,8 +57,7 @@ class Routes:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.guard: Guard | None = None
-        self._download = Download(site)
+        self._exporting = asyncio.Lock()
 
     def all(self) -> list[BaseRoute]:
         """Every address that there is."""
@@ -65,45 +79,43 @@ class Routes:
         """What is narrated now."""
         if waiting := self._waiting(request):
             return waiting
-        states = await self.site.camera_states()
-        last = {state.name: self.site.cards([state.last])[0] for state in states if state.last}
+        tiles = await self.site.camera_tiles()
+        last = {tile.name: self.site.cards([tile.last])[0] for tile in tiles if tile.last}
         cards = self.site.cards(await newest(self.site))
         faults = await self.site.search.ask(Search.faults)
-        return self.site.page(request, "live", states=states, last=last, cards=cards, faults=faults)
+        return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
 
     async def events(self, request: Request) -> Response:
         """The same, as it comes."""
-        if self.site.search.reading is not None or self.site.search.listening >= MOST_LISTENERS:
+        news = self.site.search.listen() if self.site.search.reading is None else None
+        if news is None:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Too many are listening.")
-        stream = events(self.site, request.headers.get("last-event-id", ""))
+        stream = events(self.site, news, request.headers.get("last-event-id", ""))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def review(self, request: Request) -> Response:
         """What was narrated, by day, filter and question."""
         if waiting := self._waiting(request):
             return waiting
+        error, parameters = "", request.query_params
         try:
-            found = await self.site.search.ask(
-                lambda search: reviewed(search, request.query_params, datetime.now(UTC))
-            )
-        except SearchError as error:
-            asked = await self.site.search.ask(lambda search: unanswered(search, request.query_params))
-            return self._review(request, asked, str(error).replace("--", ""), HTTPStatus.BAD_REQUEST)
-        return self._review(request, found)
+            found = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
+        except SearchError as refused:
+            error = str(refused).replace("--", "")
+            found = await self.site.search.ask(lambda search: choices(search, given_parameters(parameters)))
+        return self._review(request, found, error)
 
-    def _review(
-        self, request: Request, found: Reviewed, error: str = "", status: int = HTTPStatus.OK
-    ) -> Response:
+    def _review(self, request: Request, found: Review, error: str) -> Response:
         return self.site.page(
             request,
             "review",
-            status,
+            HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK,
             it=found,
             asked=found.asked,
             cards=self.site.cards(found.found),
             error=error,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
-            colours=sorted(set(COLOURS.values())),
+            colours_of_objects=sorted(set(COLOURS.values())),
             all_days=ALL_DAYS,
         )
 
@@ -117,7 +129,10 @@ class Routes:
             found = _named(search, identity, at)
             if found is None:
                 return None
-            asked = Asked.read(request.query_params, search, datetime.now(UTC), always=False)
+            try:
+                asked = Asked.read(request.query_params, search, datetime.now(UTC), newest_day=False)
+            except SearchError:
+                asked = Asked()
             return asked, found, *search.beside(found.record, asked.question.filters)
 
         answer = await self.site.search.ask(ask)
@@ -126,54 +141,61 @@ class Routes:
                 HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
             )
         asked, found, older, newer = answer
-        chain = await asyncio.to_thread(
-            chain_state, found, self.site.search.folder, self.site.pictures.folder
-        )
-        card, *around = self.site.cards([found, *(each for each in (older, newer) if each)])
-        beside = iter(around)
+        folder, evidence = self.site.search.folder, self.site.pictures.folder
+        checked = await asyncio.to_thread(check_record, found, folder, evidence)
+        (card,) = self.site.cards([found])
         return self.site.page(
             request,
             "record",
             card=card,
             asked=asked,
-            chain=chain,
-            older=next(beside) if older else None,
-            newer=next(beside) if newer else None,
-            objects=(*NOUNS, *ANIMALS),
+            checked=checked,
+            sound=all(holds is not False for holds, _ in checked),
+            older=self.site.cards([older])[0] if older else None,
+            newer=self.site.cards([newer])[0] if newer else None,
+            objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
             longest_note=LONGEST_NOTE,
-            verify=f"narrated verify {self.site.search.folder}",
+            verify=f"narrated verify {folder}",
         )
 
     async def remark(self, request: Request) -> Response:
-        """What somebody says of a narration: reviewed, a note, right, wrong, what it was."""
-        form, session = await self._form(request), request.state.session
+        """Keep feedback to a narration: reviewed, a note, right, wrong, what it was."""
+        form = await _form(request)
         identity, what = request.path_params["identity"], request.path_params["what"]
         found = await self.site.search.ask(lambda search: _named(search, identity, form.get("at", "")))
-        if found is None or what not in REMARKS:
+        if found is None or what not in ("reviewed", "note", "feedback"):
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such narration here.")
         try:
-            await asyncio.to_thread(say, self.site.feedback, found.record, what, form, session.who)
+            say = (self.site.feedback, found.record, what, form, request.state.user)
+            await asyncio.to_thread(_say, *say)
         except (FeedbackError, ValueError) as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
-        query = form.get("query", "")
-        place = f"#s{form['sentence']}" if what == "feedback" else ""
+        query, place = form.get("query", ""), f"#s{form['sentence']}" if what == "feedback" else ""
+        address = f"/record/{quote(identity, safe='')}"
         return RedirectResponse(
-            f"/record/{quote(identity, safe='')}"
-            + (f"?{quote(query, safe='=&%+')}" if query else "")
-            + place,
-            HTTPStatus.SEE_OTHER,
+            address + (f"?{quote(query, safe='=&%+')}" if query else "") + place, HTTPStatus.SEE_OTHER
         )
 
     async def export(self, request: Request) -> Response:
-        """What the review shows, to be taken away."""
-        await self._form(request)
-        try:
-            return await self._download.answer(request.query_params)
-        except BusyError:
-            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Another export is being written.") from None
-        except (SearchError, ExportError) as error:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, f"{error}.") from None
+        """What the review shows, as a zip."""
+        await _form(request)
+        if self._exporting.locked():
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Another export is being written.")
+        async with self._exporting:
+            scratch = tempfile.TemporaryDirectory(prefix="narrated-")
+            path = Path(scratch.name) / f"narrated-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip"
+            try:
+                found, options = await self.site.search.ask(
+                    lambda search: _selection(search, request.query_params)
+                )
+                await asyncio.to_thread(write_export, found, path, options)
+            except (SearchError, ExportError) as error:
+                scratch.cleanup()
+                raise HTTPException(HTTPStatus.BAD_REQUEST, f"{error}.") from None
+        return FileResponse(
+            path, media_type="application/zip", filename=path.name, background=BackgroundTask(scratch.cleanup)
+        )
 
     async def picture(self, request: Request) -> Response:
         """A picture of the evidence."""
@@ -188,115 +210,164 @@ class Routes:
     async def static(self, request: Request) -> Response:
         """The style sheet, the script, the icon."""
         name = request.path_params["name"]
-        content = static(name)
-        if content is None:
+        if name not in STATIC:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such file.")
-        return Response(content, media_type=STATIC[name], headers={"cache-control": "no-cache"})
+        return Response(static(name), media_type=STATIC[name], headers={"cache-control": "no-cache"})
 
     async def login(self, request: Request) -> Response:
-        """Who are you?"""
-        passwords = self.site.passwords
+        """The form of the login, and what it sends."""
+        passwords, sessions = self.site.passwords, self.site.sessions
         wanted = _local(request.query_params.get("next", ""))
-        if passwords is None:
+        if passwords is None or sessions is None:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         if request.method == "GET":
             return self.site.page(request, "login", wanted=wanted, error="")
-        form = await self._form(request)
+        form = await _form(request)
+        wanted, name = _local(form.get("next", "")), form.get("name", "")
         address = request.client.host if request.client else ""
-        wait_s, wanted = self.site.guesses.wait_s(address), _local(form.get("next", ""))
-        if wait_s:
-            error = f"Too many wrong passwords. Try again in {max(1, round(wait_s / 60))} minutes."
+        if wait_s := self.site.guesses.take(address):
+            error = f"Too many wrong passwords. Try again in {round(wait_s / 60) or 1} min."
             page = self.site.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
             return page
-        name = form.get("name", "")
-        if not await passwords.right(name, form.get("password", "")):
-            self.site.guesses.wrong(address)
+        if not await passwords.match(name, form.get("password", "")):
             error = "That name and password do not go together."
             return self.site.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
-        return self._with(RedirectResponse(wanted, HTTPStatus.SEE_OTHER), Session(who=name))
+        self.site.guesses.give_back(address)
+        answer = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            self.site.cookie,
+            sessions.open(name),
+            max_age=SESSION_S,
+            secure=self.site.secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
 
     async def logout(self, request: Request) -> Response:
-        """The browser is forgotten."""
-        await self._form(request)
-        return self._with(RedirectResponse("/login", HTTPStatus.SEE_OTHER), Session())
+        """End the login, also for a copy of the cookie."""
+        if self.site.sessions:
+            self.site.sessions.end(request.cookies.get(self.site.cookie, ""))
+        answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(self.site.cookie, secure=self.site.secure, httponly=True, samesite="strict")
+        return answer
 
     async def alive(self, _: Request) -> Response:
-        """Whether the journals can be asked."""
+        """200 while the journals can be asked."""
         if self.site.search.reading is None:
             await asyncio.wait_for(self.site.search.ask(Search.faults), 20)
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
-        """What cannot be answered, said in words."""
+        """What cannot be answered, in words."""
         status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the log says what."
         headers: Mapping[str, str] | None = None
         if isinstance(error, HTTPException):
             status, words, headers = HTTPStatus(error.status_code), error.detail, error.headers
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(f"{words}\n", status, headers)
-        page = self.site.page(request, "error", status, words=words, status_words=status.phrase)
+        page = self.site.page(request, "message", status, title=status.phrase, words=words, wait=False)
         page.headers.update(headers or {})
         return page
 
-    def _with(self, response: Response, session: Session) -> Response:
-        if self.guard:
-            self.guard.set_cookie(response, session)
-        return response
-
     def _waiting(self, request: Request) -> Response | None:
-        """The page for those who come while the index is still built."""
+        """The page while the index is still built."""
         reading = self.site.search.reading
         if reading is None:
             return None
-        page = self.site.page(request, "reading", HTTPStatus.SERVICE_UNAVAILABLE, reading=reading)
+        words = f"{reading:,} records so far. This page comes by itself when they are read."
+        values: dict[str, Any] = {"title": "Reading the journals", "words": words, "wait": True}
+        page = self.site.page(request, "message", HTTPStatus.SERVICE_UNAVAILABLE, **values)
         page.headers["retry-after"] = "2"
         return page
 
-    async def _form(self, request: Request) -> dict[str, str]:
-        """The fields of a form of ours.
 
-        Raises:
-            HTTPException: it is no form, or another site's.
-        """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
-            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send a form.")
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > _LONGEST_FORM:
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.")
-        try:
-            form = dict(
-                parse_qsl(
-                    body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"
-                )
-            )
-        except ValueError:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
-        if not self.site.sessions.genuine(request.state.session, form.get("token", "")):
-            raise HTTPException(
-                HTTPStatus.FORBIDDEN, "The form is too old or of another site: load the page again."
-            )
-        return form
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form.
+
+    Raises:
+        HTTPException: it is none, too large or too slow.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send a form.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_FORM_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > _LONGEST_FORM:
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.")
+        fields = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"
+        )
+    except TimeoutError:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "The form took too long.") from None
+    except ValueError:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
+    return dict(fields)
 
 
 def _named(search: Search, identity: str, at: str) -> FoundRecord | None:
     span = moment_of(identity, at)
-    if span is None:
-        return None
-    cameras = tuple(name for name in search.selection.cameras() if identity.startswith(f"{name}-"))
-    found = search.named(identity, Filters(cameras, since=span[0], until=span[1])) if cameras else None
-    return found or search.named(identity, Filters(since=span[0], until=span[1]))
+    return search.named(identity, Filters(since=span[0], until=span[1])) if span else None
+
+
+def _selection(search: Search, parameters: Any) -> tuple[list[FoundRecord], ExportOptions]:
+    """What an address of the review shows, with all its pages.
+
+    Raises:
+        SearchError: it cannot be understood, finds nothing or too much.
+    """
+    asked = Asked.read(parameters, search, datetime.now(UTC))
+    if asked.question.count:
+        raise SearchError("counts cannot be exported: ask for the narrations")
+    answer = search.answer(asked.question, MOST_EXPORTED)
+    if answer.more and asked.question.order == "all":
+        raise SearchError(
+            f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
+        )
+    if not answer.shown:
+        raise SearchError("nothing was found, so nothing is written")
+    selection, gaps = restate(asked.question, search.local), gap_sentences(search, asked.question)
+    return list(answer.found), ExportOptions(search.folder, search.local, selection, gaps)
+
+
+def _say(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
+    """Keep what a form says of a record: `what` is reviewed, note or feedback.
+
+    Raises:
+        FeedbackError, ValueError: the fields do not fit.
+    """
+    if what == "reviewed":
+        store.set_reviewed(record.id, reviewed=form.get("reviewed") == "yes", who=who)
+        return
+    if what == "note":
+        store.set_note(record.id, form.get("text", "").replace("\r\n", "\n"), who)
+        return
+    text, number = form.get("sentence", ""), len(record.sentences)
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(number)) and int(text) < number):
+        raise ValueError("there is no such sentence")
+    place, opinion = int(text), form.get("opinion", Opinion.CORRECTED)
+    if opinion == "back":
+        store.withdraw(record.id, place)
+    elif opinion != Opinion.CORRECTED:
+        store.say(record.id, place, Opinion(opinion), who=who)
+    else:
+        remarks = store.remarks([record.id]).get(record.id)
+        known = remarks.feedback.get(place) if remarks else None
+        before = known.correction if known else None
+        box = tuple(float(number) for number in form["box"].split(",")) if form.get("box") else None
+        correction = Correction(
+            form.get("type") or (before and before.type) or None,
+            " ".join(form.get("object", "").lower().split()) or (before and before.object) or None,
+            box or (before and before.box) or None,  # type: ignore[arg-type]
+        )
+        store.say(record.id, place, Opinion.CORRECTED, correction, who)
 
 
 def _local(target: str) -> str:
     """Where to go after the login: a path of ours, whatever was asked for."""
-    sound = (
-        target.startswith("/")
-        and target[1:2] not in ("/", "\\")
-        and target.isascii()
-        and target.isprintable()
-    )
-    return target if sound else "/"
+    ours = target.startswith("/") and target[1:2] not in ("/", "\\")
+    return target if ours and target.isascii() and target.isprintable() else "/"

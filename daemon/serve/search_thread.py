@@ -1,4 +1,4 @@
-"""The one thread that asks the journals, and tells whoever listens what is new in them."""
+"""The one thread that asks the journals, and gives what is new in them to listeners."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from daemon.questions.question import Filters, Question
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 
+MOST_LISTENERS = 64
+
 _LOOK_EVERY_S = 0.5
 _MOST_NEWS = 200
-"""Of one look that listeners are told; who asks finds the rest."""
+"""Of one look that listeners get; a page that asks finds the rest."""
 _WAITING = 500
 
 Answer = TypeVar("Answer")
@@ -31,8 +33,8 @@ class SearchThread:
 
     Attributes:
         reading: records read so far while the index is built, None once it is there.
-        latest: by camera its newest record, also of cameras that were removed; written by the thread.
-        left_out: files that are not read, with the reason; likewise.
+        latest: by camera its newest record with pictures, else its newest; also of removed cameras.
+        left_out: files that are not read, with the reason.
     """
 
     def __init__(self, folder: Path, local: LocalTime, evidence: Path | None = None) -> None:
@@ -48,7 +50,7 @@ class SearchThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
-        """Open the index and catch up with the journals, however long that takes; `reading` tells how far.
+        """Open the index and catch up with the journals, however long that takes; `reading` says how far.
 
         Raises:
             SearchError: the folder cannot be read.
@@ -58,37 +60,41 @@ class SearchThread:
         self.reading = None
 
     async def close(self) -> None:
-        """Let the index go; listeners are told None."""
+        """Close the index; listeners get None."""
         self.dismiss()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
     async def ask(self, question: Callable[[Search], Answer]) -> Answer:
-        """What `question` finds; it runs in the thread, after the journals were caught up with."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._asked, question)
+        """Run `question` in the thread, after the journals were caught up with."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
 
-    def listen(self) -> News:
-        """A queue of what comes from now on; one that nobody empties is closed with None."""
+    def listen(self) -> News | None:
+        """A queue of what comes from now on; None where too many listen. A full one is closed with None."""
+        if len(self._listeners) >= MOST_LISTENERS:
+            return None
         queue: News = asyncio.Queue(_WAITING)
         self._listeners.add(queue)
         return queue
 
     def leave(self, queue: News) -> None:
-        """Nobody listens there any more."""
+        """Stop listening."""
         self._listeners.discard(queue)
 
     def dismiss(self) -> None:
-        """All listeners are told that nothing more comes."""
+        """End all listeners."""
         for queue in self._listeners.copy():
             self._end(queue)
 
     @property
     def listening(self) -> int:
-        """How many listen."""
+        """Number of listeners."""
         return len(self._listeners)
 
-    def _asked(self, question: Callable[[Search], Answer]) -> Answer:
-        search = self._opened()
+    def _answer(self, question: Callable[[Search], Answer]) -> Answer:
+        search = self._search
+        if search is None:
+            raise RuntimeError("the search thread has not been started")
         if monotonic() - self._looked >= _LOOK_EVERY_S:
             self._look(search)
         answer = question(search)
@@ -96,13 +102,8 @@ class SearchThread:
             logger.warning("a journal was changed since it was read; it is read again")
         return answer
 
-    def _opened(self) -> Search:
-        if self._search is None:
-            raise RuntimeError("the search thread has not been started")
-        return self._search
-
     def _open(self) -> None:
-        self._search = search = Search(self.folder, self.local, self._evidence, self._told)
+        self._search = search = Search(self.folder, self.local, self._evidence, self._set_reading)
         self.left_out = search.look().left_out
         for name, reason in self.left_out.items():
             logger.warning("%s is left out: %s", self.folder / name, reason)
@@ -110,10 +111,10 @@ class SearchThread:
             logger.warning("%s", search.said)
         for fault in search.faults():
             logger.warning("does not verify: %s", fault)
-        self._remember(search, search.selection.cameras())
+        self._read_latest(search)
         self._looked = monotonic()
 
-    def _told(self, records: int) -> None:
+    def _set_reading(self, records: int) -> None:
         if self.reading is not None:
             self.reading = records
 
@@ -126,18 +127,23 @@ class SearchThread:
         self.left_out = look.left_out
         if look.fresh:
             if look.records > _MOST_NEWS:
-                self._remember(search, search.selection.cameras())
+                self._read_latest(search)
             fresh = list(search.new(Question(), look.fresh))[-_MOST_NEWS:]
             for found in fresh:
-                self.latest[found.record.camera] = found
+                self._remember(found)
             if self._loop and self._listeners:
                 self._loop.call_soon_threadsafe(self._spread, fresh)
         self._looked = monotonic()
 
-    def _remember(self, search: Search, cameras: list[str]) -> None:
-        for camera in cameras:
-            for found in search.answer(Question(Filters(cameras=(camera,)), "last")).found:
-                self.latest[camera] = found
+    def _read_latest(self, search: Search) -> None:
+        for camera in search.selection.cameras():
+            for found in search.answer(Question(Filters(cameras=(camera,)), limit=20)).found:
+                self._remember(found)
+
+    def _remember(self, found: FoundRecord) -> None:
+        known = self.latest.get(found.record.camera)
+        if known is None or found.pictures or not known.pictures:
+            self.latest[found.record.camera] = found
 
     def _spread(self, fresh: list[FoundRecord]) -> None:
         for queue in self._listeners.copy():

@@ -2,106 +2,99 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from importlib import resources
 from typing import Any
+from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from daemon import __version__
 from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
-from daemon.search.output import local_words
-from daemon.serve.access import GuessLimit, Passwords, Session, SessionCookies
-from daemon.serve.camera_tiles import CameraTile, CameraTiles
-from daemon.serve.cards import NarrationCard
-from daemon.serve.pictures import PictureShelf
+from daemon.serve.access import GuessLimit, Passwords, Sessions
+from daemon.serve.pictures import Pictures
 from daemon.serve.search_thread import SearchThread
-from pipeline.feedback import FeedbackStore, Remarks
+from daemon.serve.tiles import Tile, Tiles
+from pipeline.feedback import FeedbackStore
+from pipeline.record import Record
+from pipeline.report.card import NO_REMARKS, Card
+from pipeline.report.pages import environment
 
-STATIC = {
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
+_ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """Everything that the pages are made of.
-
-    Attributes:
-        search: asks the journals.
-        feedback: what people say of records.
-        states: how the cameras are.
-        pictures: of the evidence.
-        sessions: cookies and tokens.
-        passwords: of those who may log in; None where nobody is asked.
-        guesses: limits wrong passwords.
-        local: in which times are told.
-    """
+    """Everything that the pages are made of; `passwords` and `sessions` are None where no login is needed."""
 
     search: SearchThread
     feedback: FeedbackStore
-    states: CameraTiles
-    pictures: PictureShelf
-    sessions: SessionCookies
+    tiles: Tiles
+    pictures: Pictures
     passwords: Passwords | None
+    sessions: Sessions | None
     guesses: GuessLimit
     local: LocalTime
+    secure: bool
+
+    @property
+    def cookie(self) -> str:
+        """Its name; with the prefix, browsers take it over TLS alone."""
+        return "__Host-narrated" if self.secure else "narrated"
 
     def page(self, request: Request, name: str, status: int = HTTPStatus.OK, **values: Any) -> Response:
-        """A page of the template of that name."""
-        session: Session = request.state.session
-        values = {
-            "site": self,
-            "session": session,
-            "token": self.sessions.token(session),
-            "now": datetime.now(UTC),
-            "path": request.url.path,
-            **values,
-        }
-        return HTMLResponse(_templates().get_template(f"{name}.html.j2").render(values), status)
+        """A page of a template."""
+        values |= {"site": self, "user": request.state.user, "path": request.url.path, "version": __version__}
+        template = environment(__package__).get_template(f"{name}.html.j2")
+        return HTMLResponse(template.render(values), status)
 
     def fragment(self, name: str, **values: Any) -> str:
         """A macro of the template of pieces, such as one card."""
-        module = _templates().get_template("pieces.html.j2").make_module({"site": self})
+        module = environment(__package__).get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
 
-    def cards(self, found: list[FoundRecord]) -> list[NarrationCard]:
+    def cards(self, found: Sequence[FoundRecord]) -> list[Card]:
         """Narrations with what people say of them."""
-        remarks, nothing = self.feedback.remarks([each.record.id for each in found]), Remarks(None, None, {})
-        return [NarrationCard(each, remarks.get(each.record.id, nothing), self.local) for each in found]
+        remarks = self.feedback.remarks([each.record.id for each in found])
+        return [
+            Card(
+                each.record,
+                self.local.zone,
+                {side: f"/picture/{path.name[:64]}" for side, path in each.pictures.items()},
+                record_address(each.record),
+                each.marks,
+                remarks.get(each.record.id, NO_REMARKS),
+            )
+            for each in found
+        ]
 
-    async def camera_states(self) -> list[CameraTile]:
-        """How all cameras are."""
-        return await self.states.now(self.search.latest)
-
-    def words(self, moment: datetime) -> str:
-        """A time as people here read it."""
-        return local_words(moment, self.local)
+    async def camera_tiles(self) -> list[Tile]:
+        """The state of all cameras."""
+        return await self.tiles.read(self.search.latest)
 
 
-def static(name: str) -> bytes | None:
-    """A file that pages fetch; None for any other name."""
-    if name not in STATIC:
-        return None
-    return resources.files(__package__).joinpath("static", name).read_bytes()
+def record_address(record: Record) -> str:
+    """Of a record's page, for ever; with its time only where the id does not hold it."""
+    address = f"/record/{quote(record.id, safe='')}"
+    begin, end = moment_of(record.id) or (record.after.moment, record.before.moment)
+    return address if begin <= record.after.moment < end else f"{address}?at={record.after.time}"
 
 
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("daemon.serve", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["version"] = __version__
-    return environment
+def moment_of(identity: str, at: str = "") -> tuple[datetime, datetime] | None:
+    """The span of a record's time, by a time beside its id or by the id; None if neither says it."""
+    named = _ID.fullmatch(identity)
+    try:
+        if at:
+            begin = datetime.fromisoformat(at).astimezone(UTC)
+            return begin, begin + timedelta(microseconds=1)
+        if named:
+            begin = datetime.strptime(f"{named[1]}+0000", "%Y%m%dT%H%M%S.%f%z")
+            return begin, begin + timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        pass
+    return None

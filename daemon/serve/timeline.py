@@ -1,4 +1,4 @@
-"""When it happened, to be seen at a glance: bars of equal spans, a lane for each camera."""
+"""When records were: bars of equal spans, a lane for each camera."""
 
 from __future__ import annotations
 
@@ -8,151 +8,104 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil, sqrt
 
-from daemon.questions.local_time import LocalTime, microseconds
-from daemon.search.output import local_words
-from pipeline.report.words import has_date
+from daemon.questions.local_time import LocalTime
+from pipeline.report.words import clock_time, date_words, has_date, many
 
-BARS = 96
-"""About as many at most; a day has one for each quarter of an hour."""
-
-_MORE = 4  # on the day that has 25 hours
+BARS = 100
+"""At most; a day has one for each quarter of an hour."""
 
 _LANES = 12
 _STEPS_S = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400)
 _LABELS = 8
 _LEAST_HEIGHT = 0.14
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Some narrations of a camera within a span.
-
-    Attributes:
-        x, width: in 0..1 of the timeline.
-        height: in 0..1, by the root of the number.
-        count: how many.
-        begin, end: of the span.
-        words: for people, such as "08:15 to 08:30: 12".
-    """
+    """Records of a camera within a span; x, width and height in 0..1."""
 
     x: float
     width: float
     height: float
-    count: int
     begin: datetime
     end: datetime
     words: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """The bars of one camera."""
-
-    camera: str
-    count: int
-    bars: tuple[Bar, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Timeline:
-    """When narrations were.
+    """Lanes ``(camera, count, bars)`` by camera, labels ``(x, words)`` below, and the number of all."""
 
-    Attributes:
-        lanes: one per camera, those with most first kept where there are too many; by name.
-        labels: ``(x, words)`` below, x in 0..1.
-        count: of all.
-        summary: the same for who cannot see it.
-    """
-
-    lanes: tuple[Lane, ...]
-    labels: tuple[tuple[float, str], ...]
-    count: int
-    summary: str
+    lanes: tuple[tuple[str, int, tuple[Bar, ...]], ...] = ()
+    labels: tuple[tuple[float, str], ...] = ()
+    count: int = 0
 
 
 def timeline(
     spread: Sequence[tuple[int, str]], begin: datetime | None, end: datetime | None, local: LocalTime
 ) -> Timeline:
-    """The timeline of narrations, from the first to the last of them where no begin or end is given.
+    """The timeline of some records.
 
     Args:
         spread: microseconds since 1970 and camera of each, by time.
-        begin: of the timeline.
-        end: of it.
-        local: the time zone of its words.
+        begin: of the timeline; None is the first record.
+        end: likewise; None is the last one.
+        local: the time zone.
     """
-    count = len(spread)
-    if not count:
-        return Timeline((), (), 0, "Nothing was narrated.")
-    low = microseconds(begin) if begin else spread[0][0]
-    high = microseconds(end) if end else spread[-1][0] + 1
-    step = _step_us(low, high)
+    if not spread:
+        return Timeline()
+    low = _micro(begin) if begin else spread[0][0]
+    high = _micro(end) if end else spread[-1][0] + 1
+    steps = (seconds * 1_000_000 for seconds in _STEPS_S if high - low <= BARS * seconds * 1_000_000)
+    step = next(steps, ceil((high - low) / BARS))
     if begin is None:
         low = low // step * step
-    bars = max(1, ceil((high - low) / step))
-    high = low + bars * step
-    cells = Counter((camera, min(max((at - low) // step, 0), bars - 1)) for at, camera in spread)
+    number = max(1, ceil((high - low) / step))
+    high = low + number * step
+    cells = Counter((camera, min(max((at - low) // step, 0), number - 1)) for at, camera in spread)
     totals = Counter(camera for _, camera in spread)
     most = max(cells.values())
-    lanes = [
-        Lane(name, totals[name], _bars([cells[name, n] for n in range(bars)], most, low, step, local))
-        for name in sorted(sorted(totals, key=lambda name: (-totals[name], name))[:_LANES])
-    ]
-    by_bar = Counter(place for _, place in cells.elements())
-    busiest = max(range(bars), key=by_bar.__getitem__)
-    summary = (
-        f"{count:,} narrations from {_words(spread[0][0], local)} to "
-        f"{_words(spread[-1][0], local)}; most of them about {_words(low + busiest * step, local)}."
-    )
-    return Timeline(tuple(lanes), _labels(low, high, local), count, summary)
-
-
-def _step_us(low: int, high: int) -> int:
-    """The least round span of which there are not too many."""
-    for seconds in _STEPS_S:
-        if (high - low) <= (BARS + _MORE) * seconds * 1_000_000:
-            return seconds * 1_000_000
-    return ceil((high - low) / BARS)
-
-
-def _bars(counts: Sequence[int], most: int, low: int, step: int, local: LocalTime) -> tuple[Bar, ...]:
-    found = []
-    for place, count in enumerate(counts):
-        if count:
-            begin, end = _moment(low + place * step), _moment(low + (place + 1) * step)
-            height = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * sqrt(count / most)
-            words = f"{local_words(begin, local)}: {count:,} narration{'s' if count > 1 else ''}"
-            found.append(Bar(place / len(counts), 1 / len(counts), height, count, begin, end, words))
-    return tuple(found)
+    lanes = []
+    for camera in sorted(name for name, _ in totals.most_common(_LANES)):
+        bars = []
+        for place in range(number):
+            if count := cells[camera, place]:
+                first, last = _moment(low + place * step), _moment(low + (place + 1) * step)
+                height = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * sqrt(count / most)
+                words = f"{_words(first, local)}: {many(count, 'narration')}"
+                bars.append(Bar(place / number, 1 / number, height, first, last, words))
+        lanes.append((camera, totals[camera], tuple(bars)))
+    return Timeline(tuple(lanes), _labels(low, high, local), len(spread))
 
 
 def _labels(low: int, high: int, local: LocalTime) -> tuple[tuple[float, str], ...]:
-    """Round times below the bars, as clocks here show them: also on days on which these are changed."""
+    """Round times, as clocks here show them: also on days on which clocks are changed."""
     span, dated = high - low, has_date(_moment(low))
     clock = local if dated else LocalTime(UTC)
     seconds = next((s for s in _STEPS_S if span <= (_LABELS + 1) * s * 1_000_000), 0)
     step = timedelta(seconds=seconds or ceil(span / _LABELS / 1_000_000))
-    midnight = clock.of(_moment(low)).replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
-    passed = clock.of(_moment(low)).replace(tzinfo=None) - midnight
-    wall, found = midnight + passed // step * step, list[tuple[float, str]]()
-    while (at := microseconds(clock.aware(wall))) < high:
-        words = f"{wall:{_shape(step)}}" if dated else local_words(_moment(at), local)
+    first = clock.of(_moment(low)).replace(tzinfo=None)
+    midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    wall, found = midnight + (first - midnight) // step * step, list[tuple[float, str]]()
+    shape = "%d %b %Y" if step > timedelta(days=7) else "%d %b" if step >= timedelta(days=1) else "%H:%M"
+    shape = "%H:%M:%S" if step < timedelta(minutes=1) else shape
+    while (at := _micro(clock.aware(wall))) < high:
         if at >= low:
+            words = f"{wall:{shape}}" if dated else clock_time(at / 1_000_000)
             found.append(((at - low) / span, words))
         wall += step
     return tuple(found)
 
 
-def _shape(step: timedelta) -> str:
-    """How a label is written."""
-    if step >= timedelta(days=1):
-        return "%d %b %Y" if step > timedelta(days=7) else "%d %b"
-    return "%H:%M" if step >= timedelta(minutes=1) else "%H:%M:%S"
+def _words(moment: datetime, local: LocalTime) -> str:
+    shown = local.of(moment)
+    return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
 
 
-def _words(at: int, local: LocalTime) -> str:
-    return local_words(_moment(at), local)
+def _micro(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _moment(at: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
+    return _EPOCH + timedelta(microseconds=at)

@@ -31,12 +31,10 @@ from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
-from daemon.threads.pulse import Pulses
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import open_signing
-from daemon.workers.pair_queue import WorkersQueue
+from daemon.threads.work_queue import WorkQueue
 from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
@@ -81,8 +79,8 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         ConfigurationError: it cannot be put to use.
         JournalError: a journal cannot be opened.
     """
-    os.umask(os.umask(0o027) | 0o027)  # whatever is written tells what people did
     with Signals() as signals, ExitStack() as resources:
+        resources.callback(os.umask, os.umask(0o027))  # whatever is written tells what people did
         daemon = startup(path, configuration, secrets, resources, signals)
         try:
             main_loop(daemon)
@@ -105,15 +103,14 @@ def startup(
     for warning in check_configuration(configuration, secrets, path):
         logger.warning("%s", warning)
     pages = _pages(configuration, health, metrics, resources)
-    plans = camera_plans(configuration, secrets)
     label = read_label(chosen_checkpoint(configuration.captioner))
+    plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
     journals = _journals(configuration, plans, resources)
     # The secret is read at every connection: a password may change while this runs.
     url = configuration.redis.url or NO_SERVER
     publisher = open_publisher(lambda: secrets.reveal(url))
     publishing = Publishing(journals, publisher, health.pulses)
-    workers = _workers(plans, lambda: secrets.reveal(url), health.pulses)
-    queue = workers or PairQueue([plan.name for plan in plans], PAIRS_HELD)
+    queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
     signing = open_signing(configuration, secrets, journals, health.pulses)
@@ -137,7 +134,6 @@ def startup(
         health=health,
         observed=metrics.observe,
         pages=pages,
-        workers=workers,
     )
     _start_threads(daemon, plans)
     metrics.watch(daemon)
@@ -191,17 +187,15 @@ def reload(daemon: Daemon) -> None:
     daemon.watch.reloading()
     again = read_again(daemon.path, daemon.configuration, daemon.secrets)
     try:
-        change = again and daemon.cameras.difference(again.plans)
+        change = again and daemon.cameras.difference(
+            plan.for_captioner(daemon.captioner) for plan in again.plans
+        )
         daemon.journals |= _new_journals(daemon, change.added if change else ())
     except (JournalError, RecordError) as error:
         refuse(error)
         again = None
     if again and change:
         daemon.cameras.apply(change)
-        if not daemon.workers and any(plan.workers for plan in again.plans):
-            logger.warning(
-                "narrate.workers: the first camera with workers needs a restart; until then it has none"
-            )
         daemon.configuration = again.configuration
         logger.info("the configuration was read again: %s", change)
     daemon.reloads["taken" if again else "refused"] += 1
@@ -229,8 +223,6 @@ def shutdown(daemon: Daemon) -> bool:
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
-    if daemon.workers:
-        daemon.workers.leave(0.3)
     daemon.signing.finish()
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
@@ -259,22 +251,30 @@ def _narrator(
     configuration: Configuration,
     plans: Sequence[CameraPlan],
     journals: Mapping[str, Journal],
-    queue: PairQueue,
+    queue: WorkQueue,
     keeper: EvidenceKeeper,
 ) -> Narrator:
-    """Load the captioner and try it; where it has workers, it looks with their eyes from now on."""
+    """Load the captioner and try it."""
     from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
-    from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     settings = configuration.captioner
     captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
-    narrator = Narrator(captioner, plans, journals, live=True, accounts=queue.accounts, evidence=keeper)
-    if isinstance(queue, WorkersQueue) and isinstance(captioner, Grounded):
-        queue.begin(captioner, narrator.plans)
-    return narrator
+    if any(plan.workers for plan in plans):
+        from daemon.workers.remote import use_workers  # noqa: PLC0415
+
+        use_workers(captioner, lambda: Secrets().reveal(configuration.redis.url or ""))
+    return Narrator(
+        captioner,
+        plans,
+        journals,
+        live=True,
+        evidence=keeper,
+        memory=configuration.state / "cameras",
+        counters=queue.counters,
+    )
 
 
 def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
@@ -322,13 +322,6 @@ def _journals(
 
 def _journal(configuration: Configuration, camera: str) -> Journal:
     return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
-
-
-def _workers(plans: Sequence[CameraPlan], url: Callable[[], str], pulses: Pulses) -> WorkersQueue | None:
-    """Where pairs wait if workers look at those of some camera."""
-    if not any(plan.workers for plan in plans):
-        return None
-    return WorkersQueue([plan.name for plan in plans], PAIRS_HELD, url, pulses=pulses)
 
 
 def _leave_loaded_objects_alone() -> None:

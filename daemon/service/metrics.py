@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.service.state import Daemon
 from daemon.service.verified import verification
-from daemon.service.worker_metrics import of_workers
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources.state import CameraState
@@ -73,8 +72,6 @@ class Metrics(Collector):
         yield from _of_records(daemon)
         yield from _of_proofs(daemon)
         yield from verification(daemon.configuration.state)
-        if daemon.workers and daemon.workers.asking:
-            yield from of_workers(daemon.workers.asking)
 
 
 def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
@@ -142,10 +139,11 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
         "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
         labels=["camera", "fate", "reason"],
     )
-    for name, account in daemon.queue.accounts.by_camera().items():
+    for name, account in daemon.queue.counters.by_camera().items():
         proposed.add_metric([name], account.proposed)
         waiting.add_metric([name], account.waiting)
-        for fate in ("published", "suppressed", "dropped"):
+        pairs.add_metric([name, "published", ""], account.published)
+        for fate in ("suppressed", "dropped"):
             for reason, count in getattr(account, fate).items():
                 pairs.add_metric([name, fate, reason], count)
     facts = CounterMetricFamily(
@@ -159,9 +157,9 @@ def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
         for name, count in counts.copy().items():
             facts.add_metric([name, reason], count)
     capped = GaugeMetricFamily(
-        "narrated_capped", "1 while its hourly cap holds a camera's narrations back.", labels=["camera"]
+        "narrated_capped", "1 while the hourly limit holds a camera's messages.", labels=["camera"]
     )
-    now_capped = daemon.narrating.capped
+    now_capped = daemon.narrating.at_hourly_limit
     for name in daemon.journals.copy():
         capped.add_metric([name], float(name in now_capped))
     yield from (seconds, batches, proposed, waiting, oldest, pairs, facts, capped)

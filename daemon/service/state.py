@@ -17,11 +17,10 @@ from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.overload import Overload
-from daemon.threads.pair_queue import PairQueue
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
-from daemon.workers.pair_queue import WorkersQueue
+from daemon.threads.work_queue import WorkQueue
 from models import CheckpointLabel
 from pipeline.journal import Journal
 from pipeline.loop import Loop
@@ -39,7 +38,6 @@ class Daemon:
         narrations: journalled, by camera.
         observed: told of every record that is journalled.
         overload: whether this machine keeps up.
-        workers: the queue, where workers look at what some camera shows.
         reloads: times the configuration was read again, by what came of it.
     """
 
@@ -48,7 +46,7 @@ class Daemon:
     secrets: Secrets
     captioner: CheckpointLabel
     journals: dict[str, Journal]
-    queue: PairQueue
+    queue: WorkQueue
     narrating: NarratorThread
     publishing: Publishing
     evidence: EvidenceKeeper
@@ -59,7 +57,6 @@ class Daemon:
     health: Health
     observed: Callable[[Record], None]
     pages: Pages | None
-    workers: WorkersQueue | None = None
     cameras: Cameras = field(init=False)
     overload: Overload = field(default_factory=Overload)
     narrations: Counter[str] = field(default_factory=Counter)

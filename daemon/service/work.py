@@ -1,20 +1,15 @@
-"""`narrated worker` as a service: signals, what systemd is told, the end."""
+"""`narrated worker` as a service: signals, sd_notify, the end."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from daemon import __version__
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
-from daemon.workers.broker import Broker, own_name
-from daemon.workers.messages import WorkerCard
 from daemon.workers.worker import Worker
-from models.detections import Detections
 from models.grounded.grounded import Grounded
 
 WATCHDOG_S = 150
@@ -24,39 +19,24 @@ logger = logging.getLogger(__name__)
 
 
 def work(captioner: Grounded, url: Callable[[], str], batch: int) -> int:
-    """Look at pictures for edges until SIGTERM or SIGINT.
-
-    Returns:
-        Exit code 0.
+    """Detect for clients until SIGTERM or SIGINT; the exit code, 0.
 
     Raises:
         PublisherError: the server's URL is malformed, or it refuses for good.
     """
-
-    def look(pictures: Sequence[Tensor]) -> list[Detections]:
-        with torch.inference_mode():
-            return captioner.see(pictures)
-
-    card = WorkerCard(
-        name=own_name(),
-        narrated=__version__,
-        captioner=captioner.name,
-        checkpoint=captioner.sha256,
-        device=str(captioner.device),
-    )
     watch = ServiceWatch()
     with Signals() as signals:
-        look([torch.zeros(3, 352, 640, dtype=torch.uint8)])
-        worker = Worker(Broker(url), card, look, batch=batch)
-        watch.ready("looking")
+        captioner.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
+        worker = Worker(url, captioner.sha256, captioner, batch=batch)
+        watch.ready("detecting")
         signals.watching()
         logger.info(
-            "worker %s looks with %s %s on %s", card.name, card.captioner, card.checkpoint[:12], card.device
+            "worker %s detects with %s %s on %s",
+            *(worker.name, captioner.name, captioner.sha256[:12], captioner.device),
         )
 
         def progress() -> None:
-            status = worker.away or f"{worker.card.asks} pairs looked at, {worker.card.claims} taken over"
-            watch.progress(status, healthy=not worker.stuck)
+            watch.progress(worker.away or f"{worker.requests} requests done", healthy=True)
 
         try:
             worker.run(signals.stop, progress)

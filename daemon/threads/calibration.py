@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from daemon.config.plan import CameraPlan
 from pipeline.disk import replace_file
-from pipeline.sources import Frame, Source
+from pipeline.gate import PAIR_INTERVAL_S, Slots
+from pipeline.sources import Frame, Image, Source
+from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import Calibration, PairThresholds, calibrate
 
 FILE_FOOTAGE_S = 120.0
 """Footage of a file that calibrates it: the same at every run, so that ids are."""
 
-LIVE_FOOTAGE_S = 60.0
-"""Footage of a live camera that calibrates it."""
-
-LIVE_FRAMES = 120
-"""Frames at most that calibrate a live camera."""
-
-LIVE_HELD_BYTES = 32_000_000
-"""As many of them, the newest, are held, to be searched once the thresholds are known: a 1080p frame takes
-3 MB, and a decoder keeps for good what it once had to give out at the same time."""
+CALIBRATION_S = 60.0
+"""Footage that calibrates a camera while it is watched already."""
 
 _SCHEMA = "narrated-calibration/1"
 
@@ -39,27 +34,40 @@ def fixed_thresholds(plan: CameraPlan) -> PairThresholds | None:
     return PairThresholds(plan.lower, plan.upper)
 
 
-def chosen_thresholds(plan: CameraPlan, calibration: Calibration) -> PairThresholds:
-    """Calibrated thresholds, but for those that are set by hand."""
-    found = calibration.thresholds
+def chosen_thresholds(plan: CameraPlan, calibration: Calibration | None = None) -> PairThresholds:
+    """Calibrated thresholds, or the defaults, but for those that are set by hand."""
+    found = calibration.thresholds if calibration else PairThresholds()
     return PairThresholds(
         found.lower if plan.lower is None else plan.lower, found.upper if plan.upper is None else plan.upper
     )
 
 
-def opening(frames: Iterable[Frame], seconds: float, most: int | None = None) -> Iterator[Frame]:
-    """The frames of the first `seconds` of footage, `most` at most; it takes no frame beyond them but one."""
+def opening(frames: Iterable[Frame], seconds: float) -> Iterator[Frame]:
+    """The frames of the first `seconds` of footage; it takes no frame beyond them but one."""
     first: Frame | None = None
-    for frame in itertools.islice(frames, most):
+    for frame in frames:
         first = first or frame
         yield frame
         if (frame.time - first.time).total_seconds() >= seconds:
             return
 
 
+def remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[Frame]:
+    """The frames as they come; two a second are appended to `planes`, without their pictures."""
+    slots = Slots(PAIR_INTERVAL_S)
+    for frame in frames:
+        if slots.takes(frame):
+            planes.append(replace(frame, picture=LazyPicture(_no_picture)))
+        yield frame
+
+
+def _no_picture() -> Image:
+    raise AssertionError("only the luma plane of this frame was kept")
+
+
 def calibrate_source(source: Source) -> Calibration:
     """Calibration of a source from the start of what it gives."""
-    seconds = LIVE_FOOTAGE_S if source.live else FILE_FOOTAGE_S
+    seconds = CALIBRATION_S if source.live else FILE_FOOTAGE_S
     return calibrate(opening(source, seconds))
 
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import (
+    CALIBRATION_S,
     FILE_FOOTAGE_S,
-    LIVE_FOOTAGE_S,
-    LIVE_FRAMES,
-    LIVE_HELD_BYTES,
     CalibrationStore,
     chosen_thresholds,
     fixed_thresholds,
     opening,
+    remember_planes,
 )
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.work_queue import WorkQueue
+from pipeline.gate import PAIR_INTERVAL_S, Item, MotionFrame, Slots, watch
 from pipeline.loop import Loop
-from pipeline.pairs import candidate_pairs
+from pipeline.pairs import FramePair
 from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
 from pipeline.sources.rtsp import BACK_OFF_S
 from pipeline.thresholds import PairThresholds, calibrate
@@ -53,10 +52,11 @@ class Span:
 
 
 class CameraThread:
-    """Runs ``open_source | candidate_pairs`` for one camera; its error waits for the main thread.
+    """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
 
     Attributes:
         pairs: proposed to the narrator so far.
+        motion_frames: frames with motion passed on so far.
         screened_s: seconds spent on frames so far, waits not counted.
         first_time, last_time: times of the first frame of the source and of the last one looked at.
         duration_s: length of the footage, where its container tells it.
@@ -67,13 +67,13 @@ class CameraThread:
     def __init__(
         self,
         plan: CameraPlan,
-        queue: PairQueue,
+        queue: WorkQueue,
         opener: Opener,
         store: CalibrationStore | None = None,
         span: Span = Span(),
     ) -> None:
         self.plan = plan
-        self.pairs = 0
+        self.pairs = self.motion_frames = 0
         self.screened_s = 0.0
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
@@ -82,7 +82,6 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
-        self._calibrated_at: datetime | None = None  # time of the last frame that calibrated it
         self._busy_since: float | None = None
         self._reading_since: float | None = None
         self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
@@ -128,7 +127,12 @@ class CameraThread:
     def counts(self) -> dict[str, float]:
         """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
         report = self.report
-        counts = {"pairs": float(self.pairs), "screened_s": self.screened_s, **_counted(report)}
+        counts = {
+            "pairs": float(self.pairs),
+            "motion_frames": float(self.motion_frames),
+            "screened_s": self.screened_s,
+            **_counted(report),
+        }
         if report.screening is not None:
             counts |= {SCREENING + name: count for name, count in _counted(report.screening).items()}
         return counts
@@ -186,23 +190,30 @@ class CameraThread:
             self.duration_s, self.live = source.duration_s, source.live
             if self._stopped.is_set():
                 return
-            thresholds = fixed_thresholds(plan)
-            if thresholds is None and not source.live:
-                thresholds = self._file_thresholds()
-            frames = self._looked_at(source)
-            if thresholds is None:
-                thresholds, frames = self._live_thresholds(frames)
-            self._rest()
-            for pair in candidate_pairs(frames, thresholds, plan.pairs):
+            for item in self._items(self._looked_at(source), live=source.live):
                 self._rest()  # waiting for the narrator
-                deadline_s = plan.deadline_s if source.live else None
-                backlog = self._calibrated_at is not None and pair.after.time <= self._calibrated_at
-                if not self._queue.put(
-                    plan.name, pair, wait=not source.live, deadline_s=deadline_s, backlog=backlog
-                ):
+                is_pair = isinstance(item, FramePair)
+                deadline_s = plan.deadline_s if is_pair and source.live else None
+                if not self._queue.put(plan.name, item, wait=not source.live, deadline_s=deadline_s):
                     return
-                self.pairs += 1
+                self.pairs += is_pair
+                self.motion_frames += isinstance(item, MotionFrame)
                 self._busy_since = monotonic()
+
+    def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
+        """What goes to the narrator, by thresholds that are fixed, stored, or found on the way."""
+        plan = self.plan
+        options = {"tracked": plan.tracked, "live": live}
+        thresholds = fixed_thresholds(plan) or (self._stored_thresholds() if live else None)
+        if thresholds is None and not (live or plan.tracked):
+            thresholds = self._file_thresholds()
+        if thresholds is None:
+            minute: list[Frame] = []
+            first = remember_planes(opening(frames, CALIBRATION_S), minute)
+            yield from watch(first, chosen_thresholds(plan), plan.pairs, **options)
+            thresholds = self._calibrated_thresholds(minute, live=live)
+        self._rest()
+        yield from watch(frames, thresholds, plan.pairs, **options)
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
@@ -238,28 +249,26 @@ class CameraThread:
         with self._opener(whole) as source:
             self._source, main = source, self._source
             frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
-            calibration = calibrate(opening(frames, FILE_FOOTAGE_S))
+            calibration = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
             self._source = main
         return chosen_thresholds(self.plan, calibration)
 
-    def _live_thresholds(self, frames: Iterator[Frame]) -> tuple[PairThresholds, Iterator[Frame]]:
-        """Stored thresholds, else the first minute's; as much of it as is held is still searched."""
-        plan = self.plan
-        calibration = self._store.load(plan) if self._store else None
-        if calibration is not None:
-            return chosen_thresholds(plan, calibration), frames
-        logger.info("%s: calibrating on the first %.0f s of footage", plan.name, LIVE_FOOTAGE_S)
-        held: deque[Frame] = deque()
-        calibration = calibrate(_holding(held, opening(frames, LIVE_FOOTAGE_S, LIVE_FRAMES)))
-        if self._store and calibration.measured:
+    def _stored_thresholds(self) -> PairThresholds | None:
+        """Those that an earlier process found."""
+        calibration = self._store.load(self.plan) if self._store else None
+        return chosen_thresholds(self.plan, calibration) if calibration else None
+
+    def _calibrated_thresholds(self, minute: list[Frame], *, live: bool) -> PairThresholds:
+        """Those of the first minute, until whose end the defaults hold: nobody waits for it unseen."""
+        plan, calibration = self.plan, calibrate(minute)
+        if live and self._store and calibration.measured:
             try:
                 self._store.save(plan, calibration)
             except OSError as error:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
-        self._calibrated_at = held[-1].time if held else None
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
-        return chosen_thresholds(plan, calibration), itertools.chain(_given_up(held), frames)
+        return chosen_thresholds(plan, calibration)
 
 
 def _counted(report: SourceReport) -> dict[str, float]:
@@ -270,23 +279,6 @@ def _counted(report: SourceReport) -> dict[str, float]:
         "dropped": report.dropped,
         "reconnections": report.reconnections,
     }
-
-
-def _holding(held: deque[Frame], frames: Iterable[Frame]) -> Iterator[Frame]:
-    """The frames as they come; the newest are held, `LIVE_HELD_BYTES` of them (a decoded pixel has 1.5)."""
-    room = None
-    for frame in frames:
-        held.append(frame)
-        room = room or max(2, 2 * LIVE_HELD_BYTES // frame.image.nbytes)
-        if len(held) > room:
-            held.popleft()
-        yield frame
-
-
-def _given_up(held: deque[Frame]) -> Iterator[Frame]:
-    """The held frames, each let go as it is given out."""
-    while held:
-        yield held.popleft()
 
 
 def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:

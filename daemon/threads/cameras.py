@@ -10,7 +10,7 @@ from time import monotonic
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.camera_thread import CameraThread
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.work_queue import WorkQueue
 from pipeline.sources import Source, SourceError, open_source, redacted
 
 _BACKOFF_S = (1.0, 30.0)
@@ -87,7 +87,7 @@ class Cameras:
     def __init__(
         self,
         plans: Iterable[CameraPlan],
-        queue: PairQueue,
+        queue: WorkQueue,
         store: CalibrationStore,
         joined: Callable[[CameraPlan, Callable[[], None]], None],
         left: Callable[[str], None],

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -19,15 +19,15 @@ import numpy as np
 import torch
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.pair_queue import Proposed
 from models.captioner import Captioner
 from models.sentences import DescribeOptions
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
-from pipeline.following import Follower
+from pipeline.narration.batch import detect
 from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
-from pipeline.sources import redacted
+from pipeline.sources import Image, redacted
+from pipeline.tracking import Detections
 
 REST_S = 600.0
 """After so long the GPU, and whole batches, are tried again; and an error that goes on is told again."""
@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How pairs are narrated; cameras of one manner share batches.
+class PairSettings:
+    """How pairs are narrated; cameras of one settings share batches.
 
     Attributes:
         changes, describe: options of the stages.
@@ -51,8 +51,8 @@ class Manner:
     settings_sha256: str
 
     @classmethod
-    def of(cls, plan: CameraPlan, captioner: Captioner) -> Manner:
-        """The manner of a plan.
+    def of(cls, plan: CameraPlan, captioner: Captioner) -> PairSettings:
+        """The settings of a plan.
 
         Raises:
             ConfigurationError: the plan does not fit the captioner.
@@ -75,35 +75,64 @@ class Captioning:
         self.error = ""
         self._main = self._captioner = captioner
         self._spare = copy.deepcopy(captioner).cpu() if captioner.device.type != "cpu" else None
-        self._followers: Mapping[str, Follower] = {}
         self._most: int | None = None
         self._rested_at = float("inf")
         self._warned_at = float("-inf")
 
     def narrate(
-        self, batch: Sequence[Proposed], manner: Manner, followers: Mapping[str, Follower] | None = None
+        self, pairs: Sequence[tuple[FramePair, bool]], settings: PairSettings
     ) -> list[Narration | None]:
-        """Narrate a batch of cameras of one manner, whose objects are followed by `followers`.
+        """Narrate pairs of cameras with equal settings, each with whether it is too late for the captioner.
 
         Returns:
             One narration per pair, in their order; None where not even the pair's pictures can be read.
         """
+        self._look_up()
+        narrations = iter(self._narrated([pair for pair, late in pairs if not late], settings))
+        return [self._late(pair, settings) if late else next(narrations) for pair, late in pairs]
+
+    def detect(self, images: Sequence[Image]) -> list[Detections | None]:
+        """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
+        self._look_up()
+        return self._detected(list(images))
+
+    def _look_up(self) -> None:
         if monotonic() >= self._rested_at:
             self._captioner, self._most, self._rested_at = self._main, None, float("inf")
         self.error = ""
-        self._followers = followers or {}
-        narrations = iter(self._narrated([one.pair for one in batch if not one.late], manner))
-        return [self._late(one.pair, manner) if one.late else next(narrations) for one in batch]
 
-    def _narrated(self, pairs: Sequence[FramePair], manner: Manner) -> list[Narration | None]:
+    def _detected(self, images: list[Image]) -> list[Detections | None]:
+        if not images:
+            return []
+        try:
+            return list(detect(images, self._captioner))
+        except Exception as error:  # noqa: BLE001 - one picture must not end the tracking of all cameras
+            self.error, memory = _worded(error), _out_of_memory(error)
+        if memory and self._captioner.device.type != "cpu":
+            torch.cuda.empty_cache()
+        if len(images) > 1:
+            half = len(images) // 2
+            return self._detected(images[:half]) + self._detected(images[half:])
+        if self._spare is not None and self._captioner is not self._spare:
+            self._captioner, self._rested_at = self._spare, monotonic() + REST_S
+            return self._detected(images)
+        self._report_failure("frames are not looked at")
+        return [None]
+
+    def _report_failure(self, consequence: str) -> None:
+        if monotonic() - self._warned_at >= REST_S:
+            self._warned_at = monotonic()
+            logger.error("captioner: %s: %s", consequence, self.error)
+
+    def _narrated(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration | None]:
         if not pairs:
             return []
         most = self._most or len(pairs)
         if len(pairs) > most:
             parts = [pairs[begin : begin + most] for begin in range(0, len(pairs), most)]
-            return [narration for part in parts for narration in self._narrated(part, manner)]
+            return [narration for part in parts for narration in self._narrated(part, settings)]
         try:
-            return [*self._asked(pairs, manner)]
+            return [*self._asked(pairs, settings)]
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be told
             self.error, memory = _worded(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
@@ -114,21 +143,21 @@ class Captioning:
             if memory:
                 self._most, self._rested_at = half, monotonic() + REST_S
                 logger.warning("captioner: batches of %d pairs for now: %s", half, self.error)
-            return self._narrated(pairs[:half], manner) + self._narrated(pairs[half:], manner)
-        return [self._alone(pairs[0], manner)]
+            return self._narrated(pairs[:half], settings) + self._narrated(pairs[half:], settings)
+        return [self._alone(pairs[0], settings)]
 
-    def _asked(self, pairs: Sequence[FramePair], manner: Manner) -> list[Narration]:
+    def _asked(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration]:
         captioner = self._captioner
         device = str(captioner.device) if captioner.device.type != "cpu" else None
-        changes = find_changes(pairs, manner.changes, captioner.salience, device)
-        return narrate(changes, captioner, manner.describe, manner.settings_sha256, self._followers)
+        changes = find_changes(pairs, settings.changes, captioner.salience, device)
+        return narrate(changes, captioner, settings.describe, settings.settings_sha256)
 
-    def _alone(self, pair: FramePair, manner: Manner) -> Narration | None:
+    def _alone(self, pair: FramePair, settings: PairSettings) -> Narration | None:
         """A pair that the captioner failed on, alone."""
         if self._spare is not None and self._captioner is not self._spare:
             self._captioner = self._spare
             try:
-                (narration,) = self._asked([pair], manner)
+                (narration,) = self._asked([pair], settings)
             except Exception as error:  # noqa: BLE001 - see `_narrated`
                 self.error = _worded(error)
                 self._captioner = self._main  # it is the pair's fault
@@ -137,26 +166,24 @@ class Captioning:
                 logger.warning("captioner: on the CPU for now: %s", self.error)
                 return narration
         self.failed[pair.after.camera] += 1
-        if monotonic() - self._warned_at >= REST_S:
-            self._warned_at = monotonic()
-            logger.error("captioner: pairs are reported by their clusters only: %s", self.error)
-        return self._facts(pair, manner, FAILED)
+        self._report_failure("pairs are reported by their clusters only")
+        return self._facts(pair, settings, FAILED)
 
-    def _late(self, pair: FramePair, manner: Manner) -> Narration | None:
+    def _late(self, pair: FramePair, settings: PairSettings) -> Narration | None:
         self.late[pair.after.camera] += 1
-        return self._facts(pair, manner, LATE)
+        return self._facts(pair, settings, LATE)
 
-    def _facts(self, pair: FramePair, manner: Manner, reason: str) -> Narration | None:
+    def _facts(self, pair: FramePair, settings: PairSettings, reason: str) -> Narration | None:
         """What is told without a captioner, clusters ranked by their area."""
         placed = True
         try:
-            (change,) = find_changes([pair], manner.changes)
+            (change,) = find_changes([pair], settings.changes)
         except Exception as error:  # noqa: BLE001 - see `_narrated`
             self.error, placed = _worded(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:
             return narrate_facts(
-                change, self._main, reason, manner.describe, manner.settings_sha256, placed=placed
+                change, self._main, reason, settings.describe, settings.settings_sha256, placed=placed
             )
         except Exception as error:  # noqa: BLE001 - a picture that cannot be decoded has no hash and no id
             self.error = _worded(error)

@@ -1,63 +1,90 @@
-"""The narrator: batches of frame pairs become journalled records."""
+"""The narrator: frames are detected in and tracked, pairs are compared; what comes of it is journalled."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from time import monotonic
 
 import numpy as np
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.accounts import FAILED, NOTHING_CHANGED, TOLD_ALREADY, Accounts
-from daemon.threads.captions import Captioning, Manner
+from daemon.threads.captions import Captioning, PairSettings
+from daemon.threads.counters import FAILED, NOTHING_CHANGED, REPORTED, PairCounters
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.pair_queue import Proposed
+from daemon.threads.work_queue import Work
 from models.captioner import Captioner
-from pipeline.changes import ChangeOptions, find_changes
-from pipeline.following import Follower
+from pipeline.camera_memory import CameraMemory
+from pipeline.camera_state import CameraState
+from pipeline.changes import ChangeOptions, SceneEvent, find_changes
+from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
-from pipeline.narration.narration import Narration, is_followed, narrate
-from pipeline.pairs import FramePair, PairOptions, candidate_pairs, pair_l2
-from pipeline.policy.deduplication import Stories
-from pipeline.policy.hourly_cap import HOUR
-from pipeline.policy.limits import NO_LIMITS, Fate, Limits, joined
+from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
+from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
+from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
+from pipeline.tracking import Detections
 
 logger = logging.getLogger(__name__)
 
 _RECALLED = 1000  # records of an earlier process that are looked at
-_SLACK_S = 1.0  # a pair is on its way for longer than what it waits for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JournalledPair:
-    """A journalled record and the frame pair it tells of."""
+    """A journalled record and the frame pair that shows it; a gap has none."""
 
     record: Record
-    pair: FramePair
+    pair: FramePair | None
+
+
+@dataclass(slots=True, eq=False)
+class _Camera:
+    """A camera with its plan.
+
+    Attributes:
+        plan: its settings.
+        settings: how its pairs are narrated.
+        context: how its events are.
+        record_sha256: hash (hex) of all settings, the limits included.
+        state: what it remembers.
+        latest: what was journalled last.
+        recorded: ids that an earlier process wrote of the same footage.
+        memory: what outlives the process; None where nothing is kept.
+        is_seen: whether this process has seen it.
+    """
+
+    plan: CameraPlan
+    settings: PairSettings
+    context: EventContext
+    record_sha256: str
+    state: CameraState
+    latest: tuple[Narration, FramePair] | None = None
+    recorded: set[str] = field(default_factory=set)
+    memory: CameraMemory | None = None
+    is_seen: bool = False
 
 
 class Narrator:
-    """Finds changes, words them, leaves out what was told or is too much, journals the rest; for one thread.
+    """Turns frames and pairs into journalled records; for one thread.
 
     Args:
-        captioner: writes the sentences.
+        captioner: compares pairs; one that detects objects also finds what is tracked.
         plans: the cameras.
-        journals: by camera; a narration is journalled before anybody hears of it.
+        journals: by camera; a narration is journalled before it is published.
         live: journal how long it took (which differs from run to run, so a replay must not).
-        evidence: stores the pictures of what is told, before it is journalled; None keeps none.
-        accounts: those of the queue that the pairs come from, where their fates are counted.
-
-    Attributes:
-        plans: by camera; any thread may look.
+        evidence: stores the pictures of what is reported, before it is journalled; None keeps none.
+        memory: folder in which live cameras keep what outlives the process; None keeps nothing.
+        counters: of the queue that the pairs come from.
     """
 
     def __init__(
@@ -68,323 +95,268 @@ class Narrator:
         *,
         live: bool,
         evidence: EvidenceKeeper | None = None,
-        accounts: Accounts | None = None,
+        memory: Path | None = None,
+        counters: PairCounters | None = None,
     ) -> None:
         self.captioning = Captioning(captioner)
-        self.accounts = accounts or Accounts()
+        self.counters = counters or PairCounters()
+        self.least_confidence = captioner.min_confidence
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
-        self.plans: dict[str, CameraPlan] = {}
-        self._manners: dict[str, Manner] = {}
-        self._settings: dict[str, str] = {}
-        self._stories: dict[str, Stories] = {}
-        self._followers: dict[str, Follower] = {}
-        self._limits: dict[str, Limits] = {}
-        self._suppressed: Counter[str] = Counter()  # by camera, since its last record
-        self._groups: dict[str, _OpenRecord] = {}
-        self._latest: dict[str, tuple[Narration, FramePair]] = {}  # by camera, looked at last
-        self._heard_again: dict[str, float] = {}  # monotonic seconds, by camera at its hourly cap
-        self._recorded: dict[str, set[str]] = {}
+        self._memory = memory
+        self._cameras: dict[str, _Camera] = {}
         self._written: list[JournalledPair] = []
         for plan in plans:
             self.add(plan)
 
     def add(self, plan: CameraPlan) -> None:
-        """Take a camera in, or go on with one under another plan; its stories begin anew, its limits go on.
+        """Take a camera in, or continue with one under another plan: its tracks and limits go on.
 
         Raises:
             ConfigurationError: the plan does not fit the captioner; nothing has changed then.
             JournalError: the journal cannot be written.
         """
-        manner = Manner.of(plan, self._captioner)
-        self._end(plan.name)
-        self.plans[plan.name], self._manners[plan.name] = plan, manner
-        self._settings[plan.name] = plan.settings_sha256(self._captioner, limits=True)
-        self._stories[plan.name], self._followers[plan.name] = Stories(), Follower()
-        limits = Limits(plan.limits, plan.describe.zones)
-        if earlier := self._limits.get(plan.name):
-            limits.follow(earlier)
+        settings = PairSettings.of(plan, self._captioner)
+        model = ModelStamp(self._captioner.name, self._captioner.sha256)
+        context = EventContext(
+            settings.changes,
+            plan.describe,
+            plan.pairs.masks,
+            model,
+            settings.settings_sha256,
+            plan.source.sample_hz,
+        )
+        limits = MessageLimits(plan.limits, plan.describe.zones)
+        earlier = self._cameras.get(plan.name)
+        if earlier:
+            self._close_minute(earlier)
+            limits.inherit(earlier.state.limits)
         elif self._live and plan.limits != NO_LIMITS:
             self._recall(plan, limits)
-            if until := limits.silent_until:
-                wait_s = (until - datetime.now(UTC)).total_seconds()
-                self._heard_again[plan.name] = monotonic() + wait_s
-        self._limits[plan.name] = limits
+        state = CameraState(limits, MinuteSummary(plan.limits.per_minute))
+        if earlier:
+            state.continue_from(earlier.state)
+        record_sha256 = plan.settings_sha256(self._captioner, limits=True)
+        camera = _Camera(plan, settings, context, record_sha256, state)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
-            self._recorded[plan.name] = {
+            camera.recorded = {
                 record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
             }
+        if earlier:
+            camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
+        elif self._live and self._memory:
+            camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
+        self._cameras[plan.name] = camera
 
     def remove(self, camera: str) -> None:
-        """Let a camera go whose pairs were all told; what was held open or back for it is journalled."""
-        self._end(camera)
-        for known in (self._latest, self._stories, self._followers, self._limits):
-            known.pop(camera, None)
-        del self._settings[camera], self._manners[camera], self.plans[camera]
+        """Let a camera go whose work is all done."""
+        self._close_minute(self._cameras[camera])
+        del self._cameras[camera]
 
     def knows(self, camera: str) -> bool:
         """Whether anything may still be journalled of the camera; any thread may ask."""
-        return camera in self.plans
+        return camera in self._cameras
 
-    def _recall(self, plan: CameraPlan, limits: Limits) -> None:
-        """Remember what an earlier process told, as far back as a limit reaches."""
-        span = timedelta(seconds=plan.limits.cooldown_s or 0.0)
-        span = max(span, HOUR) if plan.limits.max_per_hour else span
+    def _recall(self, plan: CameraPlan, limits: MessageLimits) -> None:
+        """Remember what an earlier process sent, as far back as a limit reaches."""
+        span = max(timedelta(seconds=plan.limits.cooldown_s or 0.0), HOUR)
         records = list[Record]()
         for record in islice(latest_first(self._journals[plan.name].folder, plan.name), _RECALLED):
             if records and records[0].after.moment - record.after.moment > span:
                 break
             records.append(record)
         for record in reversed(records):
-            if record.clock != "file":  # footage that is read again is of the same time
-                limits.remember(
-                    record.after.moment,
-                    record.event,
-                    record.sentences,
-                    fallback=bool(record.fallback),
-                    until=datetime.fromisoformat(record.until) if record.until else None,
-                )
+            if record.clock != "file" and not record.held:  # footage that is read again is of the same time
+                limits.remember(record.after.moment, record.event, record.sentences)
 
     @property
-    def capped(self) -> frozenset[str]:
-        """The cameras that are at their hourly cap now."""
-        return frozenset(name for name, limits in self._limits.copy().items() if limits.silent_until)
+    def at_hourly_limit(self) -> frozenset[str]:
+        """The cameras whose messages are held by the hourly limit now."""
+        cameras = self._cameras.copy().items()
+        return frozenset(name for name, camera in cameras if camera.state.limits.at_hourly_limit)
 
-    def untold(self, camera: str) -> Counter[str]:
-        """Sentences of a camera that were not told although they were found, by reason.
+    def unreported(self, camera: str) -> Counter[str]:
+        """Sentences of a camera that only repeated what was reported, by reason."""
+        return self._cameras[camera].state.stories.dropped
 
-        Those that only went on with what was told (`pipeline.policy.deduplication`), and those beyond a limit
-        (`pipeline.policy.limits`).
-        """
-        return self._stories[camera].dropped + self._limits[camera].dropped
-
-    def tell(self, batch: Sequence[Proposed]) -> list[JournalledPair]:
-        """Narrate a batch of any cameras.
+    def process(self, batch: Sequence[Work]) -> list[JournalledPair]:
+        """Detect, track, compare and journal a batch of any cameras.
 
         Args:
-            batch: each camera's pairs in their order.
+            batch: each camera's frames and pairs in their order.
 
         Returns:
-            The records that were journalled, each camera's in order; a pair without sentences gives none, and
-            one whose sentences all go on with what was told, or are beyond a limit, only counts as suppressed
-            in the next record. With a merge window a record comes later: see `settle`.
+            The records that were journalled, each camera's in order.
 
         Raises:
-            JournalError: the journal cannot be written; of a daemon the pairs are dropped then.
+            JournalError: the journal of a replay cannot be written; a daemon goes on.
         """
-        alike: dict[Manner, list[Proposed]] = {}
-        for one in batch:
-            alike.setdefault(self._manners[one.pair.after.camera], []).append(one)
-        looked_at: deque[tuple[Narration | None, FramePair, float]] = deque()
-        for manner, group in alike.items():
-            began = monotonic()
-            narrations = self.captioning.narrate(group, manner, self._followers)
-            took_ms = 1000 * (monotonic() - began)
-            looked_at += [(n, one.pair, took_ms) for n, one in zip(narrations, group, strict=True)]
-        try:
-            while looked_at:
-                self._make_room(looked_at[0][1])
-                self._follow(*looked_at.popleft())
-        finally:  # what is left of a replay whose journal cannot be written
-            for _, pair, _ in looked_at:
-                self.accounts.drop(pair.after.camera, FAILED)
-        return self._given_out()
-
-    def settle(self, waiting: Collection[str] = ()) -> list[JournalledPair]:
-        """Journal what was held open for a merge and is due; to be called at every turn.
-
-        Args:
-            waiting: cameras whose next pairs are known to be on their way: these are left open.
-        """
-        now = monotonic()
-        for camera, group in list(self._groups.items()):
-            if now >= group.due and camera not in waiting:
-                self._close(camera)
-        for camera, due in list(self._heard_again.items()):
-            if now >= due and camera not in waiting:
-                self._end(camera)
-        return self._given_out()
+        motions = [work.item for work in batch if isinstance(work.item, MotionFrame)]
+        detections = iter(self.captioning.detect([motion.small for motion in motions]))
+        narrations = self._compare(batch)
+        for k, work in enumerate(batch):
+            camera = self._cameras[work.camera]
+            if isinstance(work.item, FramePair):
+                self._report_pair(camera, work.item, *narrations[k])
+            elif isinstance(work.item, Gap):
+                self._report_gap(camera, stamp(work.item.before), work.item.after, work.item.reason)
+            elif isinstance(work.item, Seen):
+                self._note_seen(camera, work.item)
+            elif (found := next(detections)) is not None:
+                self._track(camera, work.item, found)
+        return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[JournalledPair]:
-        """Journal what was held open or back, of one camera or of all: no more pairs will come."""
-        for name in list(self._limits) if camera is None else [camera]:
-            self._end(name)
-        return self._given_out()
+        """Journal the summary of the running minute, of one camera or of all: no more work will come."""
+        for each in list(self._cameras.values()):
+            if camera in {None, each.plan.name}:
+                self._close_minute(each)
+        return self._give_out()
 
-    def _make_room(self, pair: FramePair) -> None:
-        """Journal the record held open where a pair cannot belong to it."""
-        group = self._groups.get(pair.after.camera)
-        if group and not (group.fits(pair) and self._limits[pair.after.camera].open_at(pair.after.time)):
-            self._close(pair.after.camera)
-        self._limits[pair.after.camera].advance(pair.after.time)
-        self._tell_of_cap(pair.after.camera)
+    def _compare(self, batch: Sequence[Work]) -> dict[int, tuple[Narration | None, float]]:
+        """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
+        alike: dict[PairSettings, list[tuple[int, FramePair, bool]]] = {}
+        for k, work in enumerate(batch):
+            if isinstance(work.item, FramePair):
+                group = alike.setdefault(self._cameras[work.camera].settings, [])
+                group.append((k, work.item, work.late))
+        narrations: dict[int, tuple[Narration | None, float]] = {}
+        for settings, group in alike.items():
+            began = monotonic()
+            found = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
+            took_ms = 1000 * (monotonic() - began)
+            narrations |= {k: (narration, took_ms) for (k, _, _), narration in zip(group, found, strict=True)}
+        return narrations
 
-    def _follow(self, whole: Narration | None, pair: FramePair, took_ms: float) -> None:
-        """Decide what becomes of a narration."""
-        camera = pair.after.camera
-        if whole is None:
-            self.accounts.drop(camera, FAILED)
-            return
-        self._latest[camera] = whole, pair
-        tracked = not whole.fallback and is_followed(pair, self._captioner)
-        narration = self._stories[camera].follow(whole, returned=pair.returned, tracked=tracked)
-        if not narration.sentences:
-            self._suppressed[camera] += bool(whole.sentences)
-            reason = TOLD_ALREADY if whole.sentences else whole.abstained or NOTHING_CHANGED
-            self.accounts.suppress(camera, reason)
-            return
-        limits = self._limits[camera]
-        narration, verdict = limits.admit(narration)
-        if verdict is Fate.MERGED:
-            self._groups[camera].add(narration, pair)
-        elif verdict is Fate.TOLD:
-            options = self.plans[camera]
-            wait_s = (options.limits.merge_s or 0.0) + _on_its_way_s(options.pairs)
-            earlier = self._groups.pop(camera, None)
-            self._groups[camera] = _OpenRecord([narration], pair.before, pair, took_ms, monotonic() + wait_s)
-            if earlier:
-                self._write(earlier)
-            if not limits.open_at(narration.after.time):
-                self._write(self._groups.pop(camera))
-        else:
-            self.accounts.suppress(camera, verdict.value)
-            self._tell_of_cap(camera)
-            self._suppressed[camera] += 1
-            if until := limits.silent_until:
-                wait_s = (until - pair.after.time).total_seconds() + _on_its_way_s(self.plans[camera].pairs)
-                self._heard_again[camera] = monotonic() + wait_s
-
-    def _tell_of_cap(self, camera: str) -> None:
-        """Journal that a camera has reached its hourly cap, or is heard again."""
-        for notice in self._limits[camera].notices():
-            self._close(camera)
-            latest, pair = self._latest[camera]
-            if notice.until:
-                logger.warning("camera %s: %s (narrate.max_per_hour)", camera, notice.text)
-            else:
-                logger.info("camera %s: heard again: %s", camera, notice.text)
-            if not self._is_recorded(narration := notice.narration(latest)):
-                self._journal(narration, pair)
-
-    def _end(self, camera: str) -> None:
-        """Journal what is held open of a camera, and what its hourly cap held back."""
-        self._close(camera)
-        self._heard_again.pop(camera, None)
-        if limits := self._limits.get(camera):
-            limits.end_silences()
-            self._tell_of_cap(camera)
-
-    def _close(self, camera: str) -> None:
-        """Take nothing more into the record held open, and journal it."""
-        if group := self._groups.pop(camera, None):
-            self._limits[camera].close()
-            self._write(group)
-
-    def _write(self, group: _OpenRecord) -> None:
-        """Journal what pairs told, and account for them."""
-        narration, pair = group.whole()
-        camera, parts, written = narration.camera, len(group.parts), False
-        if self._is_recorded(narration):
-            self._suppressed.pop(camera, None)
-            for _ in group.parts:
-                self.accounts.suppress(camera, TOLD_ALREADY)
-            return
-        try:
-            written = self._journal(
-                narration, pair, _latency_ms(narration, group.took_ms) if self._live else None
+    def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
+        state, least = camera.state, camera.context.describe.min_confidence
+        last = state.frames[-1] if state.frames else None
+        if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
+            self._report_gap(camera, stamp(last), motion.frame, "overload")
+        for event in state.track(motion, detections):
+            if event.confidence < (self.least_confidence if least is None else least):
+                continue
+            frames = state.frames_of(event)
+            if frames is None or state.is_masked(event, camera.context.masks):
+                continue
+            began = monotonic()
+            narration, pair = narrate_event(
+                event,
+                frames,
+                camera.context,
+                state.colours.setdefault(event.track, Counter()),
+                state.entered_from.get(event.track, ""),
             )
-        finally:
-            if written:
-                self.accounts.publish(camera, parts)
-            else:
-                self.accounts.drop(camera, FAILED, parts)
-                self._suppressed[camera] += parts
+            kind = (event.kind, event.object, event.edge)
+            self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
 
-    def _is_recorded(self, narration: Narration) -> bool:
-        """Whether footage that is read again was narrated before a restart."""
-        return narration.id in self._recorded.get(narration.camera, ())
+    def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
+        """Journal that nothing was seen for a while; without pictures."""
+        self._report(camera, gap_narration(before, after, reason, camera.context), None, None, None)
+
+    def _note_seen(self, camera: _Camera, seen: Seen) -> None:
+        """Keep on disk that the camera was watched until now, and what it remembers."""
+        now = stamp(seen.frame)
+        earlier = camera.memory.seen if camera.memory and not camera.is_seen else None
+        camera.is_seen = True
+        if earlier and (now.time - earlier.time).total_seconds() >= GAP_S + SEEN_S:
+            self._report_gap(camera, earlier, seen.frame, "outage")
+        if camera.state.summary.is_over(now.time):
+            self._close_minute(camera)
+        if camera.memory:
+            camera.memory.save(now)
+
+    def _report_pair(
+        self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float
+    ) -> None:
+        """Decide what becomes of a pair's narration."""
+        name, state = camera.plan.name, camera.state
+        if narration is None:
+            self.counters.drop(name, FAILED)
+            return
+        found = narration
+        if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
+            state.tracker = None
+        elif not narration.fallback:
+            kept = tuple(s for s in narration.sentences if not (s.box and state.explains(s.box, s.object)))
+            found = replace(narration, sentences=kept)
+        found = state.stories.follow(found, returned=pair.returned)
+        if not found.sentences:
+            reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
+            self.counters.suppress(name, reason)
+            return
+        if self._report(camera, found, pair, took_ms, None):
+            self.counters.publish(name)
+        else:
+            self.counters.drop(name, FAILED)
+
+    def _report(
+        self,
+        camera: _Camera,
+        narration: Narration,
+        pair: FramePair | None,
+        took_ms: float | None,
+        kind: tuple[str, str, str] | None,
+    ) -> bool:
+        """Journal a narration, marked where a limit holds it from messages; whether it was journalled."""
+        state, time = camera.state, narration.after.time
+        if state.summary.is_over(time):
+            self._close_minute(camera)
+        event = "change" if narration.event is SceneEvent.NONE else narration.event.value
+        held = state.limits.hold(time, event, narration.sentences)
+        if not held and kind and state.summary.add(time, narration.id, kind):
+            held = "summary"
+        return self._journal(camera, replace(narration, held=held), pair, took_ms)
+
+    def _close_minute(self, camera: _Camera) -> None:
+        if (summary := camera.state.summary.close()) and camera.latest:
+            narration, pair = camera.latest
+            self._journal(camera, summary_narration(narration, *summary), pair, None)
 
     def _journal(
-        self, narration: Narration, pair: FramePair, latency_ms: dict[str, float] | None = None
+        self, camera: _Camera, narration: Narration, pair: FramePair | None, took_ms: float | None
     ) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
         Raises:
             JournalError: the journal of a replay cannot be written.
         """
-        camera = narration.camera
+        if pair:
+            camera.latest = narration, pair
+        if narration.id in camera.recorded:
+            camera.state.suppressed = 0
+            return True
         try:
-            record = self._journals[camera].append(
-                replace(narration, settings_sha256=self._settings[camera]),
-                suppressed=self._suppressed[camera],
-                latency_ms=latency_ms,
-                evidence=self._keep(narration, pair),
+            record = self._journals[narration.camera].append(
+                replace(narration, settings_sha256=camera.record_sha256),
+                suppressed=camera.state.suppressed,
+                latency_ms=_latency_ms(narration, took_ms) if self._live and took_ms is not None else None,
+                evidence=self._keep(camera, narration, pair) if pair and not narration.held else None,
             )
         except JournalError as error:
             if not self._live:
                 raise
             # A daemon goes on: the journal has held lines back for as long as it could, and may be well soon.
-            logger.error("%s: not told, neither written nor held: %s", camera, error)  # noqa: TRY400 - no bug
+            logger.error("%s: not recorded, neither written nor held: %s", narration.camera, error)  # noqa: TRY400 - no bug
             return False
-        self._suppressed.pop(camera, None)
-        if record is not None:  # else it is held until the journal can be opened
+        camera.state.suppressed = camera.state.suppressed + 1 if narration.held else 0
+        if record is not None:  # else it waits for its journal to open
             self._written.append(JournalledPair(record, pair))
         return True
 
-    def _given_out(self) -> list[JournalledPair]:
+    def _give_out(self) -> list[JournalledPair]:
         written, self._written = self._written, []
         return written
 
-    def _keep(self, narration: Narration, pair: FramePair) -> Evidence | None:
+    def _keep(self, camera: _Camera, narration: Narration, pair: FramePair) -> Evidence | None:
         if self._evidence is None:
             return None
-        return self._evidence.keep(narration, pair, self.plans[narration.camera].evidence)
+        return self._evidence.keep(narration, pair, camera.plan.evidence)
 
 
-@dataclass(slots=True, eq=False)
-class _OpenRecord:
-    """Narrations of a camera that share a record: one, or with a merge window several.
-
-    Attributes:
-        parts: in their order.
-        before: the earliest frame.
-        last: the pair of the last part.
-        took_ms: how long the batch of the first part took.
-        due: monotonic seconds from which nothing more can come that would belong to them.
-    """
-
-    parts: list[Narration]
-    before: Frame
-    last: FramePair
-    took_ms: float
-    due: float
-
-    def fits(self, pair: FramePair) -> bool:
-        """Whether the pictures of a pair are of one size with those before it."""
-        return self.before.image.shape == pair.after.image.shape
-
-    def add(self, narration: Narration, pair: FramePair) -> None:
-        """Take one more."""
-        self.parts.append(narration)
-        self.before, self.last = min(self.before, pair.before, key=lambda frame: frame.time), pair
-
-    def whole(self) -> tuple[Narration, FramePair]:
-        """What is told, and the pair that shows it."""
-        if len(self.parts) == 1:
-            return self.parts[0], self.last
-        after, masks = self.last.after, self.last.masks
-        l2 = pair_l2(self.before, after, masks)
-        return joined(self.parts, l2), FramePair(self.before, after, l2, masks=masks)
-
-
-def _on_its_way_s(options: PairOptions) -> float:
-    """Seconds from a change to its pair, at the longest: it settles, and is watched after that."""
-    return options.max_wait_s + options.watch_s + _SLACK_S
-
-
-def _latency_ms(narration: Narration, batch_ms: float) -> dict[str, float]:
-    """How long the batch took, and how long after its capture a live frame was told."""
-    latency_ms = {"batch": batch_ms}
+def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:
+    """How long it took, and how long after the capture of a live frame it was journalled."""
+    latency_ms = {"batch": took_ms}
     if narration.clock != "file":
         since = datetime.now(UTC) - narration.after.time
         latency_ms["capture_to_narration"] = max(0.0, 1000 * since.total_seconds())

@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.settings import CaptionerSettings
-from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
+from daemon.threads.work_queue import WorkQueue
 from pipeline.loop import Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
@@ -36,7 +36,7 @@ class NarratorThread:
 
     Args:
         narrator: makes the narrator; called once, in this thread or by `awake`.
-        pairs: where the batches come from.
+        work: where the batches come from.
         settings: size of a batch, and how long it waits to be full.
         pulses: told of every turn.
         telling: called with each narration, in this thread.
@@ -50,14 +50,14 @@ class NarratorThread:
     def __init__(
         self,
         narrator: Callable[[], Narrator],
-        pairs: PairQueue,
+        work: WorkQueue,
         settings: CaptionerSettings,
         pulses: Pulses,
         telling: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
-        self._made, self._pairs, self._settings = narrator, pairs, settings
+        self._made, self._work, self._settings = narrator, work, settings
         self._narrator: Narrator | None = None
         self._telling = telling
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
@@ -70,9 +70,9 @@ class NarratorThread:
         return self._narrator.captioning if self._narrator else None
 
     @property
-    def capped(self) -> frozenset[str]:
-        """The cameras at their hourly cap."""
-        return self._narrator.capped if self._narrator else frozenset()
+    def at_hourly_limit(self) -> frozenset[str]:
+        """The cameras whose messages are held by the hourly limit."""
+        return self._narrator.at_hourly_limit if self._narrator else frozenset()
 
     @property
     def loaded(self) -> bool:
@@ -106,7 +106,7 @@ class NarratorThread:
         return self.loop.join(until - monotonic())
 
     def _over(self) -> bool:
-        return self._until is not None and (not self._pairs.held or monotonic() >= self._until)
+        return self._until is not None and (not self._work.held or monotonic() >= self._until)
 
     def _turn(self) -> None:
         """One batch, if there is one, and what was asked meanwhile."""
@@ -116,22 +116,18 @@ class NarratorThread:
         if self._narrator is None:
             self.loop.beat(LOADING_LIMIT_S)
             self.awake()
-            self._pairs.restart_waits()
+            self._work.restart_waits()
         ending = self._until is not None
-        batch = self._pairs.take(
-            1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait
-        )
+        batch = self._work.take(1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait)
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
-            self._give_out(self.awake().tell(batch))
+            self._give_out(self.awake().process(batch))
             self.seconds += monotonic() - began
             self.batches += 1
         while not self._asked.empty():
             self.loop.beat(BATCH_LIMIT_S)
             self._asked.get()(self.awake())
-        if self._narrator:
-            self._give_out(self._narrator.settle(self._pairs.waiting))
 
     def _end(self) -> None:
         if self._narrator:

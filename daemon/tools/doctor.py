@@ -7,16 +7,16 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.config.checks import unwritable
+from daemon.config.checks import check_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
+from pipeline.redaction import redacted
 
 OWN_PACKAGES = ("daemon", "pipeline", "models", "train")
-"""Generic names: another distribution may bring the same, and pip then silently overwrites ours."""
-
 _SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
 
 
@@ -29,27 +29,17 @@ class Check:
     detail: str
 
 
-def foreign_owners(owners: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
-    """Distributions besides narrated that own one of our four packages, by package.
-
-    Args:
-        owners: distributions by top-level package; None asks the environment.
-    """
-    found = dict(importlib.metadata.packages_distributions()) if owners is None else owners
-    others = {name: sorted(set(found.get(name, [])) - {"narrated"}) for name in OWN_PACKAGES}
-    return {name: names for name, names in others.items() if names}
-
-
-def examine(configuration: Configuration | None, checkpoint: Path, device: str) -> list[Check]:
+def examine(
+    path: Path | None, configuration: Configuration | None, checkpoint: Path, device: str
+) -> list[Check]:
     """All checks, in order; none raises."""
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("versions", _versions),
         ("package names", _names),
         ("FFmpeg libraries", _ffmpeg),
         ("numba cache", _numba_cache),
-        ("device", lambda: _device(device)),
-        ("encoder and checkpoint", lambda: _captioner(configuration, checkpoint, device)),
-        ("state folder", lambda: _state(configuration)),
+        ("captioner", lambda: _captioner(checkpoint, device)),
+        ("configuration", lambda: _configuration(path, configuration)),
         ("Redis", lambda: _redis(configuration)),
         ("workers", lambda: _workers(configuration)),
     ]
@@ -60,8 +50,6 @@ def _checked(name: str, check: Callable[[], str | None]) -> Check:
     try:
         detail = check()
     except Exception as error:  # noqa: BLE001 - whatever is wrong is what the doctor is asked for
-        from pipeline.sources import redacted  # noqa: PLC0415
-
         return Check(name, ok=False, detail=redacted(error) or type(error).__name__)
     return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
 
@@ -69,23 +57,22 @@ def _checked(name: str, check: Callable[[], str | None]) -> Check:
 def _versions() -> str:
     versions = [f"Python {platform.python_version()}"]
     for name in ("narrated", *_SHOWN):
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):  # cv2 may come from Debian
             versions.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            if name != "opencv-python-headless":  # cv2 may come from another distribution, or from Debian
-                raise
     return ", ".join(versions)
 
 
+def foreign_owners() -> dict[str, list[str]]:
+    """Distributions besides narrated that own one of our packages, by package: pip overwrites silently."""
+    found = importlib.metadata.packages_distributions()
+    others = {name: sorted(set(found.get(name, [])) - {"narrated"}) for name in OWN_PACKAGES}
+    return {name: names for name, names in others.items() if names}
+
+
 def _names() -> str:
-    foreign = foreign_owners()
-    if foreign:
-        found = ", ".join(
-            f"{package} (also owned by {' and '.join(names)})" for package, names in foreign.items()
-        )
-        raise RuntimeError(
-            f"other distributions own our packages too: {found}; use a virtual environment for narrated alone"
-        )
+    if foreign := foreign_owners():
+        found = ", ".join(f"{package} ({' and '.join(names)})" for package, names in foreign.items())
+        raise RuntimeError(f"other distributions own {found}: use a virtual environment for narrated alone")
     return "no other distribution owns " + ", ".join(OWN_PACKAGES)
 
 
@@ -119,34 +106,21 @@ def _numba_cache() -> str:
     return f"{place} can be written"
 
 
-def _device(name: str) -> str:
+def _captioner(path: Path, device: str) -> str:
     from daemon.config.device import chosen_device  # noqa: PLC0415
-
-    return f"{name} is {chosen_device(name)}"
-
-
-def _captioner(configuration: Configuration | None, path: Path, device: str) -> str:
-    from daemon.config.device import chosen_device  # noqa: PLC0415
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.threads.narrator import warm_up  # noqa: PLC0415
     from models import SHIPPED, load_captioner  # noqa: PLC0415
 
     captioner = load_captioner(path, chosen_device(device))
-    for camera, settings in configuration.cameras.items() if configuration else ():
-        camera_plan(camera, "", settings).change_options(captioner)  # raises where they do not fit together
     warm_up(captioner)
     shown = path.name if path in SHIPPED.values() else path
     return f"{captioner.name} {captioner.sha256[:12]} ({shown}) works on {captioner.device}"
 
 
-def _state(configuration: Configuration | None) -> str | None:
-    if configuration is None:
+def _configuration(path: Path | None, configuration: Configuration | None) -> str | None:
+    if path is None or configuration is None:
         return None
-    if reason := unwritable(configuration.state):
-        raise RuntimeError(
-            f"{configuration.state} cannot be written ({reason}): change state, or the folder's owner"
-        )
-    return f"{configuration.state} can be written"
+    return "; ".join(["nothing is wrong with it", *check_configuration(configuration, Secrets(), path)])
 
 
 def _redis(configuration: Configuration | None) -> str | None:
@@ -154,7 +128,6 @@ def _redis(configuration: Configuration | None) -> str | None:
     if url is None:
         return None
     from pipeline.publisher import open_publisher  # noqa: PLC0415
-    from pipeline.sources import redacted  # noqa: PLC0415
 
     publisher = open_publisher(Secrets().reveal(url))
     try:
@@ -169,15 +142,12 @@ def _workers(configuration: Configuration | None) -> str | None:
     if configuration is None or all(each.narrate.workers == "none" for each in cameras):
         return None
     from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from daemon.workers.broker import Broker, workers  # noqa: PLC0415
+    from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
 
     wanted = read_label(chosen_checkpoint(configuration.captioner)).sha256
-    broker = Broker(lambda: Secrets().reveal(configuration.redis.url or ""))
-    try:
-        found = [each.checkpoint for each in workers(broker)]
-    finally:
-        broker.close()
+    living = living_workers(lambda: Secrets().reveal(configuration.redis.url or ""))
+    found = [each["checkpoint"] for each in living]
     told = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
     if wanted not in found:
         raise RuntimeError(f"{told}: start `narrated worker` with this version of narrated")

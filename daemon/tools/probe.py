@@ -83,7 +83,7 @@ class _StreamMeter:
     def __init__(self, stream: VideoStream) -> None:
         self.first_at: float | None = None
         self._stream = stream
-        self._tally = Counts()
+        self._counts = Counts()
         self._clock = CaptureClock()
         self._packets = self._frames = self._bytes = 0
         self._keyframes: list[float] = []
@@ -91,11 +91,11 @@ class _StreamMeter:
 
     def run(self, container: InputContainer, patience_s: float, seconds: float) -> None:
         """Read until it was watched for so long, or until no picture came for so long."""
-        sound, until = IntactFrames(self._tally, joined_midway=True), monotonic() + patience_s
+        intact, until = IntactFrames(self._counts, joined_midway=True), monotonic() + patience_s
         for packet in container.demux(self._stream):
             now = monotonic()
             self._clock.note(packet, datetime.now(UTC))
-            for _ in sound.decode(packet):
+            for _ in intact.decode(packet):
                 if self.first_at is None:
                     self.first_at, until = now, now + seconds
                     continue
@@ -123,7 +123,7 @@ class _StreamMeter:
             declared_hz=float(rate) if rate else None,
             watched_s=watched_s,
             packets=self._packets,
-            corrupt=self._tally.corrupt,
+            corrupt=self._counts.corrupt,
             hz=self._frames / watched_s,
             kbit_s=self._bytes * 8 / 1000 / watched_s,
             keyframe_s=(self._keyframes[-1] - self._keyframes[0]) / gaps if gaps > 0 else None,

@@ -1,342 +1,193 @@
-"""`narrated worker`: takes asks as one of a consumer group, looks at the pictures, answers the edges."""
+"""`narrated worker`: takes requests as one of a consumer group, detects, responds."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import secrets
+import socket
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
-import redis
-from torch import Tensor
+from redis import Redis
+from redis import exceptions as refusals
 
-from daemon.workers.asks import ANSWERS_KEPT, KEPT_S
-from daemon.workers.broker import (
-    CARD_S,
+from daemon.workers.messages import (
     GROUP,
-    Broker,
-    answers_key,
-    asks_key,
-    card_key,
-    claims_key,
-    edges,
-    pictures_key,
+    MOST_IMAGES,
+    MessageError,
+    decode_image,
+    encode_refusal,
+    encode_response,
+    requests_key,
+    response_key,
+    worker_key,
 )
-from daemon.workers.messages import Ask, MessageError, Reply, WorkerCard, decoded, packed, parsed
 from models.detections import Detections
-from pipeline.loop import Loop
-from pipeline.publisher import PublisherError, ServerAwayError
+from models.detector import Detector
+from pipeline.publisher import ServerAwayError
+from pipeline.publisher.connection import RedisServer
 from pipeline.redaction import redacted
+from pipeline.sources import Image
 
-CLAIM_S = 5.0
-"""Asks of a worker that has said nothing for so long are taken over."""
+HEARTBEAT_S = 10
+"""So long a worker counts as living after its last heartbeat."""
 
-MOST_TRIES = 3
-"""An ask that so many workers have taken and not answered is refused: it may be what ends them."""
-
-LONGEST_S = 120.0
-"""A batch that takes longer hangs: its asks are left to others, and the watchdog is not fed."""
-
+_KEPT_S = 60  # no client waits longer for a response
 _BLOCK_MS = 500
-_BEAT_S = 1.0
-_PAUSE_S = (0.1, 2.0)
-_FORGOTTEN_S = 600.0
-_MINUTE_S = 60.0
-_LONGEST = 300  # of an error's text
-
-Look = Callable[[Sequence[Tensor]], Sequence[Detections]]
-"""What is in pictures, uint8 RGB ``(3, h, w)``."""
+_TIMEOUT_S = 5.0
+_BACKOFF_S = (0.1, 2.0)
+_LONGEST_REASON = 300
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _AskInHand:
-    """An ask in hand.
-
-    Attributes:
-        entry: its id on the stream.
-        ask: what is asked.
-        pictures: to be looked at.
-        refused: why they are not.
-    """
-
-    entry: bytes
-    ask: Ask
-    pictures: list[Tensor]
-    refused: str = ""
+@dataclass(frozen=True, slots=True)
+class _Request:
+    id: str
+    least: float
+    images: list[Image]
 
 
 class Worker:
-    """Looks at what edges ask for; holds nothing that anybody would miss.
+    """Detects for clients; holds nothing that anybody would miss: a client without a response detects itself.
+
+    Args:
+        url: of the server; called again where it refuses the password.
+        checkpoint: of the detector, sha256 (hex).
+        detector: does the work.
+        batch: requests that are done together.
 
     Attributes:
-        card: with its numbers as they are now.
-        stuck: True where a batch takes too long.
+        requests: how many were done.
         away: why the server does not answer; empty while it does.
     """
 
     def __init__(
-        self, broker: Broker, card: WorkerCard, look: Look, *, batch: int = 1, claim_s: float = CLAIM_S
+        self, url: Callable[[], str], checkpoint: str, detector: Detector, *, batch: int = 1
     ) -> None:
-        self.card, self.away = card, ""
-        self._broker, self._look, self._batch, self._claim_s = broker, look, batch, claim_s
-        self._stream = asks_key(card.checkpoint)
-        self._held: list[bytes] = []
-        self._done: deque[tuple[float, int]] = deque()
-        self._busy_since: float | None = None
-        self._claimed_at = float("-inf")
-        self._pause_s = _PAUSE_S[0]
-        self._told: frozenset[str] = frozenset()
-        self._tries: dict[bytes, int] = {}
-        self._beating = Loop("beat", self._beat, min(_BEAT_S, claim_s / 4))
-
-    @property
-    def stuck(self) -> bool:
-        """Whether it hangs."""
-        since = self._busy_since
-        return since is not None and monotonic() - since > LONGEST_S
+        self.requests, self.away = 0, ""
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._server = RedisServer(url, _TIMEOUT_S, text=False)
+        self._checkpoint, self._stream = checkpoint, requests_key(checkpoint)
+        self._detector, self._batch = detector, batch
 
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
-        """Work until it is asked to stop; what is in hand then is done first.
+        """Work until it is asked to stop; requests in hand are done first.
 
         `progress` is called at every turn.
 
         Raises:
             PublisherError: the server refuses for good.
         """
-        self._beating.start()
+        backoff_s, longest_s = _BACKOFF_S
         try:
             while not stop.is_set():
                 progress()
-                self._beating.raise_error()
                 try:
-                    self._turn(stop)
+                    self._turn()
                     if self.away:
                         logger.warning("the server answers again")
-                    self.away, self._pause_s = "", _PAUSE_S[0]
+                    self.away, backoff_s = "", _BACKOFF_S[0]
                 except ServerAwayError as error:
                     if not self.away:
                         logger.warning("%s; trying again until it is back", error)
                     self.away = str(error)
-                    stop.wait(self._pause_s)
-                    self._pause_s = min(2 * self._pause_s, _PAUSE_S[1])
+                    stop.wait(backoff_s)
+                    backoff_s = min(2 * backoff_s, longest_s)
         finally:
-            self._beating.stop()
-            self._beating.join(1.0)
-            self._leave()
+            self._server.close()
 
-    def _turn(self, stop: threading.Event) -> None:
-        """Take a batch, look, answer."""
-        taken = self._claimed() or self._read()
-        if not taken:
+    def _turn(self) -> None:
+        heartbeat = {"name": self.name, "checkpoint": self._checkpoint, "requests": self.requests}
+        with self._server.asked() as client:
+            client.set(worker_key(self.name), json.dumps(heartbeat), ex=HEARTBEAT_S)
+            entries = self._read(client)
+        if not entries:
             return
-        held = self._fetched(taken)
-        self._held = [each.entry for each in held]
-        began = self._busy_since = monotonic()
-        cameras = tuple(sorted({each.ask.camera for each in held}))[:8]
-        self.card = self.card.model_copy(update={"cameras": cameras})
-        try:
-            seen = self._seen([each for each in held if not each.refused])
-            self.card = self._counted(held, monotonic() - began)
-            self._answer(held, seen, stop)
-        finally:
-            self._held, self._busy_since = [], None
+        responses = dict(self._respond(entries))
+        self.requests += len(responses)
+        with self._server.asked() as client:
+            pipeline = client.pipeline(transaction=False)
+            for request, data in responses.items():
+                pipeline.rpush(response_key(request), data)
+                pipeline.expire(response_key(request), _KEPT_S)
+            pipeline.xdel(self._stream, *(entry for entry, _ in entries))
+            pipeline.execute()
 
-    def _read(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        """Asks that nobody has taken yet."""
-        with self._broker.asked() as client:
-            try:
-                new: Any = client.xreadgroup(
-                    GROUP, self.card.name, {self._stream: ">"}, count=self._batch, block=_BLOCK_MS
-                )
-            except redis.ResponseError as error:
-                if "NOGROUP" not in str(error) and "no longer exists" not in str(error):
+    def _read(self, client: Redis) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """Requests that no other worker has taken; they are not delivered again."""
+        streams: Any = {self._stream: ">"}
+        try:
+            new: Any = client.xreadgroup(
+                GROUP, self.name, streams, count=self._batch, block=_BLOCK_MS, noack=True
+            )
+        except refusals.ResponseError as error:
+            if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
+                raise
+            try:  # at the start, or the server was flushed
+                client.xgroup_create(self._stream, GROUP, id="0", mkstream=True)
+            except refusals.ResponseError as refusal:
+                if "BUSYGROUP" not in str(refusal):
                     raise
-                self._broker.make_group(self.card.checkpoint)  # at the start, or the server was flushed
-                return []
+            return []
         return list(new[0][1]) if new else []
 
-    def _claimed(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        """Asks of workers that say nothing any more."""
-        if monotonic() - self._claimed_at < self._claim_s / 4:
+    def _respond(self, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> Iterator[tuple[str, bytes]]:
+        requests = []
+        for _, fields in entries:
+            name = fields.pop(b"id", b"").decode(errors="replace")
+            try:
+                requests.append(_read_request(name, fields))
+            except (MessageError, ValueError) as error:
+                logger.warning("a request is refused: %s", error)
+                yield name, encode_refusal(str(error))
+        for least in {each.least for each in requests}:
+            alike = [each for each in requests if each.least == least]
+            for request, found in zip(alike, self._detect(alike), strict=True):
+                yield request.id, encode_refusal(found) if isinstance(found, str) else encode_response(found)
+
+    def _detect(self, requests: list[_Request]) -> list[list[Detections] | str]:
+        """Detections of each request; one that fails alone gets the reason."""
+        if not requests:
             return []
-        self._claimed_at, idle_ms = monotonic(), round(1000 * self._claim_s)
-        with self._broker.asked() as client:
-            try:
-                idle: Any = client.xpending_range(self._stream, GROUP, "-", "+", 64, idle=idle_ms)
-            except redis.ResponseError as error:
-                if "NOGROUP" not in str(error):
-                    raise
-                return []
-            if not idle:
-                self._tidy(client)
-                return []
-            claimed: Any = client.xautoclaim(self._stream, GROUP, self.card.name, idle_ms, "0-0", self._batch)
-            found = [(entry, told) for entry, told in claimed[1] if entry is not None and told]
-            if len(found) < len(claimed[1]):
-                self._strike_off(client, [each["message_id"] for each in idle])
-            if found:
-                client.incrby(claims_key(self.card.checkpoint), len(found))
-                logger.info("took over %d asks of a worker that says nothing any more", len(found))
-        self._tries = {each["message_id"]: each["times_delivered"] for each in idle}
-        self.card = self.card.model_copy(update={"claims": self.card.claims + len(found)})
-        return found
-
-    def _strike_off(self, client: redis.Redis, entries: Sequence[bytes]) -> None:
-        """Redis 6.2 hands on asks that were taken back for ever: nobody will answer them."""
-        for entry in entries:
-            if not client.xrange(self._stream, entry, entry):
-                client.xack(self._stream, GROUP, entry)
-
-    def _tidy(self, client: redis.Redis) -> None:
-        """Forget workers that have not been heard of for long, and have nothing in hand."""
-        known: Any = client.xinfo_consumers(self._stream, GROUP)
-        for each in known:
-            if each["pending"] == 0 and each["idle"] > 1000 * _FORGOTTEN_S:
-                client.xgroup_delconsumer(self._stream, GROUP, each["name"])
-
-    def _fetched(self, taken: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[_AskInHand]:
-        """Asks with their pictures; those that nobody waits for any more are struck off."""
-        asks, unread = list[tuple[bytes, Ask]](), list[bytes]()
-        for entry, told in taken:
-            try:
-                asks.append((entry, parsed(Ask, told.get(b"ask"))))
-            except MessageError as error:
-                logger.warning("an ask was passed over: %s", error)
-                unread.append(entry)
-        with self._broker.asked() as client:
-            together = client.pipeline(transaction=False)
-            for _, ask in asks:
-                together.hgetall(pictures_key(ask.id))
-            found = together.execute()
-            held = [self._opened(e, ask, data) for (e, ask), data in zip(asks, found, strict=True) if data]
-            struck = unread + [e for (e, _), data in zip(asks, found, strict=True) if not data]
-            if struck:
-                client.xack(self._stream, GROUP, *struck)
-                client.xdel(self._stream, *struck)
-        self._tries = {}
-        return held
-
-    def _opened(self, entry: bytes, ask: Ask, data: dict[bytes, bytes]) -> _AskInHand:
-        """An ask whose pictures are decoded, or why it is refused."""
-        held = _AskInHand(entry, ask, [])
-        if ask.checkpoint != self.card.checkpoint:
-            held.refused = f"it has checkpoint {self.card.checkpoint[:12]}, not {ask.checkpoint[:12]}"
-        elif (tries := self._tries.get(entry, 0)) >= MOST_TRIES:
-            held.refused = f"{tries} workers have taken this ask and not answered"
-        else:
-            try:
-                held.pictures = [decoded(data.get(b"%d" % n, b"")) for n in range(ask.pictures)]
-            except MessageError as error:
-                held.refused = str(error)
-        return held
-
-    def _seen(self, asked: list[_AskInHand]) -> list[list[Detections]]:
-        """What is in the pictures of each ask; one that cannot be done is refused, and the only one."""
-        if not asked:
-            return []
+        images = [image for each in requests for image in each.images]
         try:
-            every = iter(self._look([picture for each in asked for picture in each.pictures]))
-            return [[next(every) for _ in each.pictures] for each in asked]
-        except Exception as error:  # noqa: BLE001 - whatever happens, the edge must hear of it
-            words = f"{type(error).__name__}: {redacted(error)[:_LONGEST]}"
-        # Outside of the handler: the error would hold the tensors that must be freed first.
-        if len(asked) > 1:
-            half = len(asked) // 2
-            return self._seen(asked[:half]) + self._seen(asked[half:])
-        logger.warning("an ask cannot be done: %s", words)
-        asked[0].refused = words
-        return [[]]
+            found = iter(self._detector.detect(images, requests[0].least))
+            return [[next(found) for _ in each.images] for each in requests]
+        except Exception as error:  # noqa: BLE001 - whatever happens, the client must hear of it
+            reason = f"{type(error).__name__}: {redacted(error)[:_LONGEST_REASON]}"
+        # Outside of the handler: the error would hold the memory that must be freed first.
+        if len(requests) > 1:
+            half = len(requests) // 2
+            return self._detect(requests[:half]) + self._detect(requests[half:])
+        logger.warning("a request fails: %s", reason)
+        return [reason]
 
-    def _answer(self, held: list[_AskInHand], seen: list[list[Detections]], stop: threading.Event) -> None:
-        """Reply, and strike off what was asked, in one; while the server is away, try again."""
-        looked = iter(seen)
-        answers = list[tuple[_AskInHand, dict[Any, Any]]]()
-        for each in held:
-            found = next(looked) if each.pictures else []
-            told = Reply(id=each.ask.id, worker=self.card.name, refused=each.refused).model_dump_json()
-            data = b"" if each.refused else packed(found)
-            answers.append((each, {"answer": told, "seen": data}))
-        while True:
-            try:
-                with self._broker.asked() as client:
-                    together = client.pipeline(transaction=True)
-                    for each, fields in answers:
-                        key = answers_key(each.ask.edge)
-                        together.xadd(key, fields, maxlen=ANSWERS_KEPT, approximate=True)
-                        together.expire(key, KEPT_S)
-                        together.xack(self._stream, GROUP, each.entry)
-                        together.xdel(self._stream, each.entry)
-                        together.delete(pictures_key(each.ask.id))
-                    together.execute()
-            except ServerAwayError as error:
-                self.away = str(error)
-                if stop.wait(_PAUSE_S[1]):
-                    return  # another one takes it over
-            else:
-                return
 
-    def _counted(self, held: list[_AskInHand], took_s: float) -> WorkerCard:
-        """The card after a batch."""
-        now, card = monotonic(), self.card
-        self._done.append((now, len(held)))
-        while self._done and self._done[0][0] < now - _MINUTE_S:
-            self._done.popleft()
-        return card.model_copy(
-            update={
-                "asks": card.asks + len(held),
-                "pictures": card.pictures + sum(len(each.pictures) for each in held),
-                "busy_s": card.busy_s + took_s,
-                "refused": card.refused + sum(bool(each.refused) for each in held),
-                "cameras": (),
-            }
-        )
+def _read_request(name: str, fields: dict[bytes, bytes]) -> _Request:
+    least = float(fields.pop(b"least", b"nan"))
+    if not 0 <= least <= 1:
+        raise MessageError(f"the least score is {least}")
+    if not 0 < len(fields) <= MOST_IMAGES:
+        raise MessageError(f"a request has {len(fields)} images, 1 to {MOST_IMAGES} are allowed")
+    return _Request(name, least, [decode_image(fields.get(b"%d" % n, b"")) for n in range(len(fields))])
 
-    def _beat(self) -> None:
-        """Say who works, keep what is in hand, and warn of edges that want another checkpoint."""
-        if self.stuck:
-            return
-        while self._done and self._done[0][0] < monotonic() - _MINUTE_S:
-            self._done.popleft()
-        card = self.card.model_copy(update={"per_s": sum(n for _, n in list(self._done)) / _MINUTE_S})
-        try:
-            with self._broker.asked() as client:
-                client.set(card_key("worker", card.name), card.model_dump_json(), ex=CARD_S)
-                if held := list(self._held):
-                    mine: Any = client.xpending_range(
-                        self._stream, GROUP, held[0], held[-1], len(held), consumername=card.name
-                    )
-                    if mine:
-                        entries = [each["message_id"] for each in mine]
-                        client.xclaim(self._stream, GROUP, card.name, 0, entries, justid=True)
-            others = frozenset(
-                f"{each.name} wants {each.captioner} {each.checkpoint[:12]}"
-                for each in edges(self._broker)
-                if each.checkpoint != card.checkpoint
-            )
-        except PublisherError:
-            return  # the other thread tells, or makes the group anew
-        for words in others - self._told:
-            logger.warning(
-                "edge %s; this worker has %s %s and does nothing for it: start one with that version, "
-                "or name the checkpoint on both sides",
-                words,
-                card.captioner,
-                card.checkpoint[:12],
-            )
-        self._told = others
 
-    def _leave(self) -> None:
-        """Nothing is in hand: let the group forget this worker."""
-        try:
-            with self._broker.asked() as client:
-                client.delete(card_key("worker", self.card.name))
-                if not client.xpending_range(self._stream, GROUP, "-", "+", 1, consumername=self.card.name):
-                    client.xgroup_delconsumer(self._stream, GROUP, self.card.name)
-        except (PublisherError, redis.ResponseError) as error:
-            logger.info("the server still knows this worker, for a while: %s", redacted(error))
-        self._broker.close()
+def living_workers(url: Callable[[], str]) -> list[dict[str, Any]]:
+    """Heartbeats of the workers: name, checkpoint, requests.
+
+    Raises:
+        PublisherError: the server is away or refuses.
+    """
+    server = RedisServer(url, _TIMEOUT_S)
+    try:
+        with server.asked() as client:
+            keys = sorted(client.scan_iter(match=worker_key("*"), count=1000))
+            texts: Any = client.mget(keys) if keys else []
+        return [json.loads(text) for text in texts if text]
+    finally:
+        server.close()

@@ -10,7 +10,6 @@ are those of `CLASSES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -215,14 +214,6 @@ class Detector(nn.Module):
         answered = zip(maps, self.tower, self.answer, strict=True)
         out = [answer(tower(level)).flatten(2).transpose(1, 2) for level, tower, answer in answered]
         return self.split(torch.cat(out, dim=1), maps)
-
-    def fastest(self) -> Callable[[Tensor], Answer]:
-        """What answers pictures as it does, where it is: on a CPU its graph, elsewhere itself."""
-        if self.mean.device.type != "cpu":
-            return self
-        from models.grounded.graph import graph_of  # noqa: PLC0415 - a GPU needs no ONNX Runtime
-
-        return graph_of(self)
 
     def split(self, answers: Tensor, maps: tuple[Tensor, ...]) -> Answer:
         """What numbers ``(B, A, classes + 4 BINS)`` say, computed from these levels."""

@@ -6,7 +6,7 @@ a GPU, and in training, the detector computes as the module that it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -48,8 +48,13 @@ class DetectorGraph:
 _GRAPHS: WeakKeyDictionary[Detector, tuple[object, DetectorGraph]] = WeakKeyDictionary()
 
 
-def graph_of(detector: Detector) -> DetectorGraph:
-    """The graph of a detector on the CPU, drawn anew when its weights or torch's threads have changed."""
+def graph_of(detector: Detector) -> Callable[[Tensor], Answer]:
+    """The graph of a detector on the CPU, drawn again if its weights or torch's threads have changed.
+
+    What only looks like a detector, or is on a GPU, is its own.
+    """
+    if type(detector) is not Detector or detector.mean.device.type != "cpu":
+        return detector
     threads = torch.get_num_threads()
     weights = ((p.data_ptr(), -1 if p.is_inference() else p._version) for p in detector.parameters())  # noqa: SLF001
     state = threads, tuple(weights)

@@ -12,34 +12,18 @@ from models.detections import Detections
 from models.family_tensors import FAMILY
 from models.grounded.detections import OVERLAP, detections, unrivalled
 from models.grounded.detector import Detector
-
-PIXELS = 230_000
-"""About so many pixels of a frame the detector sees at once."""
-
-FINE_PIXELS = 640_000
-"""... where the stills are `APART_S` or more apart, also of frames that have fewer."""
-
-APART_S = 10.0
-"""Stills so many seconds apart have more objects to find than to link. On the pairs that constants are chosen
-on, more pixels find a third of what else goes untold there; of closer stills they show shadows and signs."""
+from models.grounded.graph import graph_of
+from models.grounded.settings import SETTINGS
 
 _CELL = 32
-LEAST = 0.05
-"""What the detector is less sure of is not looked at."""
-
-_EDGE = 0.02
-"""A box that ends so near to an inner edge of a tile, in its sides, is cut there."""
-
-_PART = 0.75
-"""A weaker box that lies so far within another one of its family from the other pass is a part of it."""
 
 
 def pixels_at(gap_s: float) -> int:
     """About so many pixels the detector sees of stills this many seconds apart, NaN where not known."""
-    return FINE_PIXELS if gap_s >= APART_S else PIXELS
+    return SETTINGS.fine_pixels if gap_s >= SETTINGS.fine_gap_s else SETTINGS.pixels
 
 
-def canvas(height: int, width: int, pixels: int = PIXELS) -> tuple[int, int]:
+def canvas(height: int, width: int, pixels: int = SETTINGS.pixels) -> tuple[int, int]:
     """Height and width in pixels at which the detector sees a frame: multiples of 32 of about its shape.
 
     Args:
@@ -52,7 +36,9 @@ def canvas(height: int, width: int, pixels: int = PIXELS) -> tuple[int, int]:
     return high, wide
 
 
-def seen(detector: Detector, pictures: Sequence[Tensor], least: float = LEAST) -> list[Detections]:
+def seen(
+    detector: Detector, pictures: Sequence[Tensor], least: float = SETTINGS.seen_score
+) -> list[Detections]:
     """What is in pictures, uint8 RGB ``(3, h, w)`` each, with this score or more.
 
     On a CPU one after the other: eight at once take more memory and no less time. Elsewhere those of one size
@@ -62,7 +48,7 @@ def seen(detector: Detector, pictures: Sequence[Tensor], least: float = LEAST) -
         torch.OutOfMemoryError: there is none for a single one.
     """
     if all(picture.device.type == "cpu" for picture in pictures):
-        look = detector.fastest()
+        look = graph_of(detector)
         return [detections(look(p[None]), (p.shape[1], p.shape[2]), least)[0] for p in pictures]
     sizes: dict[tuple[int, int], list[int]] = {}
     for n, picture in enumerate(pictures):
@@ -101,8 +87,8 @@ def nearer(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Det
     for found, window in tiles:
         low, size = window[:2], window[2:]
         near, far = found.box[:, :2], found.box[:, :2] + found.box[:, 2:]
-        cut_low = (near < _EDGE) & (low > _EDGE / 4)
-        cut_high = (far > 1 - _EDGE) & (low + size < 1 - _EDGE / 4)
+        cut_low = (near < SETTINGS.tile_edge) & (low > SETTINGS.tile_edge / 4)
+        cut_high = (far > 1 - SETTINGS.tile_edge) & (low + size < 1 - SETTINGS.tile_edge / 4)
         kept = ~(cut_low | cut_high).any(1)
         box = torch.cat([low + found.box[:, :2] * size, found.box[:, 2:] * size], dim=1)
         moved = Detections(box.clamp(0, 1), found.score, found.label, found.feature)
@@ -126,5 +112,5 @@ def _once(found: Detections, origin: Tensor) -> Detections:
     shared = share * (area[:, None] + area[None]) / (1 + share)
     within = shared / torch.minimum(area[:, None], area[None]).clamp(min=1e-9)
     other = origin[:, None] != origin[None]
-    rivals = same & ((share > OVERLAP) | (other & (within > _PART)))
+    rivals = same & ((share > OVERLAP) | (other & (within > SETTINGS.tile_part)))
     return found.select(unrivalled(rivals))

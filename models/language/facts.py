@@ -34,8 +34,7 @@ class Fact:
     Attributes:
         pair: which pair of the batch.
         type: one of `TYPES`.
-        object: a name of `models.grounded.detections.OBJECTS`, or "vehicle", "cyclist", "motorcyclist", where
-            the kind is not sure or two detections are one; "object" is told as something.
+        object: one of `models.families.KINDS`.
         count: how many.
         before, after: where on each side; None where it is not there.
         confidence: calibrated probability 0..1 that all of it is so.
@@ -45,6 +44,8 @@ class Fact:
         waited_s: how long it has rested already, or had rested before it went; None where nobody knows.
         moment_s: seconds after the before frame at which it happened; None where that was not seen.
         path: the middles of its feet, ``(x, y)`` in 0..1 of the frame, in order of time; empty for stills.
+        large: a vehicle that is a bus or lorry, it is not known which.
+        doubtful: two of a kind, one gone and one come, that may or may not be one; its type is moved.
     """
 
     pair: int
@@ -61,6 +62,8 @@ class Fact:
     waited_s: float | None = None
     moment_s: float | None = None
     path: tuple[tuple[float, float], ...] = ()
+    large: bool = False
+    doubtful: bool = False
 
     @property
     def box(self) -> Box:

@@ -31,7 +31,7 @@ NOUNS = {
     "animal": "animal animals dog dogs cat cats bird birds horse horses",
     "furniture": "chair chairs table tables bench benches",
     "cart": "cart carts stroller strollers pram prams",
-    "box": "box boxes package packages",
+    "box": "box boxes package packages parcel parcels",
     "shadow": "shadow shadows",
     "something": "object objects thing things something item items",
 }
@@ -224,7 +224,7 @@ class Wording:
             came or went "from the left" and "to the right" are ways, not places.
         colour: of the object, one of `COLOURS`; None where it does not say.
         clothes: what people wear: one of `COLOURS`, dark or light; None where it does not say.
-        manner: how it happened, see `models.language.claims.MANNERS`; empty where it does not say.
+        manner: how it happened, see `train.compose.claims.MANNERS`; empty where it does not say.
         origin, target: where it came from and went to: left, right, middle, far, near or empty.
         rests: whether it says that it stands there.
         waited: how long it rested, such as "3 minutes"; empty where it does not say.

@@ -10,20 +10,15 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, PairBatch
-from models.detections import Detections
-from models.grounded.grounded import Grounded
 from models.grounded.sight import canvas, pixels_at
-from models.grounded.tracker import LOW
 from models.sentences import Sighted
-from pipeline import tracking
 from pipeline.alignment import Shift, shifted
-from pipeline.changes import Change, ChangeOptions, find_changes
+from pipeline.changes import Change
 from pipeline.changes.difference import resized
 from pipeline.clusters import Cluster
-from pipeline.following import See
 from pipeline.narration.views import in_shares, tile_views, whole_views
-from pipeline.pairs import FramePair
 from pipeline.sources import Image
+from pipeline.tracking import LOW, Detections
 
 
 def pair_batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
@@ -45,41 +40,19 @@ def pair_batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
     )
 
 
-def seeing(captioner: Sighted) -> See:
-    """How a captioner sees the small pictures of a camera's frames."""
+def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
+    """The objects that a captioner's detector sees in pictures RGB uint8 ``(height, width, 3)``.
 
-    def see(pictures: Sequence[Image]) -> list[Detections]:
-        return captioner.see([_looked_at(picture) for picture in pictures], LOW)
-
-    return see
-
-
-def detect(captioner: Grounded, image: Image) -> tracking.Detections:
-    """Objects of a small picture of a camera's frame, for its tracker."""
-    (found,) = captioner.see([_looked_at(image)], tracking.LOW)
-    embeddings = captioner.embed(found).cpu()
-    return tracking.Detections.of(found.box.cpu(), found.score.cpu(), found.label.cpu(), embeddings)
-
-
-def pictures_to_see(pair: FramePair, captioner: Captioner, options: ChangeOptions) -> list[Tensor]:
-    """All that the captioner will look at to tell of a pair of a camera that is followed.
-
-    Args:
-        pair: with frames between it is followed, else views and tiles of its two frames are looked at.
-        captioner: which is `Sighted`.
-        options: how changes are found, by which tiles are chosen.
-
-    Returns:
-        uint8 RGB ``(3, h, w)``, sides multiples of 32.
+    Raises:
+        TypeError: the captioner detects no objects.
     """
-    if pair.between:
-        return [_looked_at(picture) for _, picture in pair.pictures()]
-    (change,) = find_changes([pair], options, captioner.salience)
-    if not change.clusters:
-        return []
-    batch = pair_batch([change], captioner)
-    tiles = [] if batch.tiles is None else list(batch.tiles.flatten(0, 1))
-    return [view for both in batch.views or () for view in both] + tiles
+    if not isinstance(captioner, Sighted):
+        raise TypeError(f"the captioner {captioner.name} detects no objects")
+    found = captioner.see([_looked_at(image) for image in images], LOW)
+    return [
+        Detections.of(each.box.cpu(), each.score.cpu(), each.label.cpu(), captioner.embed(each).cpu())
+        for each in found
+    ]
 
 
 def _looked_at(picture: Image) -> Tensor:

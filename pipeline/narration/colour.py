@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from models.families import PEOPLE, VEHICLES
-from models.language.phrases import coloured
+from models.language.templates import render
 from models.sentences import Sentence
 from pipeline.sources import Image
 
@@ -115,7 +115,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
 
 
 def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """What a person wears, one of `models.language.claims.CLOTHES`; None where it is not sure.
+    """What a person wears, one of `train.compose.claims.CLOTHES`; None where it is not sure.
 
     Arguments as of `colour_name`; the box is around the whole person.
     """
@@ -170,11 +170,13 @@ def with_colours(
 
     said = []
     for sentence in sentences:
-        if sentence.count == 1 and sentence.object in VEHICLES | PEOPLE:
+        statement = sentence.statement
+        if statement and not statement.other and sentence.count == 1 and sentence.object in VEHICLES | PEOPLE:
             boxes = enumerate((sentence.before, sentence.after))
             names = {name(side, sentence.object, box) for side, box in boxes if box is not None} - {None}
             if len(names) == 1:
-                sentence = replace(sentence, text=coloured(sentence.text, str(names.pop())))  # noqa: PLW2901
+                statement = replace(statement, colour=str(names.pop()))
+                sentence = replace(sentence, text=render(statement), statement=statement)  # noqa: PLW2901
         said.append(sentence)
     return said
 

@@ -13,16 +13,14 @@ import numpy as np
 import rfc8785
 
 from models.boxes import intersection
-from models.sentences import DescribeOptions, Sentence, Sighted
+from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
 from pipeline.narration.outlines import outline
-from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
 if TYPE_CHECKING:  # what a narration is can be known without torch
     from models.captioner import Captioner
-    from pipeline.following import Follower
 
 EVENT_SENTENCES = {
     SceneEvent.LIGHT: "The light has changed.",
@@ -30,13 +28,6 @@ EVENT_SENTENCES = {
     SceneEvent.OBSTRUCTED: "The camera's view is obstructed.",
 }
 """The one sentence that a scene event is told with."""
-
-
-class CapEvent(StrEnum):
-    """A camera has told as much as it may within an hour, or is heard again."""
-
-    REACHED = "cap_reached"
-    ENDED = "cap_ended"
 
 
 class RecordEvent(StrEnum):
@@ -48,7 +39,6 @@ class RecordEvent(StrEnum):
     DELETION = "deletion"
 
 
-_NOBODY: Mapping[str, Follower] = {}
 _UNNAMED = "object"
 _EVERY = 64  # sentences that a captioner may propose about one pair
 _NEARLY = 0.5  # share of the least confidence from which what is held back is worth a reason
@@ -80,15 +70,13 @@ class Narration:
         camera: name of the camera.
         before, after: which frames.
         clock: where the times come from.
-        event: NONE for changes of objects, else the scene event, or what becomes of the hourly cap.
+        event: NONE for changes of objects, else the scene event, or what a record tells of others.
         sentences: most salient first; a scene event has exactly one; empty when nothing is to be told.
         l2: L2 distance of the pair under RGB, 0..255 grey levels.
         model: which captioner.
         settings_sha256: hash (hex) of the settings that decide the text.
         abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
         fallback: why it was not the captioner who told ("late", "captioner failed"); else empty.
-        counts: with a `CapEvent` type, object and number of sentences told before, or held back meanwhile.
-        until: when a camera at its cap is heard again.
         held: the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty.
         continues: id of the narration that this one completes, or empty.
         covers: ids of the narrations that a summary is of.
@@ -103,14 +91,13 @@ class Narration:
     before: FrameStamp
     after: FrameStamp
     clock: Clock
-    event: SceneEvent | CapEvent | RecordEvent
+    event: SceneEvent | RecordEvent
     sentences: tuple[Sentence, ...]
     l2: float
     model: ModelStamp
     settings_sha256: str
     abstained: str = ""
     fallback: str = ""
-    counts: tuple[tuple[str, str, int], ...] = ()
     until: datetime | None = None
     held: str = ""
     continues: str = ""
@@ -133,7 +120,6 @@ def narrate(
     captioner: Captioner,
     options: DescribeOptions | None = None,
     settings_sha256: str | None = None,
-    followers: Mapping[str, Follower] = _NOBODY,
 ) -> list[Narration]:
     """Say what changed: the only edge between numpy and torch.
 
@@ -143,8 +129,6 @@ def narrate(
         options: how it chooses and words them.
         settings_sha256: hash (hex) of all settings that decide the text, those under which the changes were
             found included; enters the ids. None takes that of `options` alone.
-        followers: by camera; a pair of such a camera that carries the frames between is told from the tracks
-            of its objects, if the captioner can see, and any other one from its two frames.
 
     Returns:
         One narration per change, in their order; without sentences where nothing is to be told.
@@ -153,7 +137,7 @@ def narrate(
     settings_sha256 = settings_sha256 or options_sha256(options)
     # All that it can say, so that what is held back can be named.
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
-    described = _all_sentences(changes, captioner, every, followers)
+    described = _all_sentences(changes, captioner, every)
     least = captioner.min_confidence if options.min_confidence is None else options.min_confidence
     narrations = []
     for change, candidates in zip(changes, described, strict=True):
@@ -171,35 +155,18 @@ def narrate(
 
 
 def _all_sentences(
-    changes: Sequence[Change],
-    captioner: Captioner,
-    options: DescribeOptions,
-    followers: Mapping[str, Follower],
+    changes: Sequence[Change], captioner: Captioner, options: DescribeOptions
 ) -> list[list[Sentence] | None]:
     """Everything that may be said of each change; None where the captioner is not asked."""
-    from pipeline.narration.batch import pair_batch, seeing  # noqa: PLC0415 - loads torch
+    from pipeline.narration.batch import pair_batch  # noqa: PLC0415 - loads torch
 
     found: list[list[Sentence] | None] = [None] * len(changes)
-    stills = []
-    for n, change in enumerate(changes):
-        follower = followers.get(change.pair.after.camera)
-        if follower is None or not isinstance(captioner, Sighted) or not change.pair.between:
-            stills += [n] if _described(change, captioner) else []
-        elif change.event in (SceneEvent.VIEW, SceneEvent.OBSTRUCTED):
-            follower.lose(change.pair)
-        else:
-            facts = follower.follow(change.pair, seeing(captioner))
-            found[n] = captioner.tell(facts, 1, options)[0]
+    stills = [n for n, change in enumerate(changes) if _described(change, captioner)]
     if stills:
         batch = pair_batch([changes[n] for n in stills], captioner)
         for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
             found[n] = sentences
     return found
-
-
-def is_followed(pair: FramePair, captioner: Captioner) -> bool:
-    """Whether a pair of a camera with a follower is told from tracks, not from its two frames alone."""
-    return isinstance(captioner, Sighted) and bool(pair.between)
 
 
 def _described(change: Change, captioner: Captioner) -> bool:
@@ -258,7 +225,7 @@ def narration_of(
     change: Change, sentences: tuple[Sentence, ...], captioner: Captioner, settings_sha256: str
 ) -> Narration:
     """The narration that tells of a change with these sentences."""
-    before, after = _stamp(change.pair.before), _stamp(change.pair.after)
+    before, after = stamp(change.pair.before), stamp(change.pair.after)
     camera = change.pair.after.camera
     model = ModelStamp(captioner.name, captioner.sha256)
     return Narration(
@@ -290,6 +257,7 @@ def narration_id(
     return f"{camera}-{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03d}Z-{digest[:12]}"
 
 
-def _stamp(frame: Frame) -> FrameStamp:
+def stamp(frame: Frame) -> FrameStamp:
+    """Which frame it is; hashes its picture."""
     pixels = hashlib.sha256(np.ascontiguousarray(frame.image).data).hexdigest()
     return FrameStamp(frame.time, frame.pts, pixels)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.grounded.sight import PIXELS, canvas
+from models.grounded.settings import SETTINGS
+from models.grounded.sight import canvas
 from pipeline.alignment import Shift
 from pipeline.changes.difference import reduced
 from pipeline.clusters import Cluster
@@ -33,7 +34,7 @@ _LEAST = 0.16  # ... and as a share of the frame's width: neighbours must be see
 
 
 def whole_views(
-    before: Image, after: Image, shift: tuple[float, float], pixels: int = PIXELS
+    before: Image, after: Image, shift: tuple[float, float], pixels: int = SETTINGS.pixels
 ) -> NDArray[np.uint8]:
     """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.sight.canvas`.
 
@@ -56,7 +57,7 @@ def tile_views(
     after: Image,
     shift: tuple[float, float],
     clusters: Sequence[Cluster],
-    pixels: int = PIXELS,
+    pixels: int = SETTINGS.pixels,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Tiles around the small ones of clusters, of which the most salient come first; see `whole_views`.
 
@@ -77,7 +78,7 @@ def tile_views(
     )
 
 
-def tile_windows(boxes: Sequence[Box], height: int, width: int, pixels: int = PIXELS) -> list[Box]:
+def tile_windows(boxes: Sequence[Box], height: int, width: int, pixels: int = SETTINGS.pixels) -> list[Box]:
     """Square windows, within the frame where they fit, around the small ones of some boxes.
 
     Args:

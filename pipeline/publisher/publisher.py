@@ -141,9 +141,9 @@ class RedisPublisher(Publisher):
             pipeline.multi()
             pipeline.set(lease, f"{writer.token}@{self._host}", px=self._lease_ms)
             for index, line in enumerate(lines):
-                stream_id, fields = _entry(line)
+                stream_id, fields, is_held = _entry(line)
                 pipeline.xadd(key, fields, id=stream_id, maxlen=self.maxlen)
-                if index >= quiet:
+                if index >= quiet and not is_held:
                     pipeline.publish(CHANNEL, line)
             pipeline.execute()
 
@@ -219,11 +219,14 @@ def _watch(pipeline: Pipeline, key: str, lease: str) -> tuple[str | None, str]:
     return holder, facts["last-generated-id"]
 
 
-def _entry(line: bytes) -> tuple[str, dict[Any, Any]]:
-    """Id and fields of an entry: flat ones to filter by, and the whole record under ``json``."""
+def _entry(line: bytes) -> tuple[str, dict[Any, Any], bool]:
+    """Id and fields of an entry, and whether its message is held.
+
+    The fields are flat ones to filter by, and the whole record under ``json``.
+    """
     record = json.loads(line)
     objects = dict.fromkeys(sentence["object"] for sentence in record["sentences"])
-    return record["stream_id"], {
+    fields = {
         "id": record["id"],
         "camera": record["camera"],
         "time": record["after"]["time"],
@@ -232,3 +235,4 @@ def _entry(line: bytes) -> tuple[str, dict[Any, Any]]:
         "objects": ",".join(objects),
         "json": line,
     }
+    return record["stream_id"], fields, "held" in record

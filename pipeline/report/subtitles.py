@@ -15,23 +15,35 @@ _SHORTEST_S = 1.5
 
 
 def subtitles(records: Sequence[Record], start: datetime) -> str:
-    """WebVTT: each narration from its after frame on, until the next one or for five seconds.
+    """WebVTT: each sentence from its own time on, or else from its record's after frame.
 
     Args:
-        records: of one camera, in the order of their times.
+        records: of one camera.
         start: time of the clip's first frame; cues are relative to it.
 
     Returns:
-        The file's content. A narration is shown for 1.5 s at least, beside the next one if need be.
+        The file's content. Sentences of one moment share a cue, which lasts until the next one or for five
+        seconds, and 1.5 s at least, beside the next one if need be.
     """
-    offsets = [max(0.0, (record.after.moment - start).total_seconds()) for record in records]
+    cues: dict[float, list[str]] = {}
+    for record in records:
+        for text, moment in _timed(record):
+            cues.setdefault(max(0.0, round((moment - start).total_seconds(), 3)), []).append(text)
+    offsets = sorted(cues)
     captions = []
-    for index, (record, offset) in enumerate(zip(records, offsets, strict=True)):
+    for index, offset in enumerate(offsets):
         following = offsets[index + 1] if index + 1 < len(offsets) else offset + _SHOWN_S
         end = max(offset + _SHORTEST_S, min(offset + _SHOWN_S, following))
-        text = "\n".join(_cue_line(sentence.text) for sentence in record.sentences)
-        captions.append(Caption(_timestamp(offset), _timestamp(end), text, identifier=str(record.seq)))
+        text = "\n".join(map(_cue_line, cues[offset]))
+        captions.append(Caption(_timestamp(offset), _timestamp(end), text, identifier=str(index + 1)))
     return str(WebVTT(captions=captions).content).rstrip("\n") + "\n"
+
+
+def _timed(record: Record) -> list[tuple[str, datetime]]:
+    """The texts of a record's sentences and their times."""
+    if not record.sentences:
+        return [(record.text, record.after.moment)] if record.text else []
+    return [(s.text, datetime.fromisoformat(s.time or record.after.time)) for s in record.sentences]
 
 
 def _cue_line(text: str) -> str:

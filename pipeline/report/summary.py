@@ -1,82 +1,73 @@
-"""The summary at the head of the page: what was seen, how sure it is, and what was not told."""
+"""The head of a report: what happened, how sure that is, and what was not recorded."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 
 from pipeline.record import Record
 from pipeline.report.facts import ReportFacts
+from pipeline.report.pages import Head
 from pipeline.report.words import (
-    UNTOLD,
+    EVENTS,
+    NOT_RECORDED,
+    TYPES,
     date_words,
     duration_words,
     fallback_words,
+    gap_words,
     happened,
     has_date,
     listed,
     many,
+    plural,
 )
 
 SURE = 0.9
 """Sentences of less confidence are less than sure."""
 
-HappeningKind = tuple[str, str]
-"""Type, or event, and object as the filter knows them; the object is empty for an event."""
+Kind = tuple[str, str]
+"""Type of a sentence, or event of its record, and its object, empty for an event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """One line of what happened, and what the filter must be set to in order to see only that."""
-
-    text: str
-    choice: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The report in words.
-
-    Attributes:
-        rows: ``(name, value)``: cameras, time, how many narrations, how many are less than sure.
-        happenings: what happened, the most frequent first.
-        untold: what is missing, one sentence each.
-    """
-
-    rows: tuple[tuple[str, str], ...]
-    happenings: tuple[Happening, ...]
-    untold: tuple[str, ...]
-
-
-def summary(records: Sequence[Record], facts: ReportFacts) -> Summary:
-    """The summary of all records of a page."""
+def summary(records: Sequence[Record], facts: ReportFacts) -> Head:
+    """The head of the page of all records of a replay, in the order of their time."""
     spans = _spans(records, facts)
-    narrated = {record.camera for record in records}
-    silent = [camera for camera in spans if camera not in narrated]
-    cameras = listed(list(spans))
-    if silent and narrated:
-        cameras += f" (nothing to tell from {listed(silent)})"
-    rows = [("Camera" if len(spans) == 1 else "Cameras", cameras)] if spans else []
+    rows = (
+        [("Camera" if len(spans) == 1 else "Cameras", _camera_words(records, list(spans)))] if spans else []
+    )
     rows += [("Time", _time_words(spans))] if spans else []
-    rows.append(("Narrations", _number_words(records)))
-    if confidences := [s.confidence for r in records if _by_captioner(r) for s in r.sentences]:
-        unsure = sum(confidence < SURE for confidence in confidences)
-        number = f"{unsure:,} of {many(len(confidences), 'sentence')}"
-        rows.append(("How sure", f"{number} less than {SURE:.0%} sure"))
-    return Summary(tuple(rows), tuple(_happenings(records)), tuple(_untold(records, facts)))
+    sentences = sum(len(record.sentences) for record in records)
+    number = f"{len(records):,}"
+    rows.append(
+        (
+            "Narrations",
+            number if sentences == len(records) else f"{number}, with {many(sentences, 'sentence')}",
+        )
+    )
+    judged = [s.confidence for r in records if r.event == "change" and not r.fallback for s in r.sentences]
+    if judged:
+        unsure = sum(confidence < SURE for confidence in judged)
+        rows.append(("How sure", f"{unsure:,} of {many(len(judged), 'sentence')} less than {SURE:.0%} sure"))
+    last = {record.camera: record for record in records}
+    return Head(
+        title=facts.title,
+        facts=[*rows, *facts.rows],
+        happenings=_happenings(records),
+        missing=_missing(records, facts),
+        choices=_choices(records),
+        held=sum(bool(record.held) for record in records),
+        audit=[*facts.audit, *_audit(records)],
+        last=[(name, last[name].seq, last[name].hash) for name in sorted(last)],
+    )
 
 
-def kind_of(record: Record, index: int) -> HappeningKind:
-    """What the filter knows a sentence by."""
+def kind_of(record: Record, index: int) -> Kind:
+    """The kind of one of a record's sentences."""
     sentence = record.sentences[index]
     return (sentence.type, sentence.object) if record.event == "change" else (record.event, "")
-
-
-def _by_captioner(record: Record) -> bool:
-    """Whether its confidences mean something: events and what is told without looking closely have none."""
-    return record.event == "change" and not record.fallback
 
 
 def _spans(records: Sequence[Record], facts: ReportFacts) -> dict[str, tuple[datetime, datetime]]:
@@ -85,9 +76,14 @@ def _spans(records: Sequence[Record], facts: ReportFacts) -> dict[str, tuple[dat
     for record in records:
         starts.setdefault(record.camera, record.before.moment)
         if record.camera not in facts.ends:
-            latest = ends.get(record.camera, record.after.moment)
-            ends[record.camera] = max(latest, record.after.moment)
+            ends[record.camera] = max(ends.get(record.camera, record.after.moment), record.after.moment)
     return {camera: (starts[camera], ends.get(camera, starts[camera])) for camera in sorted(starts)}
+
+
+def _camera_words(records: Sequence[Record], cameras: list[str]) -> str:
+    narrated = {record.camera for record in records}
+    silent = [camera for camera in cameras if camera not in narrated]
+    return listed(cameras) + (f" (nothing to report from {listed(silent)})" if silent and narrated else "")
 
 
 def _time_words(spans: Mapping[str, tuple[datetime, datetime]]) -> str:
@@ -103,44 +99,66 @@ def _time_words(spans: Mapping[str, tuple[datetime, datetime]]) -> str:
     return ", and ".join(parts)
 
 
-def _number_words(records: Sequence[Record]) -> str:
-    number = sum(len(record.sentences) for record in records)
-    if number == len(records):
-        return f"{len(records):,}"
-    return f"{len(records):,}, with {many(number, 'sentence')}"
-
-
-def _happenings(records: Sequence[Record]) -> list[Happening]:
-    counts: Counter[HappeningKind] = Counter()
+def _happenings(records: Sequence[Record]) -> list[tuple[str, str]]:
+    counts: Counter[Kind] = Counter()
     for record in records:
+        if record.continues or record.event in ("summary", *NOT_RECORDED):
+            continue  # no event of its own
         for index, sentence in enumerate(record.sentences):
-            # "More people" is told of a crowd: its sentences are counted, not its people.
+            # "More people" is said of a crowd: its sentences are counted, not its people.
             several = 1 if sentence.type in ("more", "fewer") else sentence.count or 1
             counts[kind_of(record, index)] += several
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [
-        Happening(happened(*kind, count), {k: v for k, v in zip(("type", "object"), kind, strict=True) if v})
+        (
+            happened(*kind, count),
+            urlencode({k: v for k, v in zip(("type", "object"), kind, strict=True) if v}),
+        )
         for kind, count in ordered
     ]
 
 
-def _untold(records: Sequence[Record], facts: ReportFacts) -> list[str]:
+def _missing(records: Sequence[Record], facts: ReportFacts) -> list[str]:
     missing = list(facts.gaps)
-    if facts.untold is not None:
-        for reason, count in sorted(facts.untold.items(), key=lambda item: (-item[1], item[0])):
-            missing.append(f"{UNTOLD.get(reason, reason)}: {many(count, 'sentence')}.")
-    elif held := sum(record.suppressed for record in records):
+    missing += [gap_words(record) for record in records if record.event in NOT_RECORDED]
+    for reason, count in sorted((facts.untold or {}).items(), key=lambda item: (-item[1], item[0])):
+        missing.append(f"{UNTOLD.get(reason, reason)}: {many(count, 'sentence')}.")
+    if facts.untold is None and (held := sum(record.suppressed for record in records)):
         missing.append(f"Repetition, or more than the hourly limit: {many(held, 'narration')}.")
-    capped: Counter[HappeningKind] = Counter()
-    for record in records:
-        if record.event == "cap_ended":
-            capped.update({(kind.type, kind.object): kind.count for kind in record.counts or ()})
-    if capped:
-        kinds = [happened(*kind, count) for kind, count in capped.most_common()]
-        missing.append(f"Held back by the hourly limit: {listed(kinds)}.")
     if unsure := sum(bool(record.abstained) for record in records):
-        missing.append(f"Perhaps more in {many(unsure, 'narration')}, not sure enough to be told.")
+        missing.append(f"Perhaps more in {many(unsure, 'narration')}, not sure enough to be reported.")
     for reason, count in sorted(Counter(r.fallback for r in records if r.fallback).items()):
         why = fallback_words(reason)
         missing.append(f"What it was that changed, in {many(count, 'narration')}: {why}.")
     return missing
+
+
+def _choices(records: Sequence[Record]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """What the filter offers; a single camera is no choice."""
+    if not records:
+        return []
+    kinds = {kind_of(record, index) for record in records for index in range(len(record.sentences))}
+    types = {kind for kind, _ in kinds}
+    objects = sorted({(noun, plural(noun)) for _, noun in kinds if noun}, key=lambda choice: choice[1])
+    cameras = sorted({record.camera for record in records})
+    known = [(value, label) for value, label in {**TYPES, **EVENTS}.items() if value in types]
+    chosen = [("camera", "Camera", [(name, name) for name in cameras])] if len(cameras) > 1 else []
+    return [*chosen, ("type", "What happened", known), ("object", "Who or what", objects)]
+
+
+def _audit(records: Sequence[Record]) -> list[tuple[str, str]]:
+    models = sorted({f"{r.model.name} (sha256 {r.model.sha256})" for r in records})
+    settings = sorted({f"sha256 {r.config_sha256}" for r in records})
+    return [("Models", "; ".join(models)), ("Settings", "; ".join(settings))] if records else []
+
+
+UNTOLD = {
+    "cooldown": "Something like it had been reported shortly before",
+    "hourly cap": "The hourly limit was reached",
+    "there already": "It was there already",
+    "moving on": "It was only moving on",
+    "walked on": "It had walked on and was still there",
+    "gone already": "It had been reported already that it was gone",
+    "part of it": "It was part of something that was reported",
+}
+"""Why a sentence that was found was not reported."""

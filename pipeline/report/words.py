@@ -1,25 +1,42 @@
-"""Words for people: what records call by short names, said as a shopkeeper would say it."""
+"""Words for people: what records call by short names."""
 
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.record import Record
 
 EVENTS = {
     "light_changed": "light changed",
     "view_changed": "view changed",
     "obstructed": "view blocked",
+    "summary": "summary",
+    "rule": "rule met",
+    "gap": "not recorded",
+    "deletion": "records deleted",
     "cap_reached": "hourly limit reached",
     "cap_ended": "held back by the hourly limit",
 }
 """What is not about objects, as a label."""
 
-_EVENTS_TOLD = {
+NOT_RECORDED = ("gap", "deletion", "cap_ended")
+"""Events of records that say what is missing; `cap_ended` in narrated/1 alone."""
+
+_EVENT_WORDS = {
     "light_changed": "the light changed",
     "view_changed": "the camera showed another view",
     "obstructed": "the view was blocked",
+    "rule": "a rule was met",
     "cap_reached": "the hourly limit was reached",
-    "cap_ended": "the hourly limit was over",
+}
+_GAPS = {
+    "overload": "the computer could not keep up",
+    "camera_down": "the camera was down",
+    "outage": "narrated was not running",
+    "limit": "the hourly limit was reached",
 }
 TYPES = {
     "appeared": "came or appeared",
@@ -33,23 +50,12 @@ TYPES = {
 }
 """Types of sentences, as the choices of the filter."""
 
-UNTOLD = {
-    "cooldown": "Something like it had been told shortly before",
-    "hourly cap": "The hourly limit was reached",
-    "there already": "It was there already",
-    "moving on": "It was only moving on",
-    "walked on": "It had walked on and was still there",
-    "gone already": "It had been told already that it was gone",
-    "part of it": "It was part of something that was told",
-}
-"""Why a sentence that was found was not told."""
-
 _FALLBACKS = {
     "late": "the computer could not keep up",
     "captioner failed": "an error kept the program from saying more",
 }
 _ABSTAINED = {
-    "unsure": "Something else may have changed here, too, but that was not sure enough to be told.",
+    "unsure": "Something else may have changed here, too, but that was not sure enough to be reported.",
     "nothing of an object": "What changed here was nothing that the program has a name for.",
 }
 _NO_CLOCK = 1970  # footage without a time of its own begins there
@@ -57,13 +63,29 @@ _IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
-    """Why it was told without looking closely, such as "the computer could not keep up"."""
+    """Why no captioner wrote it, such as "the computer could not keep up"."""
     return _FALLBACKS.get(reason, reason)
 
 
 def abstained_words(reason: str) -> str:
-    """Why less was told than was seen, as a sentence."""
-    return _ABSTAINED.get(reason, f"Not everything is told here: {reason}.")
+    """Why less was said than was seen, as a sentence."""
+    return _ABSTAINED.get(reason, f"Not everything is reported here: {reason}.")
+
+
+def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
+    """The sentence of a record of `NOT_RECORDED`: of which camera, from when to when, and why."""
+    if record.deletion:
+        number = many(record.deletion.records, "record")
+        return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
+    since, until = record.since or record.before.time, record.until or record.after.time
+    begin, end = (_moment(datetime.fromisoformat(text), zone) for text in (since, until))
+    why = _GAPS[record.reason or "limit"]
+    return f"Nothing was recorded of {record.camera} from {begin} to {end}: {why}."
+
+
+def _moment(moment: datetime, zone: tzinfo | None) -> str:
+    shown = moment.astimezone(zone)
+    return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
 
 
 def plural(noun: str) -> str:
@@ -98,11 +120,10 @@ def happened(kind: str, noun: str, count: int) -> str:
         noun: the object that they name.
         count: how many objects; for an event, or where none are counted, how many times.
     """
-    from models.families import THINGS  # noqa: PLC0415 - torch takes seconds to load
-    from models.language.phrases import NOUNS  # noqa: PLC0415
+    from models.families import KINDS, THINGS  # noqa: PLC0415 - torch takes seconds to load
 
-    if kind in _EVENTS_TOLD:
-        return f"{_EVENTS_TOLD[kind]} {times(count)}"
+    if kind in _EVENT_WORDS:
+        return f"{_EVENT_WORDS[kind]} {times(count)}"
     if kind in ("more", "fewer"):
         return f"{kind} {plural(noun)} {times(count)}"
     if kind == "none":
@@ -111,7 +132,7 @@ def happened(kind: str, noun: str, count: int) -> str:
         return f"{noun} {_changed(kind)} {times(count)}"
     if kind == "replaced":
         return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
-    by_itself = noun in NOUNS and noun not in THINGS
+    by_itself = noun in KINDS and noun not in THINGS
     verb = {"appeared": "came", "disappeared": "left"}.get(kind) if by_itself else None
     return f"{many(count, noun)} {verb or _changed(kind)}"
 

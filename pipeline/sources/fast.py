@@ -39,7 +39,7 @@ LEAST_GROUP_S = 1.5
 """Keyframes that follow sooner begin no group: of footage that has nothing else some must be left out."""
 
 LONGEST_GROUP_S = 20.0
-"""What goes on for longer without a keyframe is decoded, for its packets are held until that is decided."""
+"""A longer group is decoded in parts: its packets are held until that is decided."""
 
 LONE_S = 2.5
 """Keyframes are enough without the sizes of packets where they are no further apart."""
@@ -190,13 +190,13 @@ class FastReader:
             yield from self._intact.decode(packet)
 
     def _rest(self) -> Iterator[VideoFrame]:
-        """What the decoder still holds of the groups that were decoded."""
+        """Frames that the decoder still holds of the groups that were decoded."""
         if self._intact is not None:
             yield from self._intact.drain(self._stream.codec_context)
             self._intact = None
 
     def _decoded(self, packet: Packet[VideoStream]) -> VideoFrame | None:
-        """A keyframe by itself, by a decoder that nobody else has."""
+        """A keyframe by itself, by a decoder of its own."""
         alone = self._idle.get()
         try:
             frames = [*alone.decode(packet), *alone.decode(None)]

@@ -46,6 +46,10 @@ class Picture(Protocol):
         """RGB image at full size; the same array at every call."""
         ...
 
+    def small(self, width: int) -> Image:
+        """RGB image at most so wide."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
@@ -124,7 +128,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What a source read, and what it could not.
+    """Counts of a source, and its state.
 
     Attributes:
         decoded: frames decoded.

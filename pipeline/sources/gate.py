@@ -50,7 +50,7 @@ class Arrived(NamedTuple):
 
 
 class MotionScreen(Protocol):
-    """What a gate asks a sub-stream.
+    """Knows when a sub-stream showed motion.
 
     Attributes:
         moved_s: monotonic time at which something moved last.

@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation
 
 from pipeline.sources.areas import covered
 from pipeline.sources.frame import Image, Luma, SourceOptions
@@ -41,10 +42,14 @@ class LazyPicture:
     Args:
         convert: makes the RGB image uint8 ``(height, width, 3)``; called once, then let go, with the
             decoder's buffers that it holds.
+        convert_small: makes one at most so wide; None shrinks the whole one.
     """
 
-    def __init__(self, convert: Callable[[], Image]) -> None:
+    def __init__(
+        self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
+    ) -> None:
         self._convert: Callable[[], Image] | None = convert
+        self._convert_small = convert_small
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
@@ -53,8 +58,15 @@ class LazyPicture:
         with self._lock:
             if self._rgb is None:
                 assert self._convert is not None  # noqa: S101 - one of the two is always there
-                self._rgb, self._convert = self._convert(), None
+                self._rgb, self._convert, self._convert_small = self._convert(), None, None
             return self._rgb
+
+    def small(self, width: int) -> Image:
+        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
+        with self._lock:
+            if self._convert_small is not None:
+                return self._convert_small(width)
+        return shrink(self.rgb(), width)
 
 
 def rgb_of_bgr(bgr: Image) -> Image:
@@ -70,6 +82,15 @@ def luma_of_bgr(bgr: Image) -> Luma:
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+
+
+def small_rgb_of(frame: VideoFrame, width: int) -> Image:
+    """RGB uint8 of a decoded frame, at most so wide, by area: a third of the work of shrinking `rgb_of`."""
+    if frame.width <= width:
+        return rgb_of(frame)
+    height = max(1, round(frame.height * width / frame.width))
+    small = frame.reformat(width=width, height=height, format="rgb24", interpolation=Interpolation.AREA)
+    return np.ascontiguousarray(small.to_ndarray(), dtype=np.uint8)
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -97,7 +118,7 @@ def shrink(image: Image, width: int) -> Image:
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def resized_luma(luma: Luma, width: int) -> Luma:
+def resize_luma(luma: Luma, width: int) -> Luma:
     """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
 
     Returns:
@@ -110,7 +131,7 @@ def resized_luma(luma: Luma, width: int) -> Luma:
 
 
 class View:
-    """What may be seen of a camera: privacy areas are black before anybody gets a plane or a picture.
+    """Makes planes and pictures of a camera in which privacy areas are black.
 
     Masks are black on the luma plane alone, so that nothing in them is noticed; the picture still shows them.
 
@@ -123,14 +144,16 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)))
+        return self._plane(luma_of(frame)), LazyPicture(
+            lambda: self._private(rgb_of(frame)), lambda width: self._private(small_rgb_of(frame, width))
+        )
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
         return self._plane(luma_of_bgr(bgr)), LazyPicture(lambda: self._private(rgb_of_bgr(bgr)))
 
     def _plane(self, luma: Luma) -> Luma:
-        plane = resized_luma(self._private(luma), self._width)
+        plane = resize_luma(self._private(luma), self._width)
         if self._masks:
             plane[covered(self._masks, (plane.shape[0], plane.shape[1]))] = 0
         return plane

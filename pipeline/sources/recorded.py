@@ -1,4 +1,4 @@
-"""What the sources of recorded footage have in common."""
+"""The common part of sources of recorded footage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.sources.frame import SourceOptions, SourceReport
 
 
 class RecordedSource:
-    """Footage that was recorded: nobody reads it ahead, and what is closed ends soon."""
+    """Reads as it is iterated, without a thread; `close` ends that at the next packet."""
 
     live = False
     silent_s = 0.0

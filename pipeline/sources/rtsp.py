@@ -109,7 +109,7 @@ class RtspSource:
 
     @property
     def state(self) -> CameraState:
-        """What the source is doing."""
+        """The state now."""
         return self._connection.now[0]
 
     @property
@@ -304,7 +304,7 @@ def open_camera(url: str, options: SourceOptions) -> InputContainer:
 
 
 def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) -> str:
-    """What an error of `open_camera` means, and what to do, without secrets.
+    """The meaning of an error of `open_camera`, and the remedy, without secrets.
 
     Args:
         error: it.

@@ -1,4 +1,4 @@
-"""What a live source is doing, and since when."""
+"""The state of a live source, and its beginning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUIET_SHARE = 0.5
 
 
 class CameraState(StrEnum):
-    """What a live source is doing."""
+    """States of a live source."""
 
     CONNECTING = "connecting"
     STREAMING = "streaming"

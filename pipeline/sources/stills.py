@@ -40,10 +40,10 @@ class StillsSource(RecordedSource):
     def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
         super().__init__(options, camera)
         self._view = View(options)
-        self._stills = timed(paths, options.start)
+        self._stills = order_stills(paths, options.start)
         self.duration_s: float | None = (self._stills[-1][0] - self._stills[0][0]).total_seconds()
         if len(paths) == 1:
-            decoded_still(paths[0])
+            decode_still(paths[0])
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled stills in the order of their time; one that cannot be read is counted and skipped."""
@@ -56,7 +56,7 @@ class StillsSource(RecordedSource):
             if not sampler.takes((time - first) // timedelta(microseconds=1), _MICROSECOND):
                 continue
             try:
-                bgr = decoded_still(path)
+                bgr = decode_still(path)
             except SourceError as error:
                 counts.corrupt += 1
                 counts.error(error)
@@ -65,10 +65,10 @@ class StillsSource(RecordedSource):
             counts.decoded += 1
             counts.sampled += 1
             counts.clock = Clock.FILE
-            yield frame_of(bgr, self.camera, time, index, self._view)
+            yield make_frame(bgr, self.camera, time, index, self._view)
 
 
-def timed(paths: Sequence[Path], start: datetime | None) -> list[tuple[datetime, Path]]:
+def order_stills(paths: Sequence[Path], start: datetime | None) -> list[tuple[datetime, Path]]:
     """Stills with their times, in order: by the stamps in their names, else by name, one second apart.
 
     Args:
@@ -100,10 +100,10 @@ def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str
     """
     path = Path(path)
     time = options.start or stamp_in_name(path) or EPOCH
-    return frame_of(decoded_still(path), camera or path.stem, time, 0, View(options))
+    return make_frame(decode_still(path), camera or path.stem, time, 0, View(options))
 
 
-def frame_of(bgr: Image, camera: str, time: datetime, index: int, view: View) -> Frame:
+def make_frame(bgr: Image, camera: str, time: datetime, index: int, view: View) -> Frame:
     """Frame of a decoded still, BGR uint8 ``(height, width, 3)``."""
     luma, picture = view.of_bgr(bgr)
     return Frame(
@@ -116,7 +116,7 @@ def frame_of(bgr: Image, camera: str, time: datetime, index: int, view: View) ->
     )
 
 
-def decoded_still(path: Path) -> Image:
+def decode_still(path: Path) -> Image:
     """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says.
 
     Raises:

@@ -25,7 +25,7 @@ _UNIX = re.compile(r"(?<!\d)(1[4-9]\d{8})(?:\.\d{1,9}|\d{3})?(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class ViratName:
-    """What the name of a VIRAT ground video says.
+    """Scene, sequence and offset in the name of a VIRAT ground video.
 
     ``VIRAT_S_XXYYZZ_KK_SSSSSS_TTTTTT``: XX group, YY scene of the group (one fixed camera view), ZZ
     sequence, KK segment of the sequence, SSSSSS and TTTTTT its first and last second in the sequence.
@@ -93,7 +93,7 @@ def natural_key(path: Path) -> tuple[tuple[int, str, int], ...]:
     return tuple((i % 2, "" if i % 2 else part, int(part) if i % 2 else 0) for i, part in enumerate(parts))
 
 
-def parsed_time(text: str | None) -> datetime | None:
+def parse_creation_time(text: str | None) -> datetime | None:
     """Aware UTC time from a container's ``creation_time``; None where it is missing or says nothing.
 
     Recorders without a clock write 1904 or 1970: such a time is no time.

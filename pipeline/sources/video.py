@@ -29,7 +29,7 @@ from pipeline.sources.times import (
     ViratName,
     elapsed,
     natural_key,
-    parsed_time,
+    parse_creation_time,
     stamp_in_name,
     virat_name,
 )
@@ -99,7 +99,7 @@ class VideoSource(RecordedSource):
         try:
             with closing(open_container(path)) as container:
                 stream = video_stream(container, self._options.threads)
-                recorded = parsed_time(
+                recorded = parse_creation_time(
                     container.metadata.get("creation_time") or stream.metadata.get("creation_time")
                 )
                 return VideoFile(

@@ -19,10 +19,12 @@ EVIDENCE = (
     "height", "area",
     "double", "double of another family", "part", "neighbours", "unused detection", "changed", "class share",
     "ridden", "rests", "least association", "part of", "part large",
+    "flow", "flow moves", "flow outside",
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
 
 _NEAR = 2.0  # own sizes within which there are neighbours
+_GOES = 0.3  # own sizes from which something goes
 _LEAST_INSIDE = 0.3  # share of a part within the whole
 _BEHIND = 0.15  # of its height: the feet of what hides it may be so much higher in the picture
 
@@ -126,6 +128,21 @@ def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[flo
     return best, ratio
 
 
+def _flow(end: End, pair: tuple[float, float], memory: Memory, aspect: float) -> tuple[float, float, float]:
+    """Whether optical flow finds the object beyond its end.
+
+    Returns:
+        Share of points, share that moves as it did, share of its box that they lead out of the frame.
+    """
+    target = pair[0] if end.coming else pair[1]
+    place = end.track.first.box if end.coming else end.track.last.box
+    share, dx, dy = memory.flow(place, end.time_s, target)
+    size = float(sizes(np.array([place]), aspect)[0])
+    own = float(np.hypot(end.outwards[0] * aspect, end.outwards[1])) * abs(target - end.time_s)
+    ratio = min(float(np.hypot(dx * aspect, dy)) / own, 1.0) if own > _GOES * size else 1.0
+    return share, share * ratio, float(outside(np.array([moved_box(end.box, (dx, dy), 1.0)]))[0])
+
+
 def end_evidence(
     end: End,
     others: Sequence[Track],
@@ -184,5 +201,5 @@ def end_evidence(
         float((inside * same).max(initial=0.0)), np.log1p(neighbours.sum()),
         memory.unused_score(place, *unused), memory.changed(place, *pair), track.vote()[1], track.ridden,
         track.rests_since_s is not None, min(o.p for o in observations[:6]),
-        part[0], part[0] * part[1],
+        part[0], part[0] * part[1], *_flow(end, pair, memory, aspect),
     ], np.float64)  # fmt: skip

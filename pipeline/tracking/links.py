@@ -23,7 +23,8 @@ TERMS = (
     "bias", "distance", "distance ahead", "distance back", "overlap", "height", "histogram", "embedding",
     "family", "log gap", "speed", "outside", "observations",
 )  # fmt: skip
-WEIGHTS = np.array([-7.0, -0.6, -0.6, -0.6, 1.5, -1.5, 3.0, 3.0, 4.0, -0.6, 0.0, -3.0, 0.0])
+WEIGHTS = np.array([0.3, 1.3, -1.3, -1.2, 0.9, -0.7, 0.6, 0.9, 1.1, -0.85, 0.0, 0.3, -0.4])
+"""Of `TERMS`. Fitted to broken tracks of the validation cameras: at even odds 65 of 100 links are right."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,9 +15,14 @@ from models.boxes import Box, overlaps
 from pipeline.tracking.appearance import grey_plane
 from pipeline.tracking.types import Detections, Floats
 
+_lucas_kanade: Any = cv2.calcOpticalFlowPyrLK  # its stub wants the points that it is asked for
+
 WIDTH = 320
 MEMORY_S = 6.0
 
+_POINTS = 5  # rows and columns of points in a box
+_WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
+_BACK = 1.5  # pixels that the way back may miss
 _CHANGED = 20.0  # grey levels that count as one
 
 
@@ -77,6 +85,34 @@ class Memory:
         )
         place = np.abs(step[top:low, left:right] - np.median(step[::4, ::4]))
         return float(np.minimum(place, 3 * _CHANGED).mean() / _CHANGED) if place.size else 0.0
+
+    def flow(self, box: Box, start_s: float, end_s: float) -> tuple[float, float, float]:
+        """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.
+
+        Returns:
+            Share 0..1 of its points that are found all the way and back again, and their median step, x and
+            y in shares of the frame; 0 where none is.
+        """
+        frames = self.between(*sorted((start_s, end_s)))
+        frames = frames if end_s >= start_s else frames[::-1]
+        if len(frames) < 2:  # noqa: PLR2004 - nothing to compare
+            return 0.0, 0.0, 0.0
+        height, width = frames[0].grey.shape
+        across, down = np.meshgrid(*(np.linspace(0.2, 0.8, _POINTS),) * 2)
+        start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
+        start = np.asarray(start * (width, height), np.float32)
+        points, alive = start, np.ones(len(start), bool)
+        for one, two in pairwise(frame.grey for frame in frames):
+            there, found, _ = _lucas_kanade(one, two, points, None, winSize=_WINDOW, maxLevel=3)
+            back, again, _ = _lucas_kanade(two, one, there, None, winSize=_WINDOW, maxLevel=3)
+            alive &= (found.ravel() > 0) & (again.ravel() > 0)
+            alive &= np.abs(back - points).max(axis=(1, 2)) < _BACK
+            alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
+            points = there
+        if not alive.any():
+            return 0.0, 0.0, 0.0
+        dx, dy = np.median((points - start)[alive, 0], axis=0) / (width, height)
+        return float(alive.mean()), float(dx), float(dy)
 
     def unused_score(self, box: Box, start_s: float, end_s: float) -> float:
         """Best score of a detection at a place that belongs to no track, 0..1."""

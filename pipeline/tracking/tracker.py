@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou
+from models.boxes import box_of, inside, iou
 from models.families import family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
@@ -20,12 +21,13 @@ from pipeline.tracking.association import (
     family_shares,
 )
 from pipeline.tracking.confidence import Confidence, shipped
-from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, departure, entrance
+from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, departure, entrance, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.links import link_odds
 from pipeline.tracking.memory import FrameMemory, Memory
 from pipeline.tracking.motion import distances, sizes, velocity
 from pipeline.tracking.suppression import suppress
+from pipeline.tracking.turns import Turns
 from pipeline.tracking.types import Detections, Event, Floats, Observation, Track
 
 
@@ -55,13 +57,15 @@ class TrackerSettings:
     rest_sizes: float = 0.35
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
-    hits: int = 3
-    link_odds: float = 1.0
-    least_confidence: float = 0.5
+    hits: int = 4
+    link_odds: float = 1.5
+    least_confidence: float = 0.8
 
 
-_DOUBLE, _DOUBLE_S = 0.45, 0.6  # overlap and seconds of two events that are one
+_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
+_RESHAPED = 0.01  # share by which another aspect is another camera
 _EPSILON_S = 0.02
+_STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
 _BLEND = 0.3  # share of a new detection in a track's appearance
 _PART, _PART_AREA = 0.6, 0.6  # share within another that it goes with, and share of its area, of a part
 _KEEP_S = 12.0  # for so long every observation is kept; older ones are thinned out
@@ -89,8 +93,43 @@ class Tracker:
         self._name = ""
         self._count = 0
         self._watching_since = 0.0
+        self._interrupted = False
         self._memory = Memory()
         self._recent: list[Event] = []
+        self._turns = Turns()
+
+    def state(self) -> dict[str, Any]:
+        """What another process needs to go on, as JSON has it: tracks, and what was learnt of the place."""
+        return {
+            "version": 1, "aspect": self.aspect, "name": self._name, "count": self._count,
+            "time_s": self.time_s, "tracks": [_plain(t) for t in self.tracks if t.state != "ended"],
+            "turns": self._turns.state(),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up the state of an earlier process, as if the camera had been interrupted since.
+
+        Raises:
+            ValueError: it is of another version or of a frame of another shape.
+        """
+        if state.get("version") != 1 or abs(state["aspect"] / self.aspect - 1) > _RESHAPED:
+            raise ValueError("this state is of another version or another camera: start without it")
+        self._name, self._count, self.time_s = state["name"], state["count"], state["time_s"]
+        self.tracks = [_track(each) for each in state["tracks"]]
+        self._turns = Turns.of(state["turns"])
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Nothing was seen since the last frame, or this process is new: take note before the next `update`.
+
+        What stands at its place again, and looks the same, goes on; what does not ends without an event,
+        and who is there has come nobody knows when. Without this call a long step from frame to frame means
+        that nothing moved meanwhile.
+        """
+        self._interrupted = True
+        for track in self.tracks:
+            if track.rests_since_s is None or track.state not in ("confirmed", "lost"):
+                self._end(track)
 
     def update(self, time_s: float, detections: Detections, image: NDArray[np.uint8]) -> list[Event]:
         """Take the next frame.
@@ -108,23 +147,37 @@ class Tracker:
         """
         if self.time_s is not None and time_s <= self.time_s:
             raise ValueError(f"frames must come in order: {time_s} s after {self.time_s} s")
-        if self.time_s is None:
+        if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
             self._watching_since = time_s
+            self._memory = Memory()
+        step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
+        for track in self.tracks:
+            track.unseen_s += step_s
         found, riding = suppress(detections)
         candidates = Candidates(found, riding, histograms(image, found.boxes))
         used = self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(FrameMemory.of(time_s, image, found, used))
-        self._age(time_s)
-        return sorted(self._decide(time_s), key=lambda event: event.time_s)
+        if self._interrupted:
+            self._interrupted = False
+            for track in self.tracks:
+                if track.unseen_s > 0:
+                    self._end(track)
+        events = [*self._decide(time_s), *self._turns.update(self.tracks, time_s, self.aspect)]
+        self._age()
+        return sorted(events, key=lambda event: event.time_s)
+
+    def _end(self, track: Track) -> None:
+        """End a track without an event."""
+        track.state, track.entrance_decided, track.departure_decided = "ended", True, True
 
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
         for track in [t for t in self.tracks if not t.entrance_decided]:
             if time_s < track.first.time_s + self.settings.entrance_wait_s - _EPSILON_S:
                 continue
-            if len(track.observations) < self.settings.hits:
+            if len(track.observations) < self._hits(track):
                 continue
             if track.since_s is None:
                 track.entrance_decided = True
@@ -132,8 +185,14 @@ class Tracker:
                 track.entrance_decided = True
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departure_decided]:
-            if time_s >= track.last.time_s + self.settings.departure_wait_s - _EPSILON_S:
+            if track.unseen_s >= self.settings.departure_wait_s - _EPSILON_S:
                 yield from self._departure(track, time_s)
+
+    def _hits(self, track: Track) -> int:
+        """Observations that make a track confirmed: fewer where there were fewer frames."""
+        now = self._memory.frames[-1].time_s if self._memory.frames else track.last.time_s
+        frames = len(self._memory.between(now - self.settings.entrance_wait_s, now))
+        return max(2, min(self.settings.hits, frames - 1))
 
     def _linked(self, track: Track) -> bool:
         """Join a young track to an earlier one that it continues."""
@@ -158,9 +217,9 @@ class Tracker:
         pair = before, max(min(first + self.settings.entrance_wait_s, track.last.time_s), first)
         end = end_of(track, coming=True, aspect=self.aspect)
         lost = [t for t in self.tracks if t.last.time_s <= first + 0.3 and t is not track]
+        near = vehicle_at(end, self.tracks)
         p = self._confidence(end, link_odds(lost, [track], self.aspect)[:, 0], pair)
-        track.entrance_p = p
-        yield from self._given(entrance(end, pair, p))
+        yield from self._given(entrance(end, pair, p, near))
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
         track.departure_decided = True
@@ -168,25 +227,32 @@ class Tracker:
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
         begun = [t for t in self.tracks if t.first.time_s >= last - 0.3 and t is not track]
+        near = vehicle_at(end, self.tracks)
         p = self._confidence(end, link_odds([track], begun, self.aspect)[0], pair)
-        track.departed = p >= self.settings.least_confidence
-        yield from self._given(departure(end, pair, p))
+        if p >= self.settings.least_confidence:
+            track.departed, track.state = True, "ended"
+        yield from self._given(departure(end, pair, p, near))
 
     def _given(self, event: Event) -> Iterator[Event]:
-        """An event, unless it is not sure, or the second box of something that the same has happened to."""
+        """An event, unless it is not sure, or a part of something that the same has happened to."""
         if event.confidence < self.settings.least_confidence:
             return
         self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
-        family, box = family_of(event.object), event.box_after or event.box_before
-        for other in self._recent:
-            there = other.box_after or other.box_before
-            same = family_of(other.object) == family and (other.box_before is None) == (
-                event.box_before is None
-            )
-            if same and box and there and iou(box, there) > _DOUBLE:
-                return
-        self._recent.append(event)
-        yield event
+        if not any(self._doubles(event, other) for other in self._recent):
+            self._recent.append(event)
+            yield event
+
+    def _doubles(self, event: Event, other: Event) -> bool:
+        coming = event.box_before is None
+        if coming != (other.box_before is None) or family_of(event.object) != family_of(other.object):
+            return False
+        box = event.box_after or event.box_before
+        then = event.after_time_s if coming else event.before_time_s
+        track = next((t for t in self.tracks if t.id == other.track), None)
+        there = (track and track.at(then)) or other.box_after or other.box_before
+        if not box or not there:
+            return False
+        return iou(box, there) > _DOUBLE or max(inside(box, there), inside(there, box)) > _INSIDE
 
     def _confidence(self, end: End, odds: Floats, pair: tuple[float, float]) -> float:
         links = np.sort(1 / (1 + np.exp(-np.append(odds, (-30.0, -30.0)))))[::-1]
@@ -206,12 +272,12 @@ class Tracker:
         """Continue tracks and begin new ones; which detections were used."""
         scores = candidates.detections.scores
         used, high = np.zeros(len(scores), bool), scores >= self.settings.high
-        left = [track for track in self.tracks if self._continues(track, time_s)]
+        left = [track for track in self.tracks if self._continues(track)]
         for stage, penalty in ((high, 0.0), (~high, self.settings.weak_penalty)):
             columns = np.flatnonzero(stage)
             if not left or not len(columns):
                 continue
-            odds = self._odds(left, time_s, candidates)[:, columns] - penalty
+            odds = self._odds(left, candidates)[:, columns] - penalty
             pairs = assign(odds)
             for row, column in pairs:
                 k = int(columns[column])
@@ -224,20 +290,20 @@ class Tracker:
             self._begin(time_s, candidates, k)
         return used
 
-    def _continues(self, track: Track, time_s: float) -> bool:
+    def _continues(self, track: Track) -> bool:
         if track.state == "ended":
             return False
         patience = self.settings.resting_s if track.rests_since_s is not None else self.settings.direct_s
-        return time_s - track.last.time_s <= patience + 1e-6
+        return track.unseen_s <= patience + _EPSILON_S
 
-    def _odds(self, tracks: list[Track], time_s: float, candidates: Candidates) -> Floats:
-        return np.asarray(association_terms(self._targets(tracks, time_s), candidates, self.aspect) @ WEIGHTS)
+    def _odds(self, tracks: list[Track], candidates: Candidates) -> Floats:
+        return np.asarray(association_terms(self._targets(tracks), candidates, self.aspect) @ WEIGHTS)
 
-    def _targets(self, tracks: list[Track], time_s: float) -> Targets:
+    def _targets(self, tracks: list[Track]) -> Targets:
         return Targets(
             np.array([t.last.box for t in tracks]),
             np.array([t.velocity for t in tracks]),
-            np.array([time_s - t.last.time_s for t in tracks]),
+            np.array([t.unseen_s for t in tracks]),
             np.array([len(t.observations) for t in tracks]),
             np.array([t.rests_since_s is not None for t in tracks]),
             np.array([t.histogram for t in tracks]),
@@ -268,9 +334,10 @@ class Tracker:
         track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
         track.ridden += (float(candidates.riding[k]) - track.ridden) / min(len(track.observations), 20)
         track.velocity = velocity(track.observations)
-        if len(track.observations) >= self.settings.hits:
+        if len(track.observations) >= self._hits(track):
             track.state = "confirmed"
         track.rests_since_s = self._rests_since(track)
+        track.unseen_s, track.departure_decided = 0.0, False
 
     def _rests_since(self, track: Track) -> float | None:
         """Since when it has not left its place, if that is long enough."""
@@ -282,19 +349,36 @@ class Tracker:
         since = track.observations[start].time_s
         return since if track.last.time_s - since >= self.settings.rest_s else None
 
-    def _age(self, time_s: float) -> None:
+    def _age(self) -> None:
         """States, and what is old is forgotten."""
         kept = []
         for track in self.tracks:
-            away = time_s - track.last.time_s
-            if away > 0 and track.state == "confirmed":
+            if track.unseen_s > 0 and track.state == "confirmed":
                 track.state = "lost"
-            if not self._continues(track, time_s):
+            if track.state != "ended" and not self._continues(track):
                 track.state = "ended"
-            if track.state != "ended" or away < _KEEP_S:
+                if track.rests_since_s is not None:  # held back for a while, it may be sure by now
+                    track.departure_decided = track.departed
+            if track.state != "ended" or not track.departure_decided or track.unseen_s < _KEEP_S:
                 kept.append(track)
             _thin(track)
         self.tracks = kept
+
+
+def _plain(track: Track) -> dict[str, Any]:
+    held = {name: getattr(track, name) for name in Track.__slots__}
+    held["observations"] = [(o.time_s, *np.round((*o.box, o.score, o.p), 5)) for o in track.observations]
+    return {
+        name: np.round(value, 5).tolist() if isinstance(value, (np.ndarray, list)) else value
+        for name, value in held.items()
+    }
+
+
+def _track(held: dict[str, Any]) -> Track:
+    arrays = {name: np.array(held[name], np.float64) for name in ("classes", "histogram", "embedding")}
+    observations = [Observation(t, (x, y, w, h), *rest) for t, x, y, w, h, *rest in held["observations"]]
+    tuples = {name: tuple(held[name]) for name in ("velocity", "announced")}
+    return Track(**{**held, **arrays, **tuples, "observations": observations})
 
 
 def _thin(track: Track) -> None:

@@ -103,7 +103,8 @@ class Track:
         velocity: shares of the frame a second, x and y.
         entrance_decided, departure_decided: its event was given or left out.
         part: it is a part or a second box of another track.
-        entrance_p: confidence of its entrance.
+        unseen_s: time in which frames did not show it, since its last observation.
+        announced: turns that were given since it came to rest.
         departed: its departure was given.
     """
 
@@ -119,7 +120,8 @@ class Track:
     velocity: tuple[float, float] = (0.0, 0.0)
     entrance_decided: bool = False
     departure_decided: bool = False
-    entrance_p: float = 1.0
+    unseen_s: float = 0.0
+    announced: tuple[str, ...] = ()
     part: bool = False
     departed: bool = False
 

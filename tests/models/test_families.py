@@ -6,7 +6,7 @@ import pytest
 
 from models.families import CLASSES, KINDS, OBJECTS, family_of, first_of, object_of
 from models.family_tensors import FAMILY, GROUPS
-from pipeline.policy import deduplication
+from pipeline import stories
 from train.footage.votes import FAMILY as VOTED
 
 
@@ -43,7 +43,5 @@ def test_a_class_stands_for_at_most_one_object() -> None:
 
 def test_the_teacher_and_what_is_deduplicated_know_the_same_families() -> None:
     assert set(VOTED.values()) <= {family_of(name) for name in OBJECTS}
-    assert {name: deduplication.family_of(name) for name in OBJECTS} == {
-        name: family_of(name) for name in OBJECTS
-    }
-    assert deduplication.family_of("something") == deduplication.family_of("unknown") == "any"
+    assert {name: stories.family_of(name) for name in OBJECTS} == {name: family_of(name) for name in OBJECTS}
+    assert stories.family_of("something") == stories.family_of("unknown") == "any"

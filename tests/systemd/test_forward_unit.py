@@ -99,6 +99,8 @@ def test_it_forwards_under_its_restrictions(
             yard.tell(evidence=Evidence(overlay=picture))
             for path in [tmp_path, *tmp_path.parents][:3]:
                 path.chmod(path.stat().st_mode | 0o055)
+            for path in [state, *state.rglob("*")]:  # as its group may
+                path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
             process = confined(config, [state, server.folder])
             until(lambda: receiver.taken or process.poll() is not None)
             assert process.poll() is None, process.communicate()[1]

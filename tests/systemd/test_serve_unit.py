@@ -62,7 +62,7 @@ def test_it_serves_under_its_restrictions(tmp_path: Path, house: ServedHouse) ->
     own = [tmp_path / "own", tmp_path / "cache"]
     for folder in own:
         folder.mkdir()
-    for path in [*[tmp_path, *tmp_path.parents][:3], *house.state.rglob("*")]:
+    for path in [*[tmp_path, *tmp_path.parents][:3], house.state, *house.state.rglob("*")]:
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))  # as its group may
     (line,) = [line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart=")]
     words = line.removeprefix(f"ExecStart={PROGRAM} ").split()

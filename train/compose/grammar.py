@@ -1,6 +1,6 @@
 """Captions that are true by construction, from what is known about a pair or a fact.
 
-The wordings are those of `models.language.phrases`. `people` draws among all of them and often leaves the
+The wordings are those of `train.compose.phrases`. `people` draws among all of them and often leaves the
 place out, in the proportions of the 23,093 sentences of Spot-the-diff (Jhamtani and Berg-Kirkpatrick 2018:
 no place in 36 %); only places that the picture itself gives are said: what is a pavement or a parking
 space cannot be known of any footage. `plain` says the first wording and always the place, since a narrator
@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 
 from models.boxes import Box
-from models.language.claims import CLOTHES, Claims, claims_of
 from models.language.facts import MANNERS, SIDES, TYPES, Fact
-from models.language.phrases import NOUNS, wordings
 from models.language.places import Zone
 from models.language.wording import COLOURS
+from train.compose.claims import CLOTHES, Claims, claims_of
+from train.compose.phrases import NOUNS, wordings
 from train.samples import SampleChange
 
 _Value = TypeVar("_Value")
@@ -64,7 +64,7 @@ def caption(change: SampleChange, variety: str, rng: np.random.Generator) -> str
 
 
 def wording(claims: Claims, rng: np.random.Generator, noun: int = 0) -> str:
-    """One of the wordings of claims, as often as people use it; see `models.language.phrases.wordings`."""
+    """One of the wordings of claims, as often as people use it; see `train.compose.phrases.wordings`."""
     forms = wordings(claims, noun)
     return forms[int(rng.choice(len(forms), p=[share for _, share in forms]))][0]
 

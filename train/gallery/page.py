@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib import resources
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from models.boxes import Box
-from models.captioner import Captioner, DescribeOptions, Outline, Sentence
+from models.captioner import Captioner, DescribeOptions, Sentence
 from pipeline.disk import replace_file
-from pipeline.report.marks import SIDES, draw_marks, marks
-from pipeline.report.page import page_environment
-from pipeline.report.picture import encode
+from pipeline.report.pages import environment
+from pipeline.report.picture import SIDES, draw_marks, encode, marks
 from pipeline.sources import Image
 from train.gallery.pairs import Figures, GalleryPair, figures, tell
 from train.learning.frame_pairs import frame_pair
@@ -176,13 +174,10 @@ def write_gallery(
     Raises:
         SampleError: the page cannot be written.
     """
-    environment = page_environment()
-    environment.filters["share"] = lambda value: (
-        "-" if value is None or np.isnan(value) else f"{value * 100:.0f} %"
-    )
-    source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
-    page = environment.from_string(source).render(
-        title=title, facts=facts, cards=cards, figures=measured, faults=FAULTS
+    page = (
+        environment(__package__)
+        .get_template("gallery.html.j2")
+        .render(title=title, facts=facts, cards=cards, figures=measured, faults=FAULTS, share=_share)
     )
     try:
         replace_file(path, page.encode(), durable=False)
@@ -190,13 +185,16 @@ def write_gallery(
         raise SampleError(f"{path} cannot be written ({error.strerror}); choose another --out") from error
 
 
+def _share(value: float | None) -> str:
+    return "-" if value is None or np.isnan(value) else f"{value * 100:.0f} %"
+
+
 def _card(subject: GalleryPair, number: int) -> Card:
     sentence = subject.sentences[number]
     pair = frame_pair(subject.sample)
     window = _window(sentence, pair.before.image.shape)
-    inside = _seen_in(sentence, window)
     before, after = (
-        encode(draw_marks(_crop(frame.image, window), marks([inside], side), numbered=False))
+        encode(_crop(draw_marks(frame.image, marks([sentence], side), numbered=False), window))
         for frame, side in zip((pair.before, pair.after), SIDES, strict=True)
     )
     verdict = subject.verdicts[number] if subject.verdicts else None
@@ -224,34 +222,10 @@ def _crop(image: Image, window: Box) -> Image:
     """The window at the panel's size, uint8 RGB."""
     rows, columns = image.shape[:2]
     x, y, across, down = window
-    scale = np.array([[_PANEL[0] / (across * columns), 0.0, 0.0], [0.0, _PANEL[1] / (down * rows), 0.0]])
-    scale[:, 2] = -scale[0, 0] * x * columns, -scale[1, 1] * y * rows
-    shrinks = _PANEL[0] < across * columns
-    if shrinks:
-        part = image[
-            round(y * rows) : round((y + down) * rows), round(x * columns) : round((x + across) * columns)
-        ]
-        return np.asarray(cv2.resize(part, _PANEL, interpolation=cv2.INTER_AREA), np.uint8)
+    part = image[
+        round(y * rows) : round((y + down) * rows), round(x * columns) : round((x + across) * columns)
+    ]
+    smaller = part.shape[1] > _PANEL[0]
     return np.asarray(
-        cv2.warpAffine(image, scale, _PANEL, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE), np.uint8
-    )
-
-
-def _seen_in(sentence: Sentence, window: Box) -> Sentence:
-    """The sentence with its boxes and outlines in shares of a window."""
-    left, top, across, down = window
-
-    def box(of: Box | None) -> Box | None:
-        return of and ((of[0] - left) / across, (of[1] - top) / down, of[2] / across, of[3] / down)
-
-    def outline(of: Outline) -> Outline:
-        return tuple(((x - left) / across, (y - top) / down) for x, y in of)
-
-    return replace(
-        sentence,
-        box=box(sentence.box),
-        before=box(sentence.before),
-        after=box(sentence.after),
-        outline_before=outline(sentence.outline_before),
-        outline_after=outline(sentence.outline_after),
+        cv2.resize(part, _PANEL, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_CUBIC), np.uint8
     )

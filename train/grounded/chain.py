@@ -1,6 +1,6 @@
 """The training of the grounded captioner, from labelled frames to a checkpoint.
 
-Detector, linker, speaker and judge learn one after another, each from what it needs; then the confidence is
+Detector, linker and judge learn one after another, each from what it needs; then the confidence is
 fitted and the threshold chosen on cameras of which nothing was learnt. Each stage is kept beside the
 checkpoint (`train.grounded.stages`), so that an interrupted training goes on where it was.
 """
@@ -36,7 +36,6 @@ from train.grounded.link_examples import CameraSnapshots
 from train.grounded.linker import FLOWING, LinkOptions, learnt
 from train.grounded.pictures import Pictures
 from train.grounded.reid import Reid
-from train.grounded.speaker import SpeakingOptions, taught
 from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 from train.learning.options import ChainOptions
@@ -122,9 +121,7 @@ def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: 
     several = {"members": own.members, **seed}
     links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **several}
     linker = stages.made("linker", links, partial(_linker, run, footage, detector))
-    speaking = SpeakingOptions(sentences=own.speaker_sentences, epochs=own.speaker_epochs, seed=run.seed)
-    speaker = stages.made("speaker", asdict(speaking), partial(_speaker, speaking))
-    captioner = _assembled(encoder, detector, linker, speaker, own.members)
+    captioner = _assembled(encoder, detector, linker, own.members)
     judged = {"detector": detector.key, "pairs": own.judge_pairs, "steps": own.judge_steps, **several}
     judge = stages.made("judge", judged, partial(_judge, run, footage, captioner))
     captioner.judge.load_state_dict(judge.result["weights"])
@@ -225,19 +222,11 @@ def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scr
     return {"weights": committee(members).state_dict()}
 
 
-def _speaker(options: SpeakingOptions, _scratch: Path) -> Result:
-    speaker, vocabulary = taught(options)
-    return {"weights": speaker.state_dict(), "words": list(vocabulary.words[4:])}
-
-
-def _assembled(
-    encoder: Encoder, detector: StageOutput, linker: StageOutput, speaker: StageOutput, members: int
-) -> Grounded:
-    captioner = Grounded(Vocabulary(speaker.result["words"]), encoder, members=members)
+def _assembled(encoder: Encoder, detector: StageOutput, linker: StageOutput, members: int) -> Grounded:
+    captioner = Grounded(Vocabulary(()), encoder, members=members)
     captioner.detector.load_state_dict(detector.result["weights"])
     captioner.detector.to(memory_format=torch.channels_last)
     captioner.linker.load_state_dict(linker.result["weights"])
-    captioner.speaker.load_state_dict(speaker.result["weights"])
     return captioner.eval()
 
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.captioner import PairBatch
-from models.grounded.grounded import PROPOSED, Grounded
+from models.grounded.grounded import Grounded
 from models.grounded.judge import EVIDENCE, Judge, Sides, evidence
+from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
 from pipeline.narration.batch import clusters_of, with_views
 from train.footage.frames import LabelledFrame, picture
@@ -72,7 +73,7 @@ def judgements(
             seen = evidence(sides, side)
             apart = pair.before.file != pair.after.file
             known = verdicts(sides.ends[side], votes[side], votes[1 - side], seen, apart=apart)
-            keep = torch.from_numpy(known >= 0) & (sides.ends[side].score >= PROPOSED)
+            keep = torch.from_numpy(known >= 0) & (sides.ends[side].score >= SETTINGS.proposed_score)
             rows.append(seen[keep])
             change.append(torch.from_numpy(known)[keep] > 0)
             camera += [pair.before.camera] * int(keep.sum())

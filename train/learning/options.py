@@ -17,8 +17,6 @@ class ChainOptions:
         linker_steps: batches of the linker.
         judge_pairs: pairs of frames that are looked at for the judge.
         judge_steps: its batches.
-        speaker_sentences: sentences that the speaker hears.
-        speaker_epochs: how often.
         calibration_pairs: pairs of frames of the validation cameras.
         members: linkers and judges that learn by different chances and are heard as one.
     """
@@ -30,8 +28,6 @@ class ChainOptions:
     linker_steps: int = 3000
     judge_pairs: int = 6000
     judge_steps: int = 3000
-    speaker_sentences: int = 60_000
-    speaker_epochs: int = 6
     calibration_pairs: int = 1500
     members: int = 1
 

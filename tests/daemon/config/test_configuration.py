@@ -54,7 +54,7 @@ def trained(**changes: Any) -> Captioner:
 def test_defaults_are_those_of_the_pipeline() -> None:
     configuration = parse_configuration(SMALL)
     plan = camera_plan("door", "door.mp4", configuration.cameras["door"])
-    assert plan.source == SourceOptions()
+    assert plan.source == SourceOptions(sample_hz=5.0)
     assert plan.pairs == PairOptions()
     assert plan.change_options(trained()) == ChangeOptions()
     assert plan.describe == DescribeOptions()

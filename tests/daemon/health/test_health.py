@@ -157,7 +157,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         daemon.signing.signed["room"] = 8
         record = next(iter(daemon.journals["room"]))
         daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
-        daemon.cameras.watched["away"].thread._main._tally.skew_s = -3.5
+        daemon.cameras.watched["away"].thread._main._counts.skew_s = -3.5
         now = metrics(port)
         families = text_string_to_metric_families(page(port, "/metrics")[1])
         names = {family.name.removeprefix("narrated_") for family in families if "narrated_" in family.name}

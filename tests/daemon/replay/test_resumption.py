@@ -116,8 +116,6 @@ def test_a_killed_replay_goes_on(
     process.wait(300)
     refused = narrated(*arguments)
     assert (refused.code, "--resume" in refused.err) == (1, True)
-    with (out / ".pictures").open("ab") as pictures:
-        pictures.write(b"half of an ent")
     done = narrated(*arguments, "--resume")
     assert done.code == 0, done.err
     for name in WRITTEN:
@@ -162,8 +160,7 @@ def test_a_camera_whose_pictures_are_lost_is_narrated_anew(
     with monkeypatch.context() as patch:
         breaking_after(patch, 2, KeyboardInterrupt())
         narrated(*arguments)
-    pictures = (out / ".pictures").read_bytes()
-    (out / ".pictures").write_bytes(pictures[: len(pictures) // 3])
+    min(path for path in (out / "evidence").rglob("*") if path.is_file()).unlink()
     assert narrated(*arguments, "--resume").code == 0
     for name in WRITTEN:
         assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name

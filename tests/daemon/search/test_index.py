@@ -163,7 +163,7 @@ def test_an_index_of_another_version_is_built_anew_with_a_word(house, monkeypatc
     assert seqs(house.folder) == [1]
     monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
     with Search(house.folder, UTC_ZONE) as search:
-        assert "and is built anew" in search.said
+        assert "and is built again" in search.said
         assert search.look().records == 1
     with Search(house.folder, UTC_ZONE) as search:
         assert search.said == ""

@@ -106,7 +106,7 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
         daemon.queue.accounts.drop("away", "late")
         away = daemon.cameras.watched["away"].thread
         until(daemon, lambda: away._main)
-        away._main._tally.skew_s = -3.5
+        away._main._counts.skew_s = -3.5
         metrics = Metrics()
         metrics.watch(daemon)
         metrics.observe(_record(tmp_path / "told"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import CalibrationStore, opening
-from daemon.threads.camera_thread import CameraThread, Span, _holding
-from daemon.threads.pair_queue import PairQueue
+from daemon.threads.camera_thread import CameraThread, Span
+from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
 from pipeline.thresholds import calibrate
@@ -76,12 +75,12 @@ def opened(plan: CameraPlan) -> Source:
     return open_source(plan.url, plan.source, plan.name)
 
 
-def run(thread: CameraThread, queue: PairQueue) -> list[tuple[int, int]]:
+def run(thread: CameraThread, queue: WorkQueue) -> list[tuple[int, int]]:
     """Everything the thread proposes, as the pts of both frames."""
     thread.loop.start()
     found: list[FramePair] = []
     while not queue.ended(thread.plan.name):
-        found += [one.pair for one in queue.take(8, 0.0)]
+        found += [one.item for one in queue.take(8, 0.0) if isinstance(one.item, FramePair)]
     assert thread.loop.join(10)
     return [(pair.before.pts, pair.after.pts) for pair in found]
 
@@ -94,8 +93,8 @@ def expected(clip: Path) -> list[tuple[int, int]]:
 
 
 def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
-    queue = PairQueue(["room"], 1)
-    thread = CameraThread(CameraPlan("room", str(clip)), queue, opened)
+    queue = WorkQueue(["room"], 1)
+    thread = CameraThread(CameraPlan("room", str(clip), tracked=False), queue, opened)
     assert run(thread, queue) == expected(clip) != []
     assert thread.loop.error is None
     assert thread.report.decoded == 120
@@ -110,7 +109,7 @@ def test_a_reader_that_hangs_is_seen(clip: Path) -> None:
         sources.append(SilentBeside(plan))
         return sources[-1]
 
-    thread = CameraThread(CameraPlan("room", str(clip)), PairQueue(["room"], 1), hanging)
+    thread = CameraThread(CameraPlan("room", str(clip), tracked=False), WorkQueue(["room"], 1), hanging)
     assert thread.hung_s == 0.0
     thread.loop.start()
     until = monotonic() + LIMIT_S
@@ -124,47 +123,25 @@ def test_a_reader_that_hangs_is_seen(clip: Path) -> None:
 
 
 def test_a_live_camera_calibrates_itself_and_misses_nothing(clip: Path, tmp_path: Path) -> None:
-    store, plan = CalibrationStore(tmp_path / "calibration"), CameraPlan("room", str(clip))
-    queue = PairQueue(["room"], 8)
+    store, plan = CalibrationStore(tmp_path / "calibration"), CameraPlan("room", str(clip), tracked=False)
+    queue = WorkQueue(["room"], 8)
     assert run(CameraThread(plan, queue, AsIfLive, store), queue) == expected(clip)
     kept = store.load(plan)
     assert kept is not None
     assert kept.measured
 
-    queue = PairQueue(["room"], 8)
+    queue = WorkQueue(["room"], 8)
     assert run(CameraThread(plan, queue, AsIfLive, store), queue) == expected(clip)
-    assert store.load(CameraPlan("room", "rtsp://elsewhere/s")) is None
+    assert store.load(CameraPlan("room", "rtsp://elsewhere/s", tracked=False)) is None
     assert store.load(CameraPlan("room", str(clip), SourceOptions(sample_hz=5))) is None
 
 
-def test_a_new_cameras_minute_is_held_as_far_as_memory_allows(
-    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with open_source(str(clip), SourceOptions(), "room") as source:
-        frames = list(source)
-    one = frames[0].image.nbytes // 2
-    for room in (2, 5):
-        monkeypatch.setattr("daemon.threads.camera_thread.LIVE_HELD_BYTES", room * one)
-        held: deque[Frame] = deque()
-        assert list(_holding(held, frames)) == frames
-        assert list(held) == frames[-room:]
-    monkeypatch.setattr(
-        "daemon.threads.camera_thread.LIVE_HELD_BYTES", 1
-    )  # two frames: what came and went before is not told
-    store, queue = CalibrationStore(tmp_path / "calibration"), PairQueue(["room"], 8)
-    plan = CameraPlan("room", str(clip))
-    assert run(CameraThread(plan, queue, AsIfLive, store), queue) == []
-    kept = store.load(plan)
-    assert kept is not None
-    assert kept.measured
-
-
 def test_a_damaged_calibration_is_made_anew(clip: Path, tmp_path: Path) -> None:
-    store, plan = CalibrationStore(tmp_path), CameraPlan("room", str(clip))
+    store, plan = CalibrationStore(tmp_path), CameraPlan("room", str(clip), tracked=False)
     for content in ("", "{", "[]", '{"schema": "narrated-calibration/1"}'):
         (tmp_path / "room.json").write_text(content)
         assert store.load(plan) is None
-    queue = PairQueue(["room"], 8)
+    queue = WorkQueue(["room"], 8)
     assert run(CameraThread(plan, queue, AsIfLive, store), queue) == expected(clip)
     assert store.load(plan) is not None
     assert [path.name for path in tmp_path.iterdir()] == ["room.json"]
@@ -179,34 +156,37 @@ def test_a_new_password_needs_no_new_calibration(clip: Path, tmp_path: Path) -> 
 
 
 def test_an_error_waits_for_the_main_thread() -> None:
-    queue = PairQueue(["gone"], 1)
-    thread = CameraThread(CameraPlan("gone", "absent.mp4"), queue, opened)
+    queue = WorkQueue(["gone"], 1)
+    thread = CameraThread(CameraPlan("gone", "absent.mp4", tracked=False), queue, opened)
     assert run(thread, queue) == []
     assert isinstance(thread.loop.error, SourceError)
 
 
 def test_thresholds_by_hand_win(clip: Path) -> None:
-    queue = PairQueue(["room"], 8)
-    assert run(CameraThread(CameraPlan("room", str(clip), lower=250.0), queue, opened), queue) == []
+    queue = WorkQueue(["room"], 8)
+    assert (
+        run(CameraThread(CameraPlan("room", str(clip), lower=250.0, tracked=False), queue, opened), queue)
+        == []
+    )
 
 
 def test_only_a_camera_has_a_deadline(clip: Path) -> None:
     late = []
     for opener in (AsIfLive, opened):
-        queue = PairQueue(["room"], 8)
-        plan = CameraPlan("room", str(clip), lower=10.0, upper=200.0, deadline_s=1e-9)
+        queue = WorkQueue(["room"], 8)
+        plan = CameraPlan("room", str(clip), tracked=False, lower=10.0, upper=200.0, deadline_s=1e-9)
         thread = CameraThread(plan, queue, opener)
         thread.loop.start()
         assert thread.loop.join(60)
-        late.append([one.late for one in queue.take(8, 0.0)])
-        assert queue.accounts.of("room").proposed == len(late[-1])
+        late.append([one.late for one in queue.take(8, 0.0) if one.is_pair])
+        assert queue.counters.of("room").proposed == len(late[-1])
     assert late == [[True, True], [False, False]]
 
 
 def test_only_the_span_is_looked_at(clip: Path) -> None:
-    queue = PairQueue(["room"], 8)
+    queue = WorkQueue(["room"], 8)
     span = Span(timedelta(seconds=12), timedelta(seconds=20))
-    thread = CameraThread(CameraPlan("room", str(clip)), queue, opened, span=span)
+    thread = CameraThread(CameraPlan("room", str(clip), tracked=False), queue, opened, span=span)
     [(before, after)] = run(thread, queue)
     full = expected(clip)
     assert after == full[1][1]
@@ -214,8 +194,8 @@ def test_only_the_span_is_looked_at(clip: Path) -> None:
 
 
 def test_a_stopped_thread_ends_although_nobody_takes_its_pairs(other_clip: Path) -> None:
-    queue = PairQueue(["yard"], 1)
-    thread = CameraThread(CameraPlan("yard", str(other_clip)), queue, opened)
+    queue = WorkQueue(["yard"], 1)
+    thread = CameraThread(CameraPlan("yard", str(other_clip), tracked=False), queue, opened)
     thread.loop.start()
     thread.stop()
     queue.close()
@@ -227,5 +207,4 @@ def test_the_opening_of_footage(clip: Path) -> None:
     with open_source(str(clip)) as source:
         frames = list(source)
     assert len(list(opening(frames, 5.0))) == 11
-    assert len(list(opening(frames, 5.0, most=4))) == 4
     assert len(list(opening(frames, 1000.0))) == len(frames)

@@ -17,8 +17,7 @@ from pretend_device import pretend_device
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
-from daemon.threads.captions import Captioning, Manner
-from daemon.threads.pair_queue import Proposed
+from daemon.threads.captions import Captioning, PairSettings
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from pipeline.distance import l2_rgb
 from pipeline.narration.fallback import FAILED, LATE
@@ -49,10 +48,10 @@ def frame(t: float, *, box: bool, broken: bool = False) -> Frame:
     return Frame("room", time, Clock.RTCP, round(t), image[..., 0].copy(), Still(image, broken=broken))
 
 
-def proposed(t: float, *, late: bool = False, broken: bool = False) -> Proposed:
+def proposed(t: float, *, late: bool = False, broken: bool = False) -> tuple[FramePair, bool]:
     first, last = frame(t, box=False), frame(t + 4, box=True)
     l2 = l2_rgb(first.image, last.image)[0]
-    return Proposed(FramePair(first, frame(t + 4, box=True, broken=broken), l2), late=late)
+    return FramePair(first, frame(t + 4, box=True, broken=broken), l2), late
 
 
 def failing(
@@ -86,8 +85,8 @@ def rounded(narrations: list[Narration | None]) -> list[Narration | None]:
     return [n and replace(n, sentences=tuple(map(of, n.sentences))) for n in narrations]
 
 
-def manner(captioner: Captioner) -> Manner:
-    return Manner.of(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
+def manner(captioner: Captioner) -> PairSettings:
+    return PairSettings.of(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
 
 
 def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(captioner: Captioner) -> None:
@@ -96,7 +95,7 @@ def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(c
     narrations = captioning.narrate(batch, manner(captioner))
     assert told(narrations) == [(FACTS, LATE), (TOLD, ""), (FACTS, LATE), (TOLD, "")]
     assert (captioning.late, captioning.failed, captioning.error) == ({"room": 2}, {}, "")
-    assert [n.after.time for n in narrations if n] == [one.pair.after.time for one in batch]
+    assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
 
 
 def test_out_of_memory_halves_the_batch_and_the_next_ones(
@@ -136,7 +135,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
     captioner: Captioner, caplog: pytest.LogCaptureFixture
 ) -> None:
     marked = proposed(8)
-    wide = marked.pair.after.image.copy()
+    wide = marked[0].after.image.copy()
     wide[10:20, 10:20] = 255
 
     def fails(pairs: PairBatch) -> Exception | None:
@@ -145,8 +144,8 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
         return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if (whitest == 255).any() else None
 
     odd, _ = failing(captioner, fails)
-    last = Frame("room", marked.pair.after.time, Clock.RTCP, 12, wide[..., 0].copy(), Still(wide))
-    batch = [proposed(0), proposed(4), Proposed(FramePair(marked.pair.before, last, 9.0)), proposed(12)]
+    last = Frame("room", marked[0].after.time, Clock.RTCP, 12, wide[..., 0].copy(), Still(wide))
+    batch = [proposed(0), proposed(4), (FramePair(marked[0].before, last, 9.0), False), proposed(12)]
     captioning = Captioning(odd)
     for _ in range(2):
         narrations = told(captioning.narrate(batch, manner(odd)))

@@ -17,8 +17,8 @@ from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
-from daemon.threads.pair_queue import Proposed
 from daemon.threads.signatures import JournalSigning
+from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
 from pipeline.evidence import EvidenceStore
@@ -48,9 +48,9 @@ def frame(second: float, box: bool) -> Frame:
     return Frame("room", time, Clock.FILE, round(second), image[..., 0].copy(), Still(image))
 
 
-def proposed(second: float, *, comes: bool) -> Proposed:
+def proposed(second: float, *, comes: bool) -> Work:
     before, after = frame(second, not comes), frame(second + 4, comes)
-    return Proposed(FramePair(before, after, l2_rgb(before.image, after.image)[0]))
+    return Work(FramePair(before, after, l2_rgb(before.image, after.image)[0]))
 
 
 def tell(
@@ -59,7 +59,7 @@ def tell(
     with Journal(folder / "journal", "room", fsync=False) as journal:
         plan = CameraPlan("room", "room.mp4", evidence=settings)
         narrator = Narrator(captioner, [plan], {"room": journal}, live=False, evidence=keeper)
-        return [t.record for t in narrator.tell([proposed(0, comes=True), proposed(100, comes=False)])]
+        return [t.record for t in narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
 
 
 @pytest.mark.parametrize(("form", "kind"), [("jpeg", "jpg"), ("webp", "webp")])
@@ -244,10 +244,10 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
         signing.look()
         assert not signing.signed["room"]
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
-        narrator.tell([proposed(0, comes=True)])
+        narrator.process([proposed(0, comes=True)])
         signing.look()
         signing.look()
-        narrator.tell([proposed(100, comes=False)])
+        narrator.process([proposed(100, comes=False)])
         signing.finish()
         assert signing.signed["room"] == 2
     found = verify([tmp_path], VerifyOptions(keys=[key.public]))
@@ -263,7 +263,7 @@ def test_signing_that_fails_is_told_once_and_tried_again(
     with Journal(tmp_path, "room", fsync=False) as journal:
         signing = JournalSigning(SigningKey(new_key()), 600.0, {"room": journal})
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
-        narrator.tell([proposed(0, comes=True)])
+        narrator.process([proposed(0, comes=True)])
         signing.look()
         signing.look()
         assert "room" in signing.errors

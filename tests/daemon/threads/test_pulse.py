@@ -20,8 +20,8 @@ from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
-from daemon.threads.pair_queue import PairQueue
 from daemon.threads.pulse import Pulses
+from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.journal import Journal
 from pipeline.sources import SourceOptions
@@ -64,10 +64,10 @@ def test_the_watchdog_is_not_fed_while_anything_hangs(notify: Any, monkeypatch: 
 def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
     captioner: Captioner, clip: Path, tmp_path: Path
 ) -> None:
-    plan, clock = CameraPlan("room", str(clip)), Clock()
+    plan, clock = CameraPlan("room", str(clip), tracked=False), Clock()
     free, reached = threading.Event(), threading.Event()
     health = Health(pulses=Pulses(clock))
-    queue = PairQueue([plan.name], capacity=8)
+    queue = WorkQueue([plan.name], capacity=8)
     cameras = Cameras([plan], queue, CalibrationStore(tmp_path), lambda _, go: go(), lambda _: None)
 
     def hang(_: JournalledPair) -> None:
@@ -104,7 +104,7 @@ def test_a_reader_that_hangs_is_noticed(
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
         options = SourceOptions(open_timeout_s=5.0)
         plan = CameraPlan("yard", url, options, screening=url if screened else None, lower=20, upper=250)
-        cameras = Cameras([plan], PairQueue(["yard"], 8), CalibrationStore(tmp_path), lambda *_: None, print)
+        cameras = Cameras([plan], WorkQueue(["yard"], 8), CalibrationStore(tmp_path), lambda *_: None, print)
         health = Health(cameras=cameras)
         cameras.start()
         waiting, _ = silent.accept()  # for an answer

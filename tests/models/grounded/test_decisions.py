@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from models.boxes import Box
 from models.families import OBJECTS
-from models.grounded.decisions import LEAST, STAYED, STEP_S, Judged, decided, named, riders, trust
+from models.grounded.decisions import Candidates, confidence, decide, distinct, object_name, riders
 from models.grounded.linker import LOOKS, Ends
+from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
 
 HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
 
 
-def judged(*ends: tuple[str, Box, float]) -> Judged:
+def judged(*ends: tuple[str, Box, float]) -> Candidates:
     """Ends by name, box and how likely they are real."""
     label = torch.zeros(len(ends), len(OBJECTS))
     for row, (name, _, _) in enumerate(ends):
@@ -28,12 +29,12 @@ def judged(*ends: tuple[str, Box, float]) -> Judged:
     box = torch.tensor([box for _, box, _ in ends]).view(-1, 4)
     n = len(ends)
     seen = Ends(box, torch.full((n,), 0.9), label, torch.zeros(n, 192), torch.zeros(n, LOOKS))
-    return Judged(seen, torch.tensor([real for _, _, real in ends]))
+    return Candidates(seen, torch.tensor([real for _, _, real in ends]))
 
 
 def sure_of(p: float, *, moved: bool = False, elsewhere: float = 0.0) -> float:
     """Of what `judged` made, a car or a person."""
-    return trust(p, 0.9, "car", moved=moved, elsewhere=elsewhere)
+    return confidence(p, 0.9, "car", moved=moved, elsewhere=elsewhere)
 
 
 def told(facts: list[Fact]) -> dict[str, float]:
@@ -43,7 +44,7 @@ def told(facts: list[Fact]) -> dict[str, float]:
 def test_a_link_to_a_ghost_takes_nothing_from_an_arrival() -> None:
     came = judged(("car", ELSEWHERE, 0.9))
     for ghost in (0.0, 0.05):
-        facts = decided(judged(("car", HERE, ghost)), came, torch.ones(1, 1), 0)
+        facts = decide(judged(("car", HERE, ghost)), came, torch.ones(1, 1))
         assert facts[0].type == "appeared"
         assert facts[0].confidence == pytest.approx(sure_of(0.9 * (1 - ghost / 2), elsewhere=ghost))
         assert "moved" not in told(facts)
@@ -51,8 +52,8 @@ def test_a_link_to_a_ghost_takes_nothing_from_an_arrival() -> None:
 
 def test_a_move_is_as_sure_as_its_weaker_end() -> None:
     for was, is_now in ((0.95, 0.6), (0.6, 0.95)):
-        [moved, *_] = decided(
-            judged(("car", HERE, was)), judged(("car", ELSEWHERE, is_now)), torch.tensor([[0.9]]), 3
+        [moved, *_] = decide(
+            judged(("car", HERE, was)), judged(("car", ELSEWHERE, is_now)), torch.tensor([[0.9]]), pair=3
         )
         assert (moved.type, moved.pair) == ("moved", 3)
         assert moved.confidence == pytest.approx(sure_of(0.6 * (1 + 0.9) / 2, moved=True))
@@ -61,7 +62,7 @@ def test_a_move_is_as_sure_as_its_weaker_end() -> None:
 
 
 def test_two_strangers_are_gone_and_come() -> None:
-    facts = decided(judged(("car", HERE, 0.9)), judged(("car", ELSEWHERE, 0.8)), torch.zeros(1, 1), 0)
+    facts = decide(judged(("car", HERE, 0.9)), judged(("car", ELSEWHERE, 0.8)), torch.zeros(1, 1))
     assert told(facts) == {
         "disappeared": pytest.approx(sure_of(0.9)),
         "appeared": pytest.approx(sure_of(0.8)),
@@ -72,40 +73,40 @@ def test_two_strangers_are_gone_and_come() -> None:
 def test_what_stays_at_its_place_has_not_moved() -> None:
     x, y, w, h = HERE
     near = (x + 0.1 * w, y, w, h)
-    facts = decided(judged(("car", HERE, 0.9)), judged(("car", near, 0.9)), torch.ones(1, 1), 0)
+    facts = decide(judged(("car", HERE, 0.9)), judged(("car", near, 0.9)), torch.ones(1, 1))
     assert "moved" not in told(facts)
 
 
 def test_a_short_step_is_a_move_though_one_of_its_family_stands_there_on_both_sides() -> None:
     """The judge calls neither end a change; the link and the detector know better."""
     x, y, w, h = HERE
-    for step, types in ((STAYED - 0.02, set()), (STAYED + 0.02, {"moved"})):
+    for step, types in ((SETTINGS.stayed - 0.02, set()), (SETTINGS.stayed + 0.02, {"moved"})):
         near = (x + step * w, y, w, h)
         was, now = judged(("car", HERE, 0.02)), judged(("car", near, 0.02))
-        assert set(told(decided(was, now, torch.full((1, 1), 0.95), 0))) == types
+        assert set(told(decide(was, now, torch.full((1, 1), 0.95)))) == types
 
 
 def test_what_is_where_it_was_has_neither_come_nor_gone() -> None:
     x, y, w, h = HERE
     near = judged(("car", (x + 0.05 * w, y, w, h), 0.9))
-    assert decided(judged(("car", HERE, 0.9)), near, torch.full((1, 1), 0.99), 0) == []
+    assert decide(judged(("car", HERE, 0.9)), near, torch.full((1, 1), 0.99)) == []
 
 
 def test_nothing_on_either_side() -> None:
     nobody, somebody = judged(), judged(("person", HERE, 0.7))
     somebody_came = pytest.approx(sure_of(0.7))
-    assert decided(nobody, nobody, torch.zeros(0, 0), 0) == []
-    assert told(decided(nobody, somebody, torch.zeros(0, 1), 0)) == {"appeared": somebody_came}
-    assert told(decided(somebody, nobody, torch.zeros(1, 0), 0)) == {"disappeared": somebody_came}
+    assert decide(nobody, nobody, torch.zeros(0, 0)) == []
+    assert told(decide(nobody, somebody, torch.zeros(0, 1))) == {"appeared": somebody_came}
+    assert told(decide(somebody, nobody, torch.zeros(1, 0))) == {"disappeared": somebody_came}
 
 
-def drawn(count: int, random: torch.Generator) -> Judged:
+def drawn(count: int, random: torch.Generator) -> Candidates:
     low = torch.rand(count, 2, generator=random) * 0.8
     box = torch.cat([low, torch.rand(count, 2, generator=random) * 0.2 + 0.01], dim=1)
     label = torch.rand(count, len(OBJECTS), generator=random) ** 4
     n = count
     seen = Ends(box, torch.ones(n), label, torch.zeros(n, 192), torch.zeros(n, LOOKS))
-    return Judged(seen, torch.rand(n, generator=random))
+    return Candidates(seen, torch.rand(n, generator=random))
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999), st.sampled_from([math.nan, 1.0]))
@@ -117,7 +118,7 @@ def test_exchanging_before_and_after_exchanges_appeared_and_disappeared(
     before, after = drawn(s, random), drawn(t, random)
     one = torch.rand(s, t, generator=random) ** 2
     one = one / torch.maximum(one.sum(1, keepdim=True), one.sum(0, keepdim=True)).clamp(min=1)
-    straight, backwards = decided(before, after, one, 0, gap_s), decided(after, before, one.T, 0, gap_s)
+    straight, backwards = decide(before, after, one, gap_s=gap_s), decide(after, before, one.T, gap_s=gap_s)
     assert len(straight) == len(backwards)
     left = [(f.type, f.object, f.before, f.after, pytest.approx(f.confidence, abs=1e-5)) for f in backwards]
     for fact in straight:
@@ -130,10 +131,10 @@ def test_exchanging_before_and_after_exchanges_appeared_and_disappeared(
 @settings(max_examples=100, deadline=None)
 def test_no_end_is_told_twice(s: int, t: int, seed: int, gap_s: float) -> None:
     random = torch.Generator().manual_seed(seed)
-    facts = decided(drawn(s, random), drawn(t, random), torch.rand(s, t, generator=random), 0, gap_s)
+    facts = decide(drawn(s, random), drawn(t, random), torch.rand(s, t, generator=random), gap_s=gap_s)
     for boxes in ([f.before for f in facts if f.before], [f.after for f in facts if f.after]):
         assert len(set(boxes)) == len(boxes)
-    assert all(LEAST <= fact.confidence <= 1 for fact in facts)
+    assert all(SETTINGS.least <= fact.confidence <= 1 for fact in facts)
 
 
 def label(**scores: float) -> torch.Tensor:
@@ -144,12 +145,37 @@ def label(**scores: float) -> torch.Tensor:
 
 
 def test_a_vehicle_is_called_what_it_looks_like() -> None:
-    assert named(label(car=0.8, truck=0.1)) == "car"
-    assert named(label(bus=0.8, car=0.1)) == "bus"
-    assert named(label(truck=0.8, bus=0.2)) == "truck"
-    assert named(label(car=0.5, truck=0.5)) == "van", "who knows no van takes it for both"
-    assert named(label(person=0.6, car=0.5)) == "person"
-    assert named(label(bag=0.2)) == "bag"
+    assert object_name(label(car=0.8, truck=0.1)) == ("car", False)
+    assert object_name(label(bus=0.9, car=0.05)) == ("bus", False)
+    assert object_name(label(truck=0.6, bus=0.4)) == ("vehicle", True), "a large one, of whatever kind"
+    assert object_name(label(car=0.5, truck=0.5)) == ("vehicle", False), "a van is taken for both"
+    assert object_name(label(person=0.6, car=0.5)) == ("person", False)
+
+
+def test_an_object_that_is_seen_twice_is_one() -> None:
+    x, y, w, h = HERE
+    head, other = (x + 0.2 * w, y, 0.5 * w, 0.3 * h), ("bicycle", HERE, 0.9)
+    side = judged(("person", HERE, 0.9), ("person", head, 0.9), other, ("person", ELSEWHERE, 0.9))
+    side = replace(side, ends=replace(side.ends, score=torch.tensor([0.9, 0.8, 0.5, 0.4])))
+    assert distinct(side).ends.score.tolist() == pytest.approx([0.9, 0.5, 0.4])
+
+
+def test_tiny_people_in_a_crowd_are_not_told() -> None:
+    crowd = [("person", (0.1 * n, 0.1, 0.02, 0.03), 0.9) for n in range(9)]
+    large = ("person", HERE, 0.9)
+    nobody = judged()
+    assert [f.after for f in decide(nobody, judged(*crowd, large), torch.zeros(0, 10))] == [
+        pytest.approx(HERE)
+    ]
+    assert len(decide(nobody, judged(*crowd[:3]), torch.zeros(0, 3))) == 3
+
+
+def test_a_link_that_is_doubtful_is_marked() -> None:
+    was, now = judged(("car", HERE, 0.9)), judged(("car", ELSEWHERE, 0.9))
+    [sure] = decide(was, now, torch.full((1, 1), 0.9))
+    [doubtful] = decide(was, now, torch.full((1, 1), 0.45))
+    assert (sure.type, sure.doubtful) == ("moved", False)
+    assert (doubtful.type, doubtful.doubtful) == ("moved", True)
 
 
 def test_who_rides_is_told_with_what_is_ridden() -> None:
@@ -178,7 +204,7 @@ def steps(
     """Of a person who is somewhere and of one so many sizes aside."""
     x, y, w, h = HERE
     was, now = judged(("person", HERE, ends[0])), judged(("person", (x + aside * w, y, w, h), ends[1]))
-    return told(decided(was, now, torch.full((1, 1), link), 0, gap_s))
+    return told(decide(was, now, torch.full((1, 1), link), gap_s=gap_s))
 
 
 def test_who_has_gone_and_come_a_step_aside_has_moved() -> None:
@@ -190,7 +216,7 @@ def test_who_has_gone_and_come_a_step_aside_has_moved() -> None:
     )
     assert set(steps(1.5, 1.0, 0.05)) == gone_and_come, "unlike"
     assert set(steps(2.0, 1.0, 0.1)) == gone_and_come, "too far"
-    assert set(steps(1.5, STEP_S + 0.1, 0.1)) == gone_and_come, "too late"
+    assert set(steps(1.5, SETTINGS.step_s + 0.1, 0.1)) == gone_and_come, "too late"
     assert set(steps(1.5, float("nan"), 0.1)) == gone_and_come, "nobody knows when"
     assert "moved" not in steps(1.5, 1.0, 0.1, (0.9, 0.1)), "beside a ghost"
 
@@ -199,17 +225,17 @@ def test_a_step_changes_neither_size_nor_family() -> None:
     x, y, w, h = HERE
     was, link = judged(("person", HERE, 0.9)), torch.full((1, 1), 0.1)
     for name, box in (("person", (x + w, y, w, 0.4 * h)), ("car", (x + w, y, w, h))):
-        assert "moved" not in told(decided(was, judged((name, box, 0.9)), link, 0, 1.0))
+        assert "moved" not in told(decide(was, judged((name, box, 0.9)), link, gap_s=1.0))
 
 
 def test_a_fact_is_the_surer_the_more_speaks_for_it() -> None:
-    certain = trust(0.9, 0.8, "car")
+    certain = confidence(0.9, 0.8, "car")
     assert 0.5 < certain < 1
-    assert trust(0.3, 0.8, "car") < certain
-    assert trust(0.9, 0.2, "car") < certain
-    assert trust(0.9, 0.8, "car", elsewhere=0.5) < certain
-    assert trust(0.9, 0.8, "bag") < certain < trust(0.9, 0.8, "car", moved=True)
-    assert 0 < trust(0.0, 0.0, "bag", elsewhere=1.0) < trust(1.0, 1.0, "car", moved=True) < 1
+    assert confidence(0.3, 0.8, "car") < certain
+    assert confidence(0.9, 0.2, "car") < certain
+    assert confidence(0.9, 0.8, "car", elsewhere=0.5) < certain
+    assert confidence(0.9, 0.8, "bag") < certain < confidence(0.9, 0.8, "car", moved=True)
+    assert 0 < confidence(0.0, 0.0, "bag", elsewhere=1.0) < confidence(1.0, 1.0, "car", moved=True) < 1
 
 
 def test_one_thing_is_told_once_whatever_it_is_taken_for() -> None:
@@ -217,19 +243,19 @@ def test_one_thing_is_told_once_whatever_it_is_taken_for() -> None:
     part = (x, y + 0.05 * h, 0.5 * w, 0.9 * h)
     shifted = (x + 0.1 * w, y, w, h)
     for second in (("truck", part, 0.8), ("car", part, 0.8), ("motorcycle", shifted, 0.8)):
-        facts = decided(judged(), judged(("car", HERE, 0.95), second), torch.zeros(0, 2), 0)
+        facts = decide(judged(), judged(("car", HERE, 0.95), second), torch.zeros(0, 2))
         assert [fact.object for fact in facts] == ["car"]
     beside = ("car", ELSEWHERE, 0.8)
-    assert len(decided(judged(), judged(("car", HERE, 0.95), beside), torch.zeros(0, 2), 0)) == 2
+    assert len(decide(judged(), judged(("car", HERE, 0.95), beside), torch.zeros(0, 2))) == 2
 
 
 def test_a_car_park_is_no_lorry() -> None:
     lot = (0.0, 0.4, 0.95, 0.5)
     cars = [("car", (0.1 + 0.2 * n, 0.5, 0.1, 0.1), 0.9) for n in range(4)]
     there, full = judged(("truck", lot, 0.9)), judged(*cars)
-    facts = decided(there, full, torch.zeros(1, 4), 0)
+    facts = decide(there, full, torch.zeros(1, 4))
     assert [fact.type for fact in facts] == ["appeared"] * 4
-    assert [f.type for f in decided(there, judged(cars[0]), torch.zeros(1, 1), 0)] == [
+    assert [f.type for f in decide(there, judged(cars[0]), torch.zeros(1, 1))] == [
         "disappeared",
         "appeared",
     ]

@@ -11,7 +11,8 @@ from rectangles import COLOURS, GREY, RectangleDetector
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Answer
-from models.grounded.sight import APART_S, FINE_PIXELS, PIXELS, canvas, nearer, pixels_at, seen
+from models.grounded.settings import SETTINGS
+from models.grounded.sight import canvas, nearer, pixels_at, seen
 
 WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
 
@@ -32,10 +33,10 @@ def test_a_canvas_has_about_the_frames_shape() -> None:
 
 
 def test_stills_far_apart_are_seen_finer() -> None:
-    assert pixels_at(APART_S) == pixels_at(86_400) == FINE_PIXELS > PIXELS
-    assert pixels_at(APART_S - 0.1) == pixels_at(float("nan")) == PIXELS
-    high, wide = canvas(1080, 1920, FINE_PIXELS)
-    assert high * wide == pytest.approx(FINE_PIXELS, rel=0.12)
+    assert pixels_at(SETTINGS.fine_gap_s) == pixels_at(86_400) == SETTINGS.fine_pixels > SETTINGS.pixels
+    assert pixels_at(SETTINGS.fine_gap_s - 0.1) == pixels_at(float("nan")) == SETTINGS.pixels
+    high, wide = canvas(1080, 1920, SETTINGS.fine_pixels)
+    assert high * wide == pytest.approx(SETTINGS.fine_pixels, rel=0.12)
 
 
 @given(st.integers(16, 4000), st.integers(16, 4000))
@@ -44,7 +45,7 @@ def test_a_canvas_has_sides_that_the_detector_takes(height: int, width: int) -> 
     assert high % 32 == wide % 32 == 0
     assert min(high, wide) >= 32
     if 0.25 <= height / width <= 4:
-        assert high * wide == pytest.approx(PIXELS, rel=0.12)
+        assert high * wide == pytest.approx(SETTINGS.pixels, rel=0.12)
         assert high / wide == pytest.approx(height / width, rel=0.2)
 
 

@@ -12,14 +12,15 @@ import torch
 
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
-from models.grounded.sight import APART_S, FINE_PIXELS, canvas
-from models.grounded.tracker import LOW
+from models.grounded.settings import SETTINGS
+from models.grounded.sight import canvas
 from models.language.facts import Fact
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration.batch import pair_batch, seeing
+from pipeline.narration.batch import detect, pair_batch
 from pipeline.narration.views import in_shares, tile_views, whole_views
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
+from pipeline.tracking.suppression import LOW
 
 OPTIONS = ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001)
 
@@ -110,10 +111,13 @@ def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
 
 
 def test_frames_far_apart_are_seen_finer() -> None:
-    changes = find_changes([pair(yard(), yard((200, 60)), gap) for gap in (APART_S - 1, APART_S)], OPTIONS)
+    changes = find_changes(
+        [pair(yard(), yard((200, 60)), gap) for gap in (SETTINGS.fine_gap_s - 1, SETTINGS.fine_gap_s)],
+        OPTIONS,
+    )
     near, far = pair_batch(changes, VIEWS).views or ()
     assert near.shape == (2, 3, *canvas(240, 320))
-    assert far.shape == (2, 3, *canvas(240, 320, FINE_PIXELS))
+    assert far.shape == (2, 3, *canvas(240, 320, SETTINGS.fine_pixels))
 
 
 def test_tiles_lie_in_a_row_and_know_their_pair(changes: list[Change]) -> None:
@@ -173,6 +177,9 @@ class Eyes:
         self.shown += pictures
         return [none_seen() for _ in pictures]
 
+    def embed(self, found: Detections) -> torch.Tensor:
+        return torch.zeros(len(found), 4)
+
     def tell(
         self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
     ) -> list[list[Sentence]]:
@@ -185,11 +192,11 @@ def none_seen() -> Detections:
 
 def test_small_pictures_are_shown_as_the_detector_takes_them() -> None:
     eyes = Eyes()
-    found = seeing(eyes)([yard(), yard(size=(360, 640))])
+    found = detect([yard(), yard(size=(360, 640))], eyes)
     assert len(found) == 2
     assert [tuple(picture.shape) for picture in eyes.shown] == [
         (3, *canvas(240, 320)),
         (3, *canvas(360, 640)),
     ]
     assert all(picture.dtype == torch.uint8 for picture in eyes.shown)
-    assert seeing(eyes)([]) == []
+    assert detect([], eyes) == []

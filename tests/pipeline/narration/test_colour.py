@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from models.captioner import Sentence
-from models.language.wording import COLOURS
+from models.language.templates import COLOURS, Statement, render
 from pipeline.changes import ChangeOptions
 from pipeline.changes.difference import difference
 from pipeline.narration.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
@@ -180,16 +181,18 @@ def test_looks_are_those_of_vehicles_and_people() -> None:
 def test_sentences_say_what_somebody_wears() -> None:
     mask = np.zeros((24, 32), bool)
     mask[4:20, 12:18] = True
-    came = Sentence(
-        "A person has come in from the left.", "appeared", "person", TALL, 1.0, 1.0, 1, None, TALL
-    )
+    statement = Statement("entered", "person", origin="left")
+    came = Sentence(render(statement), "appeared", "person", TALL, 1.0, 1.0, 1, None, TALL)
+    came = replace(came, statement=statement)
     said = with_colours([came], pavement(None), pavement((190, 30, 40)), mask)[0].text
     assert said == "A person in red has come in from the left."
 
 
-def told(text: str, before: bool, after: bool, count: int = 1, thing: str = "car") -> Sentence:
+def told(action: str, before: bool, after: bool, count: int = 1, thing: str = "car") -> Sentence:
     sides = [BOX if there else None for there in (before, after)]
-    return Sentence(text, "moved", thing, BOX, 1.0, 1.0, count, sides[0], sides[1])
+    statement = Statement(action, thing, count)
+    sentence = Sentence(render(statement), "moved", thing, BOX, 1.0, 1.0, count, sides[0], sides[1])
+    return replace(sentence, statement=statement)
 
 
 def test_sentences_say_the_colour_that_both_sides_agree_on() -> None:
@@ -198,13 +201,15 @@ def test_sentences_say_the_colour_that_both_sides_agree_on() -> None:
     def said(before: Any, after: Any, sentence: Sentence) -> str:
         return with_colours([sentence], before, after, whole())[0].text
 
-    assert said(empty, red, told("A car has appeared.", False, True)) == "A red car has appeared."
-    assert said(blue, empty, told("The car is gone.", True, False)) == "The blue car is gone."
-    assert said(red, red, told("The car has moved.", True, True)) == "The red car has moved."
-    assert said(red, blue, told("The car has moved.", True, True)) == "The car has moved."
-    assert said(empty, red, told("Two cars have appeared.", False, True, 2)) == "Two cars have appeared."
-    assert said(empty, red, told("A car has appeared.", False, False)) == "A car has appeared."
-    assert said(empty, red, told("A man is here.", False, True, thing="person")) == "A man is here."
+    assert said(empty, red, told("appeared", False, True)) == "A red car has appeared."
+    assert said(blue, empty, told("disappeared", True, False)) == "The blue car has gone."
+    assert said(red, red, told("moved", True, True)) == "The red car has moved."
+    assert said(red, blue, told("moved", True, True)) == "The car has moved."
+    assert said(empty, red, told("appeared", False, True, 2)) == "Two cars have appeared."
+    assert said(empty, red, told("appeared", False, False)) == "A car has appeared."
+    assert said(empty, red, told("appeared", False, True, thing="bag")) == "A bag has appeared."
+    written = replace(told("appeared", False, True), statement=None)
+    assert said(empty, red, written) == "A car has appeared.", "a captioner that writes by itself"
     assert with_colours([], red, blue, whole()) == []
 
 

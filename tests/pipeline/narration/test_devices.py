@@ -19,9 +19,8 @@ from pretend_device import pretend_device
 from models import load_captioner
 from models.captioner import Captioner, Sentence
 from pipeline.changes import ChangeOptions, find_changes
-from pipeline.following import Follower
 from pipeline.narration.narration import Narration, narrate
-from pipeline.pairs import Between, FramePair
+from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
 
@@ -47,16 +46,10 @@ def frames(clips: Path) -> list[Frame]:
 
 
 def told(frames: list[Frame], captioner: Captioner, device: str | None) -> list[Narration]:
-    """Two stills, and the same frames followed."""
-    first, *between, last = frames
-    stills = FramePair(first, last, 10.0)
-    followed = FramePair(first, last, 10.0, between=tuple(Between.of(each) for each in between))
+    """Two stills."""
     options = ChangeOptions.of(captioner.record.get("changes", {}))
-    narrations = []
-    for pair, followers in ((stills, {}), (followed, {"yard": Follower()})):
-        changes = find_changes([pair], options, captioner.salience, device)
-        narrations += narrate(changes, captioner, followers=followers)
-    return narrations
+    changes = find_changes([FramePair(frames[0], frames[-1], 10.0)], options, captioner.salience, device)
+    return narrate(changes, captioner)
 
 
 def rounded(narrations: list[Narration]) -> list[object]:

@@ -12,6 +12,7 @@ import torch
 
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.encoders.encoder import ENCODERS
+from models.language.templates import Statement
 from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
 from pipeline.changes import Change, SceneEvent, find_changes
@@ -129,7 +130,10 @@ class Says:
         return [list(self.sentences[: options.sentences]) for _ in pairs.valid]
 
 
-CAR = Sentence("A car has appeared.", "appeared", "car", (0.1, 0.2, 0.1, 0.2), 0.9, 0.8)
+CAR = dataclasses.replace(
+    Sentence("A car has appeared.", "appeared", "car", (0.1, 0.2, 0.1, 0.2), 0.9, 0.8),
+    statement=Statement("appeared", "car"),
+)
 
 
 def sure(confidence: float, **changed: object) -> Sentence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -201,3 +202,108 @@ def test_frames_must_be_in_order() -> None:
 def test_nothing_is_given_below_the_threshold() -> None:
     sure = Tracker(WIDTH / HEIGHT, TrackerSettings(least_confidence=1.1))
     assert not follow([("person", RED, crossing(3.0))], 15.0, sure)[1]
+
+
+def parked(t: float) -> Box:
+    """A place in the middle."""
+    del t
+    return (0.4, 0.5, 0.2, 0.2)
+
+
+def test_a_parked_car_keeps_its_identity_over_a_restart() -> None:
+    things = [("car", BLUE, parked)]
+    tracker, _ = follow(things, 10.0)
+    state = json.loads(json.dumps(tracker.state()))
+    (before,) = tracker.tracks
+    again = Tracker(WIDTH / HEIGHT)
+    again.restore(state)
+    _, events = follow(things, 10.0, again, start=600.0)
+    assert not events
+    (after,) = again.tracks
+    assert after.id == before.id
+    assert after.first.time_s == before.first.time_s
+
+
+def test_what_is_not_found_after_an_outage_ends_in_silence_and_nobody_has_entered() -> None:
+    tracker, _ = follow([("car", BLUE, parked)], 10.0)
+    tracker.interrupt()
+    _, events = follow([("person", RED, lambda t: (0.8, 0.3, 0.06, 0.3))], 10.0, tracker, start=600.0)
+    assert not events
+    (track,) = [t for t in tracker.tracks if t.state == "confirmed"]
+    assert track.since_s is None
+    assert track.object == "person"
+
+
+def test_a_long_step_without_an_interruption_means_that_nothing_moved() -> None:
+    tracker, _ = follow([("car", BLUE, parked)], 10.0)
+    walker = ("person", RED, crossing(3600.0))
+    _, events = follow([("car", BLUE, parked), walker], 14.0, tracker, start=3600.2)
+    assert [(e.kind, e.object) for e in events] == [("entered", "person"), ("left", "person")]
+
+
+def test_a_state_of_another_shape_is_refused() -> None:
+    tracker, _ = follow([("car", BLUE, parked)], 3.0)
+    with pytest.raises(ValueError, match="start without it"):
+        Tracker(1.0).restore(tracker.state())
+
+
+def test_a_simulated_week_takes_no_more_memory() -> None:
+    tracker = Tracker(WIDTH / HEIGHT)
+    held = []
+    for day in range(7):
+        start = day * 86400.0
+        things = [
+            ("car", BLUE, parked),
+            *(("person", RED, lambda t, k=k, s=start: crossing(s + 5 * k)(t)) for k in range(6)),
+        ]
+        follow(things, 45.0, tracker, start=start)
+        held.append(len(json.dumps(tracker.state())))
+    car = next(t for t in tracker.tracks if t.object == "car")
+    assert car.first.time_s == 0.0
+    assert len(car.observations) < 250
+    assert len(tracker.tracks) < 10
+    assert held[-1] < 1.5 * held[3]
+
+
+def test_a_car_that_drives_in_and_stays_has_parked_and_then_drives_on() -> None:
+    def way(t: float) -> Box | None:
+        if t < 2:
+            return None
+        x = min(0.15 * (t - 2), 0.5) + (0.15 * (t - 25) if t > 25 else 0.0) - 0.2
+        return (x, 0.5, 0.2, 0.2)
+
+    _, events = follow([("car", BLUE, way)], 36.0)
+    assert [e.kind for e in events] == ["entered", "parked", "resumed", "left"]
+    park, resumed = events[1:3]
+    assert park.rests
+    assert park.time_s == pytest.approx(5.4, abs=0.6)
+    assert resumed.duration_s == pytest.approx(19.6, abs=1.5)
+    assert events[3].duration_s == pytest.approx(events[3].time_s - events[0].time_s)
+
+
+def test_who_comes_to_a_standing_car_and_is_gone_there_got_in() -> None:
+    def way(t: float) -> Box | None:
+        x = -0.06 + 0.1 * (t - 3)
+        return (x, 0.45, 0.06, 0.25) if t >= 3 and x < 0.42 else None
+
+    tracker, events = follow([("car", BLUE, parked), ("person", RED, way)], 14.0)
+    assert [e.kind for e in events] == ["entered", "got_in"]
+    assert events[1].other == next(t.id for t in tracker.tracks if t.object == "car")
+
+
+def test_who_comes_back_is_told_again() -> None:
+    _, events = follow([("person", RED, crossing(2.0)), ("person", RED, crossing(30.0))], 45.0)
+    assert [e.kind for e in events] == ["entered", "left"] * 2
+    assert events[0].track != events[2].track
+
+
+def test_two_who_come_together_and_stand_have_met() -> None:
+    def left(t: float) -> Box:
+        return (min(0.1 + 0.08 * max(t - 1, 0), 0.42), 0.4, 0.06, 0.3)
+
+    def right(t: float) -> Box:
+        return (max(0.85 - 0.08 * max(t - 1, 0), 0.5), 0.4, 0.06, 0.3)
+
+    _, events = follow([("person", RED, left), ("person", GREEN, right)], 16.0)
+    assert [e.kind for e in events] == ["met"]
+    assert events[0].other != events[0].track

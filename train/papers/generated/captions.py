@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.boxes import Box
-from models.language.phrases import NOUNS, NUMBERS, PAINTED, slots
+from train.compose.phrases import NOUNS, NUMBERS, PAINTED, slots
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.stage import Prop, Stage, StagedChange, surface_name
 

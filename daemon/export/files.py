@@ -1,0 +1,99 @@
+"""The files of an export: a folder or a zip, there as a whole or not at all, and their sums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.disk import sync_folder
+
+SUMS = "SHA256SUMS"
+"""Names every other file with its SHA-256, as `sha256sum` writes and reads it."""
+
+MANIFEST = "export.json"
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first that a zip can hold: the same files give the same bytes
+_STORED = (".jpg", ".webp", ".mp4", ".mkv")  # compressed already
+
+
+class ExportError(Exception):
+    """Nothing can be exported, or not there; the message says what to do."""
+
+
+@contextmanager
+def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
+    """A hidden folder to write into, which becomes `out` at the end: packed where that is called ``.zip``.
+
+    Raises:
+        ExportError: something is there and `force` is not given, or it cannot be written.
+    """
+    if out.exists() and not force:
+        raise ExportError(f"{out} is there already: give another --out, or --force to replace it")
+    fresh, packed, old = (out.with_name(f".{out.name}.{kind}") for kind in ("tmp", "packed", "old"))
+    try:
+        for path in (fresh, packed, old):
+            _remove(path)
+        fresh.mkdir(parents=True)
+        yield fresh
+        made = fresh
+        if out.suffix.lower() == ".zip":
+            _pack(fresh, packed)
+            made = packed
+        if out.exists():
+            out.rename(old)
+        made.rename(out)
+        sync_folder(out.absolute().parent)
+    except OSError as error:
+        raise ExportError(f"cannot write {out}: {error.strerror or error}; nothing is left there") from None
+    finally:
+        for path in (fresh, packed, old):
+            _remove(path)
+
+
+def write_sums(folder: Path) -> str:
+    """Write the sums of all files; the sum of these, which stands for the whole export."""
+    lines = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {_name(folder, path)}\n")
+                os.fsync(file.fileno())
+    content = "".join(sorted(lines, key=lambda line: line[66:])).encode()
+    (folder / SUMS).write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_export(path: Path) -> bool:
+    """True for a zip, or a folder with an `export.json`."""
+    return (path / MANIFEST).is_file() or (path.is_file() and zipfile.is_zipfile(path))
+
+
+def _pack(folder: Path, out: Path) -> None:
+    with out.open("wb") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    entry = zipfile.ZipInfo(_name(folder, path), _EPOCH)
+                    entry.create_system, entry.external_attr = 3, 0o644 << 16  # as Unix writes it
+                    stored = path.suffix in _STORED
+                    entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+                    with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+                        shutil.copyfileobj(source, target)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _name(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,90 @@
+"""Where every proposed pair went: published, suppressed, dropped or still waiting; there is nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+NOTHING_CHANGED, REPORTED = "nothing changed", "reported already"
+"""Suppressed: no sentence was found, or all of them repeat what was reported. Where the captioner says why it
+keeps silent ("unsure", "nothing of an object"), that is the reason."""
+
+NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon ended", "failed"
+"""Dropped: displaced in a full queue, its camera taken out of the configuration, not narrated before the
+end, or neither narrated nor told by its facts (its picture cannot be read, its journal not written)."""
+
+
+@dataclass(slots=True)
+class PairCounts:
+    """The frame pairs of one camera; ``proposed`` is the sum of all the others at any time.
+
+    Attributes:
+        proposed: by the camera.
+        waiting: in the queue, or with the captioner.
+        published: journalled, from where they are published exactly once.
+        suppressed: by reason.
+        dropped: by reason; they were not looked at.
+    """
+
+    proposed: int = 0
+    waiting: int = 0
+    published: int = 0
+    suppressed: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class PairCounters:
+    """Counts pairs by camera; for any number of threads.
+
+    A camera that is taken out of the configuration keeps its counts, as counters of metrics must.
+
+    Args:
+        cameras: shown from the start, with zeros.
+    """
+
+    def __init__(self, cameras: Iterable[str] = ()) -> None:
+        self._lock = threading.Lock()
+        self._counts = {camera: PairCounts() for camera in cameras}
+
+    def propose(self, camera: str) -> None:
+        """A camera proposes a pair."""
+        with self._lock:
+            counts = self._counts.setdefault(camera, PairCounts())
+            counts.proposed += 1
+            counts.waiting += 1
+
+    def publish(self, camera: str) -> None:
+        """A pair is journalled."""
+        with self._lock:
+            counts = self._counts.setdefault(camera, PairCounts())
+            counts.published += 1
+            counts.waiting -= 1
+
+    def suppress(self, camera: str, reason: str) -> None:
+        """A pair was looked at, and is not reported."""
+        with self._lock:
+            counts = self._counts.setdefault(camera, PairCounts())
+            counts.suppressed[reason] += 1
+            counts.waiting -= 1
+
+    def drop(self, camera: str, reason: str, pairs: int = 1) -> None:
+        """Pairs are given up."""
+        if not pairs:
+            return
+        with self._lock:
+            counts = self._counts.setdefault(camera, PairCounts())
+            counts.dropped[reason] += pairs
+            counts.waiting -= pairs
+
+    def of(self, camera: str) -> PairCounts:
+        """One camera's counts as they are now."""
+        with self._lock:
+            return deepcopy(self._counts.get(camera, PairCounts()))
+
+    def by_camera(self) -> dict[str, PairCounts]:
+        """All counts, as they are at one moment."""
+        with self._lock:
+            return deepcopy(self._counts)

@@ -1,0 +1,281 @@
+"""The bounded queue between the cameras' threads and the narrator."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
+from pipeline.gate import Item, MotionFrame, Seen
+from pipeline.loop import Loop
+from pipeline.pairs import FramePair
+
+FRAMES_HELD = 12
+"""Frames of a live camera that wait for the detector at most: at 5/s, less than three seconds."""
+
+_POLL_S = 0.2
+"""No wait is longer without a look at who has stopped."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A frame or a pair on its way to the narrator.
+
+    Attributes:
+        item: of any camera.
+        late: it is too late to ask the captioner about the pair; the cluster facts must do.
+        until: monotonic seconds until which the captioner can be asked; None is for ever.
+        since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
+    """
+
+    item: Item
+    late: bool = False
+    until: float | None = None
+    since: float | None = None
+
+    @property
+    def camera(self) -> str:
+        """Name of the camera."""
+        frame = self.item.frame if isinstance(self.item, MotionFrame | Seen) else self.item.after
+        return frame.camera
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is a pair, which is counted; frames are thinned out where there are too many."""
+        return isinstance(self.item, FramePair)
+
+    def overdue(self, now: float) -> bool:
+        """Whether it has waited too long for the captioner."""
+        return self.until is not None and now > self.until
+
+
+class WorkQueue:
+    """Holds the newest frames and pairs of all cameras, some of each: a busy one never displaces the others.
+
+    A narrator that is too slow looks at fewer frames: where a live camera's share is full, every other one of
+    its waiting frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that
+    has waited longer than its deadline is told by its clusters, and only where a camera's share is full of
+    pairs does the oldest go.
+
+    Args:
+        cameras: their names; work is taken from them in turn.
+        capacity: frames and pairs held per camera.
+
+    Attributes:
+        counters: where pairs are counted.
+        thinned: frames that were not looked at, by camera.
+        loops: threads of its own; it has none.
+    """
+
+    def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
+        self.capacity = capacity
+        self.loops: list[Loop] = []
+        self.counters = PairCounters(cameras)
+        self.thinned: Counter[str] = Counter()
+        self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}
+        self._ended: set[str] = set()
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Pairs that were not looked at, by camera."""
+        counts = self.counters.by_camera().items()
+        return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
+
+    def put(self, camera: str, item: Item, *, wait: bool, deadline_s: float | None = None) -> bool:
+        """Add work; where the camera's share is full, wait for room, or thin out what waits.
+
+        Args:
+            camera: whose it is.
+            item: the newest of this camera.
+            wait: for room, as footage can.
+            deadline_s: how long a pair may wait for the captioner, by the monotonic clock: the wall clock
+                may step by an hour. None is as long as it takes.
+
+        Returns:
+            False where the queue was closed, or the camera removed: the thread should end.
+        """
+        is_pair = isinstance(item, FramePair)
+        with self._changed:
+            mine = self._work.get(camera)
+            if is_pair:
+                self.counters.propose(camera)
+            while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
+                self._changed.wait(_POLL_S)
+            if mine is None or not self._takes(camera, mine):
+                if is_pair:
+                    self.counters.drop(camera, ENDED if self._closed else REMOVED)
+                return False
+            now = monotonic()
+            until = None if deadline_s is None else now + deadline_s
+            mine.append(Work(item, until=until, since=None if wait else now))
+            if len(mine) > self.capacity:
+                self._thin_out(camera, mine)
+            self._changed.notify_all()
+            return True
+
+    def restart_waits(self) -> None:
+        """From now on there is a captioner: until then nothing was late."""
+        with self._changed:
+            now = monotonic()
+            for mine in self._work.values():
+                for k, work in enumerate(mine):
+                    if work.since is not None:
+                        until = None if work.until is None else work.until - work.since + now
+                        mine[k] = replace(work, since=now, until=until)
+
+    def end(self, camera: str) -> None:
+        """No more work of this camera will come."""
+        with self._changed:
+            self._ended.add(camera)
+            self._changed.notify_all()
+
+    def add(self, camera: str) -> None:
+        """A camera that was not known, or whose thread starts again."""
+        with self._changed:
+            self._work.setdefault(camera, deque())
+            self._ended.discard(camera)
+
+    def remove(self, camera: str) -> None:
+        """Forget a camera that has ended; pairs it still holds are dropped and counted."""
+        with self._changed:
+            self._drop(camera, self._work.pop(camera, deque()), REMOVED)
+            self._ended.discard(camera)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Take no more work; what is held can still be taken, and who waits in `put` goes on."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def abandon(self) -> int:
+        """Drop all that is held, and count it; how many pairs that were."""
+        with self._changed:
+            pairs = 0
+            for camera, mine in self._work.items():
+                pairs += self._drop(camera, mine, ENDED)
+                mine.clear()
+            self._changed.notify_all()
+            return pairs
+
+    def take(self, size: int, wait_s: float, limit_s: float = _POLL_S) -> list[Work]:
+        """A batch over all cameras, in turn; each camera's work in its order.
+
+        Args:
+            size: frames and pairs at most.
+            wait_s: the batch closes so long after it could have had its first part.
+            limit_s: longest wait for that first part; then the batch is empty.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._held(), limit_s)
+            if not self._held():
+                return []
+            until = monotonic() + wait_s
+            while self._held() < size and not self._idle() and (left := until - monotonic()) > 0:
+                self._changed.wait(min(left, _POLL_S))
+            now = monotonic()
+            batch: list[Work] = []
+            while len(batch) < size and self._held():
+                batch += self._one_of_each(size - len(batch), now)
+            self._changed.notify_all()
+            return batch
+
+    def take_whole(self, size: int, limit_s: float = _POLL_S) -> list[Work]:
+        """A batch of one camera: exactly `size` parts, or the rest of a camera that has ended.
+
+        The batches of a replay are the same whatever the threads' timing, and so are its last digits.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._whole(size), limit_s)
+            camera = self._whole(size)
+            if camera is None:
+                return []
+            mine = self._work[camera]
+            batch = [mine.popleft() for _ in range(min(size, len(mine)))]
+            self._changed.notify_all()
+            return batch
+
+    @property
+    def held(self) -> int:
+        """Frames and pairs waiting."""
+        with self._changed:
+            return self._held()
+
+    @property
+    def waiting(self) -> set[str]:
+        """Cameras of which something waits."""
+        with self._changed:
+            return {camera for camera, mine in self._work.items() if mine}
+
+    @property
+    def waited_s(self) -> float:
+        """How long work of a live camera has waited; that of footage can wait."""
+        with self._changed:
+            since = [mine[0].since for mine in self._work.values() if mine]
+        return max((monotonic() - began for began in since if began is not None), default=0.0)
+
+    def ended(self, camera: str) -> bool:
+        """True where the camera has ended and all its work was taken."""
+        with self._changed:
+            return camera in self._ended and not self._work[camera]
+
+    def _takes(self, camera: str, mine: deque[Work]) -> bool:
+        """Neither closed, nor was the camera removed meanwhile."""
+        return not self._closed and self._work.get(camera) is mine
+
+    def _held(self) -> int:
+        return sum(map(len, self._work.values()))
+
+    def _idle(self) -> bool:
+        """All cameras have ended."""
+        return self._closed or len(self._ended) == len(self._work)
+
+    def _whole(self, size: int) -> str | None:
+        for camera, mine in self._work.items():
+            if len(mine) >= size or (mine and (camera in self._ended or self._closed)):
+                return camera
+        return None
+
+    def _thin_out(self, camera: str, mine: deque[Work]) -> None:
+        """Drop every other waiting frame, or the oldest pair where only pairs wait."""
+        oldest = mine[0].since
+        left: list[Work] = []
+        restart = lost = odd = False
+        for work in mine:
+            if not isinstance(work.item, MotionFrame):
+                left.append(work)
+                continue
+            odd = not odd
+            restart |= work.item.restart
+            if odd and work is not mine[-1]:
+                self.thinned[camera] += 1
+                lost = True
+                continue
+            item = replace(work.item, restart=restart, follows_loss=lost or work.item.follows_loss)
+            left.append(replace(work, item=item))
+            restart = lost = False
+        if len(left) == len(mine):
+            self._drop(camera, deque([left.pop(0)]), NEWER_CAME)
+        left[0] = replace(left[0], since=oldest)
+        mine.clear()
+        mine.extend(left)
+
+    def _drop(self, camera: str, work: deque[Work], reason: str) -> int:
+        pairs = sum(each.is_pair for each in work)
+        if frames := sum(isinstance(each.item, MotionFrame) for each in work):
+            self.thinned[camera] += frames
+        self.counters.drop(camera, reason, pairs)
+        return pairs
+
+    def _one_of_each(self, most: int, now: float) -> list[Work]:
+        batch: list[Work] = []
+        for camera in list(self._work):
+            if self._work[camera] and len(batch) < most:
+                one = self._work[camera].popleft()
+                batch.append(replace(one, late=one.overdue(now)))
+                self._work[camera] = self._work.pop(camera)  # its turn comes last again
+        return batch

@@ -1,0 +1,149 @@
+"""A detector whose work is done by workers: requests go out over a Redis group, detections come back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+
+from daemon.workers.messages import (
+    MessageError,
+    decode_response,
+    encode_image,
+    requests_key,
+    response_key,
+)
+from models.captioner import Captioner
+from models.detections import Detections
+from models.detector import LEAST, Detector
+from models.grounded.grounded import Grounded
+from pipeline.publisher import PublisherError
+from pipeline.publisher.connection import RedisServer
+from pipeline.sources import Image
+
+RESPONSE_S = 5.0
+"""Requests without a response for so long are taken back: the images are detected here."""
+
+IMAGES_PER_REQUEST = 4
+"""More images are shared among workers."""
+
+BACKOFF_S = (1.0, 30.0)
+"""First and longest time for which no worker is asked after none has answered."""
+
+_TIMEOUT_S = 2 * RESPONSE_S
+_MOST_WAITING = 512
+
+logger = logging.getLogger(__name__)
+
+
+def use_workers(captioner: Captioner, url: Callable[[], str]) -> None:
+    """Let workers detect for a captioner that has a detector; others are left alone."""
+    if isinstance(captioner, Grounded):
+        captioner.remote = RemoteDetector(url, captioner.sha256, captioner)
+
+
+class RemoteDetector:
+    """Detects by workers; what they do not answer in time, or refuse, it leaves to the local detector.
+
+    Both have the same checkpoint, so that it does not matter who detects.
+
+    Args:
+        url: of the server; called again where it refuses the password.
+        checkpoint: of the local detector, sha256 (hex).
+        local: this process's own.
+
+    Attributes:
+        counts: images by who detected: remote, local.
+        away: why no worker is asked now; empty while workers answer.
+    """
+
+    def __init__(self, url: Callable[[], str], checkpoint: str, local: Detector) -> None:
+        self.counts: Counter[str] = Counter()
+        self.away = ""
+        self._server = RedisServer(url, _TIMEOUT_S, text=False)
+        self._stream, self._local = requests_key(checkpoint), local
+        self._encoders = ThreadPoolExecutor(os.cpu_count(), "encoding")
+        self._backoff_s, self._ask_at = BACKOFF_S[0], float("-inf")
+
+    def detect(self, images: Sequence[Image], least: float = LEAST) -> list[Detections]:
+        """The objects in each image; see `Detector`."""
+        if not images:
+            return []
+        found: dict[int, list[Detections]] = {}
+        chunks = [images[at : at + IMAGES_PER_REQUEST] for at in range(0, len(images), IMAGES_PER_REQUEST)]
+        if monotonic() >= self._ask_at:
+            try:
+                found = self._request(chunks, least)
+            except PublisherError as error:
+                self._back_off(str(error))
+            else:
+                self._note(len(found), len(chunks))
+        detections: list[Detections] = []
+        for number, chunk in enumerate(chunks):
+            remote = found.get(number)
+            self.counts["local" if remote is None else "remote"] += len(chunk)
+            detections += self._local.detect(chunk, least) if remote is None else remote
+        return detections
+
+    def close(self) -> None:
+        """Let connections and threads go."""
+        self._encoders.shutdown(wait=False)
+        self._server.close()
+
+    def _request(self, chunks: list[Sequence[Image]], least: float) -> dict[int, list[Detections]]:
+        """Responses by the number of the chunk; one that does not come, or is a refusal, is absent."""
+        encoded = list(self._encoders.map(encode_image, [image for chunk in chunks for image in chunk]))
+        parts = iter(encoded)
+        names = {f"{socket.gethostname()}-{secrets.token_hex(8)}": n for n in range(len(chunks))}
+        with self._server.asked() as client:
+            pipeline = client.pipeline(transaction=False)
+            for name, number in names.items():
+                fields: Any = {str(n): next(parts) for n in range(len(chunks[number]))}
+                fields |= {"id": name, "least": least}
+                pipeline.xadd(self._stream, fields, maxlen=_MOST_WAITING, approximate=False)
+            entries = dict(zip(names, pipeline.execute(), strict=True))
+            found = {}
+            for name, data in self._responses(client, names):
+                del entries[name]
+                try:
+                    found[names[name]] = decode_response(data, len(chunks[names[name]]))
+                except MessageError as error:
+                    logger.warning("workers: %s; detected here", error)
+            if entries:
+                client.xdel(self._stream, *entries.values())
+        return found
+
+    def _responses(self, client: Any, names: dict[str, int]) -> Iterator[tuple[str, bytes]]:
+        """Names of requests with their responses, as they come; each gives the others more time."""
+        waiting = {response_key(name).encode(): name for name in names}
+        while waiting:
+            answer = client.blpop(list(waiting), timeout=RESPONSE_S - 1e-3)
+            if answer is None:
+                return
+            key, data = answer
+            yield waiting.pop(key), data
+
+    def _note(self, answered: int, asked: int) -> None:
+        if answered:
+            if self.away:
+                logger.warning("workers answer again")
+            self.away, self._backoff_s = "", BACKOFF_S[0]
+        elif asked:
+            self._back_off(f"no worker with this checkpoint answers within {RESPONSE_S:g} s")
+
+    def _back_off(self, reason: str) -> None:
+        if not self.away:
+            logger.warning(
+                "workers: %s; this process detects meanwhile; start `narrated worker` with the same version "
+                "and checkpoint",
+                reason,
+            )
+        self.away = reason
+        self._ask_at = monotonic() + self._backoff_s
+        self._backoff_s = min(2 * self._backoff_s, BACKOFF_S[1])

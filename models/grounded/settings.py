@@ -1,0 +1,91 @@
+"""The settings of perception in stills: one table, each with its unit and its reason.
+
+They were chosen on pairs of training cameras (docs/adr/0014). Weights that were fitted are in the checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PerceptionSettings:
+    """How two stills are looked at and compared. Sizes are an object's own, shares are of the frame.
+
+    Attributes:
+        pixels: about how many of a frame the detector sees at once.
+        fine_pixels: ... of stills `fine_gap_s` or more apart, which have more objects to find than to link.
+        fine_gap_s: of closer stills, more pixels show shadows and signs as objects.
+        seen_score: detections below are not looked at.
+        proposed_score: detections below are only weighed against the other side, never told.
+        tile_edge: a box that ends this near to an inner edge of a tile, in its sides, is cut there.
+        tile_part: a weaker box that lies this far within another of its family is a part of it.
+        part: share of a box within a surer one of its family from which it is the same object.
+        twice: overlap from which two boxes of one side are the same object.
+        stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
+            at rest, seen twice, lie within .13.
+        link_shift: log odds added to every link: the linker learnt from tracks in streets, where a person who
+            looks at two stills calls far more objects the same one.
+        moved: least link times the weaker end, in shares of the surer end, to call it a move.
+        doubtful: links below it may or may not be one object.
+        step_link, step_s, step_sizes, step_ratio: two that would be one gone and one come, with this link, at
+            most so many seconds and sizes apart and alike in area to this ratio, have moved.
+        soon_s: within so many seconds hardly anybody leaves an otherwise still scene while another comes.
+        lone: log odds added to the only two of their family that went and came within that time.
+        stirs: a detection this likely to be a change counts against that.
+        least: facts below this probability are dropped, whatever threshold is asked for.
+        beside: overlap from which the change classifier cannot tell a short step from none.
+        real_slope, real_offset: from the log odds of a score to those that the object is there.
+        lot_area, lot_ratio, lot_count: a vehicle of this share that holds so many so much smaller is a place.
+        car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
+            below which it is only a vehicle; above, it is a large one.
+        named: share of one name above which a large vehicle is called so.
+        tiny_height, crowd: people below this share of the picture's height are dropped among so many people.
+        replaced_s: for stills so far apart a vehicle may have been replaced by another at its place.
+        replaced_alike: greatest correlation of two pictures of different vehicles.
+        replaced_change: how likely both are changes.
+        replaced_place, replaced_score: least overlap and score of both.
+        replaced_below: the correlation must be so much below the score.
+    """
+
+    pixels: int = 230_000
+    fine_pixels: int = 640_000
+    fine_gap_s: float = 10.0
+    seen_score: float = 0.05
+    proposed_score: float = 0.15
+    tile_edge: float = 0.02
+    tile_part: float = 0.75
+    part: float = 0.8
+    twice: float = 0.5
+    stayed: float = 0.15
+    link_shift: float = 2.0
+    moved: float = 1 / 3
+    doubtful: float = 0.5
+    step_link: float = 0.09
+    step_s: float = 6.0
+    step_sizes: float = 1.7
+    step_ratio: float = 2.0
+    soon_s: float = 10.0
+    lone: float = 4.0
+    stirs: float = 0.3
+    least: float = 0.02
+    beside: float = 0.1
+    real_slope: float = 1.5
+    real_offset: float = 1.0
+    lot_area: float = 0.25
+    lot_ratio: float = 8.0
+    lot_count: int = 3
+    car_below: float = 0.35
+    vehicle_below: float = 0.7
+    named: float = 0.85
+    tiny_height: float = 0.04
+    crowd: int = 8
+    replaced_s: float = 60.0
+    replaced_alike: float = 0.6
+    replaced_change: float = 0.9
+    replaced_place: float = 0.4
+    replaced_score: float = 0.4
+    replaced_below: float = 0.05
+
+
+SETTINGS = PerceptionSettings()

@@ -1,0 +1,213 @@
+"""From facts about a pair of pictures to what is said of them: places, and one sentence for equal things."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from models.boxes import Box, area, hull
+from models.families import THINGS
+from models.language.facts import TYPES, Fact
+from models.language.places import Zone, place, side, way, zone_of
+from models.language.templates import COUNTED, Statement, render
+from models.language.wording import places_in, read
+
+NEIGHBOURS = 6.0
+"""Equal things are told in one sentence if the box around them is at most so many times the smallest."""
+
+_ACTIONS = {
+    "came in": "entered",
+    "left": "left",
+    "drove off": "left",
+    "stopped": "stopped",
+    "parked": "parked",
+    "put down": "placed",
+    "taken away": "removed",
+    "crossed": "crossed",
+}
+_LEAST_AREA = 1e-9
+_PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
+_LONGEST = 40
+_BEFORE_A_PLACE = {
+    *("above", "across", "along", "alongside", "among", "around", "at", "before", "behind", "below"),
+    *("beneath", "beside", "between", "beyond", "by", "close", "down", "downstairs", "in", "indoors"),
+    *("inside", "near", "next", "on", "opposite", "outdoors", "outside", "over", "past", "round"),
+    *("through", "toward", "towards", "under", "underneath", "up", "upstairs", "within"),
+}
+"""First words of a phrase for a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What is said once of one or several facts.
+
+    Attributes:
+        statement: about all of them.
+        members: their positions among the statements that were merged, in order.
+    """
+
+    statement: Statement
+    members: tuple[int, ...]
+
+
+def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:
+    """What a sentence about a fact says.
+
+    Args:
+        fact: what happened.
+        zones: parts of the picture that have names, which are said in place of the picture's own places.
+        depth: see `models.language.places.place`.
+
+    Raises:
+        ValueError: the type is unknown, the count is below 1, or a box is missing.
+    """
+    if fact.type not in TYPES or fact.count < 1:
+        raise ValueError(f"no words for {fact.count} {fact.object} that {fact.type}")
+    said = Statement(_action(fact), fact.object, fact.count, large=fact.large)
+    if fact.type == "moved":
+        return _move(said, fact, zones, depth=depth)
+    box = fact.box if fact.type in ("appeared", "more") else fact.before or fact.after
+    assert box is not None  # noqa: S101 - a fact has one
+    zone = zone_of(box, zones)
+    at = zone.phrase if zone else place(box, depth=depth)
+    named = frozenset() if zone else places_in(at)
+    origin = fact.origin if said.action in ("entered", "stopped", "parked") else ""
+    target = fact.target if said.action == "left" else ""
+    waited = fact.waited_s if fact.type == "disappeared" else None
+    return replace(
+        said,
+        place=at,
+        origin="" if origin in named else origin,
+        target="" if target in named else target,
+        duration_s=waited,
+    )
+
+
+def _action(fact: Fact) -> str:
+    if fact.doubtful and fact.type == "moved":
+        return "instead"
+    action = _ACTIONS.get(fact.manner, "")
+    if (fact.object in THINGS) != (action in ("placed", "removed")) or fact.type == "moved":
+        action = ""
+    return action or {"unknown": "changed"}.get(fact.type, fact.type)
+
+
+def _move(said: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
+    """A move from where to where, as far as both have names."""
+    if fact.before is None or fact.after is None:
+        raise ValueError(f"a move without both places: {fact}")
+    was, now = zone_of(fact.before, zones), zone_of(fact.after, zones)
+    at = was.phrase if was else place(fact.before, depth=depth)
+    end = now.phrase if now else place(fact.after, depth=depth)
+    if said.action == "instead":
+        if at and end and at != end:
+            return replace(said, place=at, end=end)
+        said = replace(said, action="moved")
+    origin, target = way(fact.before, fact.after, depth=depth)
+    if now or not target:
+        return replace(said, place=at, end=now.phrase if now and now is not was else "")
+    if not was and origin:
+        return replace(said, origin=origin, target=target)
+    if not was and target in ("far", "near"):  # "in the background to the foreground" is not so of either end
+        at = f"on the {side(fact.before)}" if side(fact.before) != "middle" else "in the middle"
+    return replace(said, place=at, target=target)
+
+
+def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box | None]]) -> list[Merged]:
+    """Say nothing twice: equal statements about neighbours become one about all of them, else "another".
+
+    Args:
+        statements: of one narration.
+        boxes: of each, where that was before and after.
+
+    Returns:
+        What is to be said, in the order of the first of each; no two are worded alike.
+    """
+    kinds: dict[Statement, list[tuple[int, ...]]] = {}
+    for k, each in enumerate(statements):
+        groups = kinds.setdefault(replace(each, count=1), [])
+        fits = (n for n, g in enumerate(groups) if _spread([boxes[i] for i in (*g, k)]) <= NEIGHBOURS)
+        near = next(fits, None)
+        if near is None:
+            groups.append((k,))
+        else:
+            groups[near] += (k,)
+    said = [each for kind, groups in kinds.items() for each in _apart(kind, groups, statements, boxes)]
+    there = Counter(_meant(each.statement) for each in said)
+    return [
+        replace(each, statement=replace(each.statement, among=there[_meant(each.statement)] > 1))
+        if each.statement.action in _DEFINITE
+        else each
+        for each in sorted(said, key=lambda each: each.members)
+    ]
+
+
+_DEFINITE = ("disappeared", "left", "removed", "moved", "replaced")
+
+
+def _meant(statement: Statement) -> tuple[bool, str, str]:
+    """Equal for what "the car on the left" could be: one that went and one that moved are two."""
+    origin = statement.origin
+    at = statement.place or {"middle": "in the middle"}.get(origin, f"on the {origin}")
+    return statement.action in _DEFINITE, statement.object, at
+
+
+def _apart(
+    kind: Statement,
+    groups: list[tuple[int, ...]],
+    statements: Sequence[Statement],
+    boxes: Sequence[tuple[Box | None, Box | None]],
+) -> list[Merged]:
+    """Of two groups with one wording the second is told as another; of more, the nearest two are one."""
+    once = kind.action in ("more", "fewer", "changed", "replaced", "instead")
+    while True:
+        counted: dict[int, list[tuple[int, ...]]] = {}
+        for group in groups:
+            count = sum(statements[k].count for k in group)
+            counted.setdefault(min(count, COUNTED + 1), []).append(group)
+        crowd = next((g for n, g in counted.items() if len(g) > (1 if once or n > COUNTED else 2)), None)
+        if crowd is None:
+            break
+        near = min(combinations(crowd, 2), key=lambda two: _spread([boxes[k] for k in (*two[0], *two[1])]))
+        groups = [g for g in groups if g not in near] + [tuple(sorted((*near[0], *near[1])))]
+    return [
+        Merged(replace(kind, count=count, several=count > COUNTED, other=n > 0), group)
+        for same in counted.values()
+        for n, group in enumerate(sorted(same))
+        for count in [sum(statements[k].count for k in group)]
+    ]
+
+
+def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
+    """How many times the smallest box the box around all is, on the side where that is more."""
+    most = 0.0
+    for own in zip(*boxes, strict=True):
+        there = [box for box in own if box is not None]
+        around = hull(there)
+        if around:
+            most = max(most, area(around) / max(min(area(box) for box in there), _LEAST_AREA))
+    return most
+
+
+def check_zone(phrase: str) -> None:
+    """Refuse a zone's name that cannot stand in a sentence, "A car has appeared <name>.", as a place.
+
+    Raises:
+        ValueError: it cannot; the message says what to write instead.
+    """
+    words = phrase.split()
+    if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):
+        raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
+    if words[0].lower() not in _BEFORE_A_PLACE:
+        raise ValueError(
+            f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
+            '"at the entrance", "in the lot"'
+        )
+    for action in ("appeared", "disappeared", "moved", "replaced"):
+        text = render(Statement(action, "car", place=phrase))
+        told = read(text)
+        if (told.type, told.object) != (action, "car"):
+            raise ValueError(f'"{text}" would be read as {told.object} {told.type}: choose another name')

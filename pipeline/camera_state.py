@@ -1,0 +1,115 @@
+"""Everything that a camera carries from frame to frame: one object, made and dropped with the camera."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from models.boxes import Box, iou
+from models.families import family_of
+from pipeline.gate import MotionFrame
+from pipeline.limits import MessageLimits, MinuteSummary
+from pipeline.sources import Frame, Polygon, covered
+from pipeline.stories import Stories
+from pipeline.tracking import Detections, Event, Tracker
+
+RING_S = 5.0
+"""Frames of the last seconds are held, for an event chooses its own frame before and frame after."""
+
+RECENT_S = 1.3
+"""All of so long ago, two a second of what is older."""
+
+_OLDER_S = 0.45
+_SAME_PLACE = 0.3  # intersection over union
+
+
+@dataclass(slots=True, eq=False)
+class CameraState:
+    """What one camera remembers.
+
+    Attributes:
+        limits: what was sent lately, by which messages are held.
+        summary: the events of the running minute.
+        stories: what pairs told lately.
+        tracker: of its objects; None before the first frame, and after the scene was cut.
+        frames: the last seconds, in the order of time.
+        colours: votes for the colour of each open track.
+        entered_from: side of the frame by which each open track came.
+        suppressed: records held from messages since the last one that was not.
+    """
+
+    limits: MessageLimits
+    summary: MinuteSummary
+    stories: Stories = field(default_factory=Stories)
+    tracker: Tracker | None = None
+    frames: deque[Frame] = field(default_factory=deque)
+    colours: dict[str, Counter[str]] = field(default_factory=dict)
+    entered_from: dict[str, str] = field(default_factory=dict)
+    suppressed: int = 0
+
+    def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
+        """Associate a frame's detections with the open tracks; the events that it decides."""
+        frame, small = motion.frame, motion.small
+        aspect = small.shape[1] / small.shape[0]
+        if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
+            self.tracker = Tracker(aspect)
+            self.frames.clear()
+        self._hold(frame)
+        events = self.tracker.update(frame.time.timestamp(), detections, small)
+        for event in events:
+            if event.edge and event.kind == "entered":
+                self.entered_from[event.track] = event.edge
+        return events
+
+    def continue_from(self, earlier: CameraState) -> None:
+        """Take over the tracks of the same camera under another plan."""
+        self.tracker, self.frames = earlier.tracker, earlier.frames
+        self.colours, self.entered_from = earlier.colours, earlier.entered_from
+
+    def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
+        """Whether the middle of an event's box lies in an area that is not looked at."""
+        box = event.box_after or event.box_before
+        if not masks or box is None or not self.frames:
+            return False
+        height, width = self.frames[-1].luma.shape
+        x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+        hidden = covered(masks, (height, width))
+        return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
+
+    def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:
+        """The frames nearest to an event's own moments; None where only one is held."""
+        before, after = self.frame_at(event.before_time_s), self.frame_at(event.after_time_s)
+        return (before, after) if before.time < after.time else None
+
+    def frame_at(self, time_s: float) -> Frame:
+        """The held frame nearest to a moment, in Unix seconds."""
+        return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
+
+    def explains(self, box: Box, name: str) -> bool:
+        """Whether an object at a place is an open track, whose events were or will be reported."""
+        if self.tracker is None:
+            return False
+        return any(
+            family_of(track.object) == family_of(name) and iou(track.last.box, box) > _SAME_PLACE
+            for track in self.tracker.tracks
+        )
+
+    def forget(self, track: str) -> None:
+        """Let go of a track that has ended."""
+        self.colours.pop(track, None)
+        self.entered_from.pop(track, None)
+
+    def _hold(self, frame: Frame) -> None:
+        frames = self.frames
+        while frames and _age_s(frames[0], frame) > RING_S:
+            frames.popleft()
+        # of three neighbours that are no longer recent the middle one goes where they are close
+        for k in range(len(frames) - 2, 0, -1):
+            old = _age_s(frames[k], frame) > RECENT_S
+            if old and _age_s(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S:
+                del frames[k]
+        frames.append(frame)
+
+
+def _age_s(earlier: Frame, later: Frame) -> float:
+    return (later.time - earlier.time).total_seconds()

@@ -1,0 +1,224 @@
+"""The gate: when to look for objects, and when two frames are worth comparing.
+
+While something moves before a camera, and `HOLD_S` longer, every sampled frame is passed on for detection and
+tracking. Beside them go the candidate pairs of `pipeline.pairs`: all of them for a captioner that compares
+two frames; for one that tracks objects only those that no track can explain: slow change against the quiet
+scene of some minutes ago, what changed while nothing was seen, and events of the whole scene.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipeline.distance import l2_luma
+from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, PairOptions
+from pipeline.sources import Frame, Image
+from pipeline.thresholds import PairThresholds
+
+HOLD_S = 3.0
+"""The gate stays open for so long after the last motion: departures are decided 1.5 s after the last
+sight."""
+
+PREROLL_S = 1.6
+"""What was seen before the gate opened is passed on as well: an event's before frame is 1.5 s old."""
+
+PAUSE_S = 3.0
+"""Between two frames so far apart nothing can be tracked."""
+
+GAP_S = 20.0
+"""Nothing is known of so long a while without a frame: an idle camera shows a keyframe every ten seconds."""
+
+SEEN_S = 20.0
+"""How often a live camera is noted as seen: what lies between a note and a start was not watched."""
+
+PAIR_INTERVAL_S = 0.5
+"""Pairs are found among two frames a second, whatever the sampling rate."""
+
+MOTION_LIMIT = 18.0
+"""Grey levels: what changes a block of 16 pixels by more within a second always counts as motion, so that no
+calibration on a busy scene can hide a person or a vehicle near the camera."""
+
+_LOOK_BACK_S = (0.35, 0.95)  # motion is a difference to the newest frame that is so old: quick, and slow
+_EARLY_S = 0.02  # sampling is never exact
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MotionFrame:
+    """A frame in which to look for objects.
+
+    Attributes:
+        frame: sampled frame.
+        small: the picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide.
+        restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
+        follows_loss: True where frames right before it were given up, because the machine is too slow.
+    """
+
+    frame: Frame
+    small: Image
+    restart: bool = False
+    follows_loss: bool = False
+
+    @classmethod
+    def of(cls, frame: Frame, *, restart: bool = False) -> MotionFrame:
+        """A frame and its small picture."""
+        return cls(frame, frame.picture.small(SMALL_WIDTH), restart)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gap:
+    """A while in which nothing was seen of a live camera.
+
+    Attributes:
+        before, after: the last frame before it and the first one after it.
+        reason: camera_down, or overload of this machine.
+    """
+
+    before: Frame
+    after: Frame
+    reason: str = "camera_down"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A live camera gives pictures, whether or not anything moves; noted every `SEEN_S`.
+
+    Attributes:
+        frame: the newest.
+    """
+
+    frame: Frame
+
+
+Item = MotionFrame | FramePair | Gap | Seen
+"""What goes from a camera's thread to the narrator."""
+
+
+class Gate:
+    """Says whether something moves before one camera.
+
+    Args:
+        thresholds: the lower one is compared with the largest distance over blocks, the upper one with the
+            distance of the whole frame.
+        block: side of a block in analysis pixels.
+    """
+
+    def __init__(self, thresholds: PairThresholds, block: int) -> None:
+        self._lower = min(thresholds.lower, MOTION_LIMIT)
+        self._upper, self._block = thresholds.upper, block
+        self._recent: deque[Frame] = deque()
+        self._moved: datetime | None = None
+        self.cut = False
+        """Whether the whole scene changed with the last frame."""
+
+    def update(self, frame: Frame) -> bool:
+        """Whether to look at the camera's next frame."""
+        self.cut = False
+        if self._recent and (
+            frame.luma.shape != self._recent[-1].luma.shape or frame.time <= self._recent[-1].time
+        ):
+            self._recent.clear()
+            self._moved, self.cut = None, True
+        for earlier in self._references(frame):
+            whole, blocks = l2_luma(earlier.luma, frame.luma, self._block)
+            self.cut = self.cut or (earlier is self._recent[-1] and whole > self._upper)
+            if blocks.max() > self._lower:
+                self._moved = frame.time
+        self._recent.append(frame)
+        while len(self._recent) > 1 and _seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
+            self._recent.popleft()
+        return self._moved is not None and (frame.time - self._moved).total_seconds() <= HOLD_S
+
+    def _references(self, frame: Frame) -> list[Frame]:
+        """Earlier frames to compare with: the last one, and the newest beyond each look-back."""
+        found = self._recent and [self._recent[-1]]
+        for age_s in _LOOK_BACK_S:
+            older = [each for each in self._recent if _seconds(each, frame) >= age_s]
+            found = [*found, *older[-1:]]
+        return list(dict.fromkeys(found))
+
+
+class Slots:
+    """Takes the first frame of each slot of time, counted from the first frame.
+
+    Args:
+        length_s: of a slot.
+    """
+
+    def __init__(self, length_s: float) -> None:
+        self._length_s = length_s
+        self._begin: datetime | None = None
+        self._slot = -1
+
+    def takes(self, frame: Frame) -> bool:
+        """Whether a frame is the first of its slot; a clock that goes back begins anew."""
+        self._begin = self._begin or frame.time
+        slot = int(((frame.time - self._begin).total_seconds() + _EARLY_S) / self._length_s)
+        is_first, self._slot = slot != self._slot, slot
+        return is_first
+
+
+def watch(
+    frames: Iterable[Frame],
+    thresholds: PairThresholds,
+    options: PairOptions,
+    *,
+    tracked: bool,
+    live: bool = False,
+) -> Iterator[Item]:
+    """Frames to look at, pairs to compare and gaps, in the order of time.
+
+    Args:
+        frames: sampled frames of one camera, in the order of time, at the detection rate.
+        thresholds: of this camera, see `pipeline.thresholds.calibrate`.
+        options: how pairs are found.
+        tracked: pass on frames for tracking, and only the pairs that no track explains.
+        live: tell of gaps, and every `SEEN_S` that the camera is seen: footage has only parts.
+
+    Raises:
+        ValueError: frames of two cameras are mixed.
+    """
+    finder = PairFinder(thresholds, options, changes=not tracked)
+    gate = Gate(thresholds, options.block)
+    preroll: deque[Frame] = deque()
+    is_open = False
+    last: Frame | None = None
+    slots = Slots(PAIR_INTERVAL_S)
+    notes = Slots(SEEN_S)
+    for frame in frames:
+        if live and last and (frame.time - last.time).total_seconds() >= GAP_S:
+            yield Gap(last, frame)
+        if live and notes.takes(frame):
+            yield Seen(frame)
+        if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
+            preroll.clear()
+        if tracked:
+            was_open, is_open = is_open, gate.update(frame)
+            if is_open:
+                if not was_open:
+                    yield from map(MotionFrame.of, preroll)
+                    preroll.clear()
+                yield MotionFrame.of(frame, restart=gate.cut)
+            else:
+                _remember(preroll, frame)
+        last = frame
+        if slots.takes(frame):
+            yield from finder.update(frame)
+    yield from finder.finish()
+
+
+def _remember(preroll: deque[Frame], frame: Frame) -> None:
+    """Hold a frame of the quiet scene, two a second: each holds a decoded picture."""
+    newest = preroll[-1] if preroll else None
+    previous = preroll[-2] if len(preroll) > 1 else None
+    if newest and previous and _seconds(previous, frame) < PAIR_INTERVAL_S - _EARLY_S:
+        preroll.pop()
+    preroll.append(frame)
+    while _seconds(preroll[0], frame) > PREROLL_S:
+        preroll.popleft()
+
+
+def _seconds(earlier: Frame, later: Frame) -> float:
+    return (later.time - earlier.time).total_seconds()

@@ -1,0 +1,191 @@
+"""Limits on messages: what keeps a busy camera from flooding its readers. The record is never limited.
+
+All of them go by the times of the frames, so that a replay of the same footage holds back the same. A
+narration beyond a limit is journalled and streamed like any other, marked with the limit that holds it from
+messages and from the page's first view:
+
+* cooldown: of each camera a kind of event (type, family of the object, place) is sent once within so many
+  seconds. What is held does not prolong that: rain on a lens is sent every 20 seconds, not once and never
+  again.
+* hourly: of each camera so many narrations are sent within any hour.
+* summary: of each camera so many events are sent within a minute; one further record at the end of the minute
+  counts the others and names them.
+
+Where a clock steps back, what was sent in the future counts as sent now, so that no limit lasts longer than
+it says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from models.families import KINDS, family_of
+from models.language.places import Zone, place_bin, zone_of
+from models.language.templates import noun_phrase
+from models.sentences import PlacedSentence, Sentence
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+_Kind = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions:
+    """How much is sent at most; None is no limit.
+
+    Attributes:
+        cooldown_s: a kind of event is sent once within this.
+        max_per_hour: narrations within any hour.
+        per_minute: events within a minute; a summary stands for the others.
+    """
+
+    cooldown_s: float | None = 20.0
+    max_per_hour: int | None = 60
+    per_minute: int | None = 10
+
+
+NO_LIMITS = LimitOptions(None, None, None)
+"""Everything is sent."""
+
+
+class MessageLimits:
+    """What one camera has sent lately; to be asked narration by narration, in order.
+
+    Args:
+        options: see there.
+        zones: the camera's own places; what stands in one is of that place.
+    """
+
+    def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
+        self.options, self.zones = options, zones
+        self._last_sent: dict[_Kind, datetime] = {}
+        self._sent: deque[datetime] = deque()
+
+    def inherit(self, earlier: MessageLimits) -> None:
+        """Continue with what other limits of the same camera remember, whatever their options were."""
+        self._last_sent, self._sent = earlier._last_sent, earlier._sent
+
+    def hold(self, time: datetime, event: str, sentences: Sequence[PlacedSentence]) -> str:
+        """Why a narration is held from messages, empty where it is sent; it is remembered then.
+
+        Args:
+            time: of its after frame.
+            event: of the record.
+            sentences: its sentences.
+        """
+        self._advance(time)
+        if self.options.cooldown_s and all(self._kind(event, each) in self._last_sent for each in sentences):
+            return "cooldown"
+        if self.at_hourly_limit:
+            return "hourly"
+        self.remember(time, event, sentences)
+        return ""
+
+    def remember(self, time: datetime, event: str, sentences: Sequence[PlacedSentence]) -> None:
+        """Take note of what was sent, also by an earlier process: a restart is no way around a limit."""
+        self._sent.append(time)
+        self._last_sent.update((self._kind(event, each), time) for each in sentences)
+
+    @property
+    def at_hourly_limit(self) -> bool:
+        """Whether the camera's next narration would be held, by the time of its last one."""
+        return self.options.max_per_hour is not None and len(self._sent) >= self.options.max_per_hour
+
+    def _advance(self, now: datetime) -> None:
+        oldest = now - timedelta(seconds=self.options.cooldown_s or 0.0)
+        latest = {kind: min(at, now) for kind, at in self._last_sent.items()}
+        self._last_sent = {kind: at for kind, at in latest.items() if at > oldest}
+        self._sent = deque(min(at, now) for at in self._sent if min(at, now) > now - HOUR)
+
+    def _kind(self, event: str, sentence: PlacedSentence) -> _Kind:
+        box = sentence.after or sentence.before or sentence.box
+        if event != "change" or box is None:
+            return event, sentence.object, ""
+        zone = zone_of(box, self.zones)
+        return sentence.type, family_of(sentence.object), zone.phrase if zone else str(place_bin(box))
+
+
+class MinuteSummary:
+    """The events of one camera by the minute of their after frames.
+
+    Args:
+        most: events of a minute that are sent; None sends all of them.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._minute: datetime | None = None
+        self._ids: list[str] = []
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._sent = 0
+
+    def is_over(self, time: datetime) -> bool:
+        """Whether the minute ended before a time, and has a summary."""
+        return bool(self._ids) and _minute(time) != self._minute
+
+    def add(self, time: datetime, narration_id: str, event: tuple[str, str, str]) -> bool:
+        """Count an event; whether it is one too many.
+
+        Args:
+            time: of its after frame; a minute that ended before it must have been closed.
+            narration_id: of the narration.
+            event: action, object and side of the frame.
+        """
+        if self._minute != _minute(time):
+            self._minute, self._sent = _minute(time), 0
+            self._counts.clear()
+        self._counts[event] += 1
+        if self._most is None or self._sent < self._most:
+            self._sent += 1
+            return False
+        self._ids.append(narration_id)
+        return True
+
+    def close(self) -> tuple[Sentence, tuple[str, ...]] | None:
+        """The sentence about the minute and the ids of the narrations held; None where none was."""
+        ids, self._ids = tuple(self._ids), []
+        if not ids or self._minute is None:
+            return None
+        text = f"Within a minute: {_count_words(self._counts)}."
+        return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
+
+
+def _minute(time: datetime) -> datetime:
+    return time.replace(second=0, microsecond=0)
+
+
+_PAST = {
+    "entered": "came in",
+    "left": "left",
+    "appeared": "appeared",
+    "disappeared": "disappeared",
+    "stopped": "stopped",
+    "resumed": "moved on",
+    "parked": "parked",
+    "met": "met",
+    "waiting": "waited",
+    "placed": "were put down",
+    "removed": "were taken",
+    "got_in": "got into a vehicle",
+    "got_out": "got out of a vehicle",
+}
+_SIDES = {
+    "far": "in the background",
+    "near": "in the foreground",
+    "left": "on the left",
+    "right": "on the right",
+}
+
+
+def _count_words(counts: Counter[tuple[str, str, str]]) -> str:
+    """Such as "23 cars came in on the left, 6 people left on the right", the most frequent first."""
+    known = [(n, *kind) for kind, n in counts.items() if kind[0] in _PAST and kind[1] in KINDS]
+    parts = []
+    for count, action, name, edge in sorted(known, key=lambda each: (-each[0], each[1:])):
+        words = _PAST[action].replace("were", "was") if count == 1 else _PAST[action]
+        parts.append(f"{noun_phrase(name, count)} {words} {_SIDES.get(edge, '')}".strip())
+    return ", ".join(parts)

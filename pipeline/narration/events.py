@@ -1,0 +1,238 @@
+"""From the event of a track to a narration with its own frame before and frame after."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import Box, intersection, offset
+from models.families import PEOPLE, VEHICLES
+from models.language.places import place, zone_of
+from models.language.templates import Statement, duration, render
+from models.sentences import DescribeOptions, Sentence
+from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
+from pipeline.narration.colour import look_name, scene_cast
+from pipeline.narration.narration import (
+    FrameStamp,
+    ModelStamp,
+    Narration,
+    RecordEvent,
+    narration_id,
+    stamp,
+)
+from pipeline.narration.outlines import outline
+from pipeline.pairs import FramePair, pair_l2
+from pipeline.sources import Frame, Polygon
+from pipeline.tracking import Event
+from pipeline.tracking.types import DEPARTURES, ENTRANCES
+
+_GAP_REASONS = {
+    "camera_down": "the camera gave no pictures",
+    "overload": "this machine was too slow",
+    "outage": "narrated was not running",
+}
+_MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventContext:
+    """What an event's sentence needs beside the event.
+
+    Attributes:
+        changes: how the difference of its frame pair is found.
+        describe: how sentences are worded.
+        masks: areas that are not looked at.
+        model: the detector's checkpoint.
+        settings_sha256: hash (hex) of the settings that decide the text.
+        rate_hz: detection rate.
+    """
+
+    changes: ChangeOptions
+    describe: DescribeOptions
+    masks: tuple[Polygon, ...]
+    model: ModelStamp
+    settings_sha256: str
+    rate_hz: float
+
+
+def narrate_event(
+    event: Event,
+    frames: tuple[Frame, Frame],
+    context: EventContext,
+    colours: Counter[str],
+    came_from: str = "",
+) -> tuple[Narration, FramePair]:
+    """The narration of one event, and the frame pair that shows it.
+
+    Args:
+        event: of a track.
+        frames: its frames before and after.
+        context: see there.
+        colours: votes for the track's colour so far; this event's frames vote as well.
+        came_from: side of the frame by which the track came, where that was seen.
+    """
+    before, after = frames
+    pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
+    (change,) = find_changes([pair], context.changes)
+    changed = _changed(change)
+    if context.describe.colours:
+        _vote(colours, event, pair, changed)
+    statement = _statement(event, context.describe, _colour(colours), came_from)
+    sentence = _sentence(event, change, changed, render(statement))
+    stamps = stamp(before), stamp(after)
+    narration = Narration(
+        id=_event_id(event, before.camera, *stamps, context),
+        camera=before.camera,
+        before=stamps[0],
+        after=stamps[1],
+        clock=after.clock,
+        event=SceneEvent.NONE,
+        sentences=(sentence,),
+        l2=pair.l2,
+        model=context.model,
+        settings_sha256=context.settings_sha256,
+        rate_hz=context.rate_hz,
+    )
+    return narration, pair
+
+
+def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: str) -> Sentence:
+    start = change.pair.before.time.timestamp()
+    box = event.box_after or event.box_before
+    assert box is not None  # noqa: S101 - an event is somewhere
+    was, now = event.box_before, event.box_after
+    return Sentence(
+        text,
+        _change_type(event),
+        event.object,
+        box,
+        salience=_salience(change, box),
+        confidence=event.confidence,
+        before=was,
+        after=now,
+        outline_before=outline(changed, was) if was else (),
+        outline_after=outline(changed, now) if now else (),
+        moment_s=event.time_s - start,
+        paths=(event.path,) if event.path else (),
+        action=event.kind,
+        track=event.track,
+        since_s=None if event.since_s is None else event.since_s - start,
+        until_s=event.time_s - start if event.kind in DEPARTURES else None,
+        duration_s=event.duration_s,
+        same_as=event.same_as,
+    )
+
+
+def _statement(event: Event, options: DescribeOptions, colour: str, origin: str) -> Statement:
+    gone = event.kind in DEPARTURES or event.kind == "resumed"
+    box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
+    assert box is not None  # noqa: S101 - an event is somewhere
+    zone = zone_of(box, options.zones)
+    where = zone.phrase if zone else place(box, depth=options.depth)
+    arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
+    return Statement(
+        event.kind,
+        event.object,
+        colour=colour,
+        place=where,
+        origin=event.edge if arrives else "",
+        target=(event.edge or event.way) if departs else event.way if event.kind == "resumed" else "",
+        came_from=origin if departs or event.kind == "resumed" else "",
+        duration_s=event.duration_s,
+    )
+
+
+def _change_type(event: Event) -> str:
+    """The type of change that the event's two frames show."""
+    if event.kind in ENTRANCES:
+        return "appeared"
+    if event.kind in DEPARTURES:
+        return "disappeared"
+    if event.box_before is None or event.box_after is None:
+        return "unknown"
+    across, down = offset(event.box_before, event.box_after)
+    _, _, width, height = event.box_before
+    return "moved" if max(abs(across) / width, abs(down) / height) >= _MOVED else "unknown"
+
+
+def _salience(change: Change, box: Box) -> float:
+    """The largest salience of a cluster at a place as a share of the most salient one's; 0 where none is."""
+    scores = [
+        float(score)
+        for cluster, score in zip(change.clusters, change.salience, strict=True)
+        if intersection(cluster.box, box) > 0
+    ]
+    top = float(change.salience[0]) if len(change.salience) else 0.0
+    return min(max(max(scores, default=0.0) / top, 0.0), 1.0) if top > 0 else 0.0
+
+
+def _changed(change: Change) -> NDArray[np.bool_]:
+    if not change.clusters:
+        return np.zeros((1, 1), bool)
+    return np.asarray(np.logical_or.reduce([cluster.mask for cluster in change.clusters]))
+
+
+def _vote(colours: Counter[str], event: Event, pair: FramePair, changed: NDArray[np.bool_]) -> None:
+    """Count the colour that each of the two frames shows of it, where one is sure."""
+    name = event.object if event.object in VEHICLES else "person" if event.object in PEOPLE else ""
+    for frame, box in ((pair.before, event.box_before), (pair.after, event.box_after)):
+        if name and box is not None:
+            look = look_name(frame.image, name, box, changed, scene_cast(frame.image, changed))
+            colours.update([look] if look else [])
+
+
+def _colour(colours: Counter[str]) -> str:
+    """The colour by vote along the track, empty where the votes differ."""
+    return next(iter(colours)) if len(colours) == 1 else ""
+
+
+def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, context: EventContext) -> str:
+    """Several events may share their frames: the track and what it did are part of the id."""
+    settings = hashlib.sha256(f"{context.settings_sha256}\n{event.track}\n{event.kind}".encode()).hexdigest()
+    return narration_id(camera, before, after, context.model, settings)
+
+
+def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
+    """That nothing was seen between two frames.
+
+    Args:
+        before: the last one that was seen before.
+        after: the first one after.
+        reason: camera_down, overload or outage.
+        context: of the camera.
+    """
+    last, camera = stamp(after), after.camera
+    away_s = (last.time - before.time).total_seconds()
+    text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[reason]}."
+    return Narration(
+        id=narration_id(camera, before, last, context.model, context.settings_sha256),
+        camera=camera,
+        before=before,
+        after=last,
+        clock=after.clock,
+        event=RecordEvent.GAP,
+        sentences=(Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0),),
+        l2=0.0,
+        model=context.model,
+        settings_sha256=context.settings_sha256,
+        since=before.time,
+        until=last.time,
+        reason=reason,
+    )
+
+
+def summary_narration(latest: Narration, sentence: Sentence, covers: tuple[str, ...]) -> Narration:
+    """The summary of a minute, with the frames of the last narration in it."""
+    digest = hashlib.sha256("\n".join(covers).encode()).hexdigest()
+    return replace(
+        latest,
+        id=narration_id(latest.camera, latest.before, latest.after, latest.model, digest),
+        event=RecordEvent.SUMMARY,
+        sentences=(sentence,),
+        covers=covers,
+        held="",
+    )

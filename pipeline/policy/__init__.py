@@ -1,1 +1,0 @@
-"""What is told and what is not: nothing twice, and no flood."""

@@ -1,0 +1,195 @@
+"""Turns of tracks: what stops, parks, goes on, meets, or waits longer than is usual for its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import hypot
+from typing import Any
+
+import numpy as np
+
+from models.boxes import Box
+from pipeline.tracking.events import path_of, way_of
+from pipeline.tracking.motion import distances, sizes
+from pipeline.tracking.types import Event, Floats, Track
+
+STOPPED_S = 3.0
+"""What drove and has rested so long has stopped."""
+
+PARKED_S = 10.0
+"""... and has parked, where nothing else drives."""
+
+RESTED_S = 10.0
+"""What rested so long goes on when it moves."""
+
+MET_S = 3.0
+"""Two people who came together have stood so long."""
+
+WAITING_S = 60.0
+"""Nobody waits who has rested for less."""
+
+_CAME = 1.5  # own sizes that something went before it came to rest
+_RECENTLY_S = 10.0
+_TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
+_CELLS = 16
+_PASSES = 3  # tracks that have driven through a place make it one where things drive
+_USUAL = 2.0  # times the longest of most rests at a place
+_SAMPLES = 8
+_LONGEST = 0.9  # quantile
+
+
+@dataclass(slots=True)
+class Turns:
+    """What a camera has learnt about where things drive and how long they rest, and events of it.
+
+    Attributes:
+        driven: passes of vehicles by cell ``(_CELLS, _CELLS)``, rows first.
+        rests: seconds of rests by cell and family, the last `_SAMPLES` times two.
+    """
+
+    driven: Floats = field(default_factory=lambda: np.zeros((_CELLS, _CELLS)))
+    rests: dict[str, list[float]] = field(default_factory=dict)
+
+    def update(self, tracks: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+        """Turns that are certain at this moment."""
+        seen = [t for t in tracks if t.state == "confirmed" and t.unseen_s == 0 and not t.part]
+        for track in seen:
+            if track.rests_since_s is None:
+                yield from self._goes(track, time_s, aspect)
+            else:
+                yield from self._stands(track, seen, time_s, aspect)
+        yield from _meetings(seen, time_s, aspect)
+
+    def _goes(self, track: Track, time_s: float, aspect: float) -> Iterator[Event]:
+        cell = _cell(track.last.box)
+        if _drives(track) and f"{cell}" not in track.announced and _moves(track, aspect):
+            self.driven[cell] += 1
+            track.announced = (*(each for each in track.announced if "rest" in each), f"{cell}")
+        rest = next((each for each in track.announced if each.startswith("rest ")), None)
+        if rest is None:
+            return
+        start, end = (float(each) for each in rest.split()[1:])
+        box = track.at(end)
+        if box is None or _apart(box, track.last.box, aspect) < 1:
+            return
+        track.announced = ()
+        self._learn(track, end - start)
+        if _drives(track) and end - start >= RESTED_S:
+            yield _event(track, "resumed", end, (end, time_s), end - start, aspect=aspect, rests=False)
+
+    def _learn(self, track: Track, seconds: float) -> None:
+        key = f"{track.family} {_cell(track.last.box)}"
+        self.rests[key] = [*self.rests.get(key, ())[-2 * _SAMPLES :], round(seconds, 1)]
+
+    def _stands(self, track: Track, seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+        start = track.rests_since_s
+        assert start is not None  # noqa: S101 - it rests
+        rested = time_s - start
+        kept = [each for each in track.announced if not each.startswith("rest ")]
+        track.announced = (*kept, f"rest {start} {time_s}")
+        before = max(start - STOPPED_S, track.first.time_s)
+        if _drives(track) and "halt" not in kept and rested >= STOPPED_S:
+            came = _apart(track.at(before) or track.last.box, track.last.box, aspect) >= _CAME
+            road = self.driven[_cell(track.last.box)] >= _PASSES
+            if came and road and not _queues(track, seen, aspect):
+                track.announced = (*track.announced, "halt")
+                yield _event(track, "stopped", start, (before, time_s), rested, aspect=aspect, rests=True)
+            elif came and not road and rested >= PARKED_S:
+                track.announced = (*track.announced, "halt")
+                yield _event(track, "parked", start, (before, time_s), rested, aspect=aspect, rests=True)
+        if (
+            "waiting" not in kept
+            and rested >= max(WAITING_S, self._usual(track))
+            and track.since_s is not None
+        ):
+            track.announced = (*track.announced, "waiting")
+            pair = max(time_s - rested, track.first.time_s), time_s
+            if "halt" in kept or track.object == "person":
+                yield _event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
+
+    def _usual(self, track: Track) -> float:
+        rests = self.rests.get(f"{track.family} {_cell(track.last.box)}", ())
+        return _USUAL * float(np.quantile(rests, _LONGEST)) if len(rests) >= _SAMPLES else 0.0
+
+    def state(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"driven": self.driven.tolist(), "rests": self.rests}
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> Turns:
+        """From a `state`."""
+        return cls(np.array(state["driven"], np.float64), {k: list(v) for k, v in state["rests"].items()})
+
+
+def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+    """Two people who came from apart and stand together."""
+    standing = [t for t in seen if t.object == "person" and t.rests_since_s is not None]
+    for one, two in combinations(standing, 2):
+        since = max(one.rests_since_s or 0.0, two.rests_since_s or 0.0)
+        key = f"met {two.id}"
+        if time_s - since < MET_S or key in one.announced or f"met {one.id}" in two.announced:
+            continue
+        if _apart(one.last.box, two.last.box, aspect) > _TOGETHER:
+            continue
+        earlier = max(since - _RECENTLY_S, one.first.time_s, two.first.time_s)
+        a, b = one.at(earlier), two.at(earlier)
+        one.announced = (*one.announced, key)
+        if a and b and _apart(a, b, aspect) >= _APART:
+            event = _event(
+                one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
+            )
+            yield event
+
+
+def _event(
+    track: Track,
+    kind: str,
+    when: float,
+    pair: tuple[float, float],
+    duration_s: float,
+    *,
+    aspect: float,
+    rests: bool,
+    other: str = "",
+) -> Event:
+    name, share = track.vote()
+    before, after = track.at(pair[0]) or track.first.box, track.last.box
+    scores = [o.score for o in track.observations[-10:]]
+    moved = _apart(before, after, aspect) >= _TOGETHER
+    # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
+    confidence = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
+    return Event(
+        kind, track.id, name, share, when, confidence, *pair, before, after,
+        since_s=track.since_s, duration_s=duration_s, rests=rests,
+        way=way_of(before, after, aspect) if moved else "", path=path_of(track, *pair), other=other,
+    )  # fmt: skip
+
+
+def _drives(track: Track) -> bool:
+    return track.family in ("vehicle", "two-wheeler") or track.ridden > 0.5  # noqa: PLR2004 - mostly
+
+
+def _moves(track: Track, aspect: float) -> bool:
+    speed = hypot(track.velocity[0] * aspect, track.velocity[1])
+    return len(track.observations) > 3 and speed > 0.5 * float(sizes(np.array([track.last.box]), aspect)[0])  # noqa: PLR2004
+
+
+def _queues(track: Track, seen: Sequence[Track], aspect: float) -> bool:
+    """Another vehicle stands close by."""
+    others = [t for t in seen if t is not track and _drives(t) and t.rests_since_s is not None]
+    return any(_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
+
+
+def _apart(one: Box, two: Box, aspect: float) -> float:
+    """Own sizes between two middles."""
+    a, b = np.array([one]), np.array([two])
+    size = np.sqrt(sizes(a, aspect) * sizes(b, aspect))[0]
+    return float(distances(a, b, aspect)[0, 0] / size)
+
+
+def _cell(box: Box) -> tuple[int, int]:
+    """Row and column of its feet."""
+    x, y = box[0] + box[2] / 2, box[1] + box[3]
+    return min(max(int(y * _CELLS), 0), _CELLS - 1), min(max(int(x * _CELLS), 0), _CELLS - 1)

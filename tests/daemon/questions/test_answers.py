@@ -1,0 +1,223 @@
+"""What stands beside an answer: gaps, what is not known, and errors that name a word."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon import cli
+from daemon.questions.asker import Asker
+from daemon.questions.errors import NoJournalsError, SearchError
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.question import Question
+from daemon.questions.restatement import duration_words, restate
+from daemon.search.output import gap_sentences
+from daemon.search.search import Search
+
+from .made_record import moment, write_record
+
+BERLIN = LocalTime.named("Europe/Berlin")
+NOW = moment("2026-11-23T19:05")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("made") / "journal"
+    write_record(made)
+    return made
+
+
+@pytest.fixture
+def search(folder: Path):
+    with Search(folder, BERLIN) as opened:
+        opened.look()
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "gap"),
+    [
+        ("how many cars in the last hour", "yard Mon 2026-11-23 18:52:00 to 18:55:00 (overload)"),
+        ("people today between 18:50 and 18:53", "(overload)"),
+        ("who is still there", "(overload)"),
+        ("what happened on 14 November", "yard Sat 2026-11-14 13:00:00 to 14:00:00 (hourly limit)"),
+        ("how many people on camera door today", ""),
+        ("cars yesterday", ""),
+        ("cars every day between 3 am and 4 am", ""),
+        ("cars every day between 6 pm and 7 pm", "(overload)"),
+    ],
+)
+def test_an_answer_says_what_was_not_recorded_in_one_line(search, question, gap):
+    said = gap_sentences(search, search.asker().read(question, NOW))
+    assert len(said) == bool(gap)
+    assert gap in "".join(said)
+
+
+def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
+    folder = tmp_path / "journal"
+    write_record(folder)
+    with Search(folder, BERLIN) as search:
+        search.look()
+        still = search.asker().read("which cars are still there", NOW)
+        assert [visit.track for visit in search.visits(still)] == ["c4"]
+        begin, end = (int(moment(f"2026-11-23T{clock}").timestamp() * 1e6) for clock in ("17:00", "17:10"))
+        add = "INSERT INTO gaps VALUES (-1, 'yard', ?, ?, 'outage')"
+        search.index.store.connection.execute(add, (begin, end))
+        assert search.visits(still) == []
+        there = search.asker().read("cars today at 16:30", NOW)
+        assert "c4" in {visit.track for visit in search.visits(there)}
+        later = search.asker().read("which cars are still there", NOW + timedelta(days=3))
+        assert search.visits(later) == []
+
+
+def test_without_tracks_it_is_refused_to_say_who_is_there(tmp_path):
+    folder = tmp_path / "journal"
+    write_record(folder)
+    for path in folder.glob("*.jsonl"):
+        lines = [line for line in path.read_bytes().splitlines() if b'"track"' not in line]
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+    with Search(folder, BERLIN) as search:
+        search.look()
+        asked = search.asker().read("who is still there", NOW)
+        with pytest.raises(SearchError, match="no tracks"):
+            search.answer(asked)
+        (group,) = search.count(search.asker().read("how many people on 14 November", NOW))
+        assert group.visits == 2
+
+
+def test_a_typo_is_named_with_what_was_meant(search):
+    for question, word, meant in (
+        ("how meny people came yesterday", "meny", "many"),
+        ("how many peple came yesterday", "peple", "people"),
+        ("people at the entrence", "entrence", "entrance"),
+        ("people on camera yrad", "yrad", "yard"),
+    ):
+        with pytest.raises(SearchError) as caught:
+            search.asker().read(question, NOW)
+        assert f"'{word}'" in str(caught.value)
+        assert f"did you mean {meant}?" in str(caught.value)
+
+
+def test_the_examples_of_an_error_are_understood_here(search):
+    asker = search.asker()
+    for example in asker.examples():
+        asker.read(example, NOW)
+
+
+def test_before_the_first_narration_nothing_is_asked():
+    with pytest.raises(NoJournalsError, match="no narrations yet"):
+        Asker([], frozenset(), BERLIN, lambda _: False).read("how many cars", NOW)
+
+
+def test_cameras_that_sound_alike_are_all_meant_unless_one_is_named():
+    alike = Asker(["front_door", "front-door", "Yard", "yard"], frozenset(), BERLIN, lambda _: False)
+    assert alike.read("cars on front door", NOW).filters.cameras == ("front_door", "front-door")
+    assert alike.read("cars on front-door", NOW).filters.cameras == ("front-door",)
+    assert alike.read("cars on yard", NOW).filters.cameras == ("Yard", "yard")
+
+
+def test_a_camera_named_like_a_thing_or_a_place_needs_the_word():
+    asker = Asker(["person", "7", "entrance"], frozenset(), BERLIN, lambda name: name == "entrance")
+    assert asker.read("cars on camera person", NOW).filters.cameras == ("person",)
+    assert asker.read("cars on camera 7", NOW).filters.cameras == ("7",)
+    assert asker.read("who was at the entrance", NOW).filters.zones == ("entrance",)
+    assert asker.read("who was on camera entrance", NOW).filters.cameras == ("entrance",)
+
+
+WORDS = (
+    "when did a the last first person red cars came left to at on lot yesterday between and 6 9 pm by "
+    "hour since monday night camera yard 7 days how many long is there still now busiest which most "
+    "saw 80 % sure ? 3 May in dark clothes before gate longer than minutes 22.11.2026 18:19 "
+    "every day from until parked 23.11. week"
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.lists(st.sampled_from(WORDS.split()), max_size=9).map(" ".join), st.text(max_size=40)))
+def test_no_question_is_worse_than_not_understood(folder, question):
+    asker = Asker(["yard", "door"], frozenset({"gate"}), BERLIN, lambda name: name in ("lot", "entrance"))
+    try:
+        asked = asker.read(question, NOW)
+    except SearchError:
+        return
+    assert restate(asked, BERLIN)
+    filters = asked.filters
+    assert not (filters.since and filters.until) or filters.since < filters.until
+
+
+def test_lengths_and_presence_are_printed(folder, capsys, monkeypatch):
+    monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
+    at = ["query", "--journal", str(folder), "--timezone", "Europe/Berlin"]
+    assert cli.main([*at, "how long was the white car there"]) == 0
+    out, err = capsys.readouterr()
+    assert out.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "h"]
+    assert "understood as: How long, of white cars" in err
+    assert "not everything was recorded" in err
+    assert cli.main([*at, "--json", "is anybody in the lobby"]) == 0
+    assert '"track": "p13"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("22:00", 1320),
+        ("6", 360),
+        ("6am", 360),
+        ("12am", 0),
+        ("12pm", 720),
+        ("6.30 pm", 1110),
+        ("24:00", 1440),
+    ],
+)
+def test_times_of_the_day(text, minutes):
+    assert parse_time_of_day(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["25", "24:30", "13pm", "0am", "6:70", "soon", ""])
+def test_what_is_no_time_of_the_day(text):
+    with pytest.raises(SearchError, match="22:00"):
+        parse_time_of_day(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("7d", "2026-11-16T19:05"),
+        ("2w", "2026-11-09T19:05"),
+        ("yesterday", "2026-11-22T00:00"),
+        ("Monday", "2026-11-23T00:00"),
+        ("2026-05-01", "2026-05-01T00:00"),
+        ("2026-05-01 22:15", "2026-05-01T22:15"),
+        ("2026-05-01T22:15:00Z", "2026-05-02T00:15"),
+    ],
+)
+def test_moments_of_options(text, local):
+    assert f"{BERLIN.of(BERLIN.parse(text, NOW)):%Y-%m-%dT%H:%M}" == local
+
+
+def test_a_day_of_a_clock_change_has_its_own_length():
+    for now, hours in (("2026-03-29T12:00", 23), ("2026-10-25T12:00", 25)):
+        asker = Asker(["yard"], frozenset(), BERLIN, lambda _: False)
+        filters = asker.read("cars today", moment(now)).filters
+        assert filters.until - filters.since == timedelta(hours=hours)
+
+
+def test_offsets_change_to_the_second():
+    low, high = (int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (1, 12))
+    changes = [datetime.fromtimestamp(at, UTC) for at, _ in BERLIN.offsets(low, high)[1:]]
+    assert [f"{change:%m-%d %H:%M:%S}" for change in changes] == ["03-29 01:00:00", "10-25 01:00:00"]
+
+
+def test_words_of_lengths():
+    assert [duration_words(s) for s in (40, 90, 720, 12_000, 93_600)] == [
+        *("40 s", "1 min 30 s", "12 min", "3 h 20 min", "1 d 2 h"),
+    ]
+
+
+def test_a_question_without_words_finds_everything(search):
+    assert restate(Question(), BERLIN) == "Everything"
+    assert len(search.spread(Question().filters)) == search.answer(Question()).shown

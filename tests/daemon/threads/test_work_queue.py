@@ -1,0 +1,207 @@
+"""The queue: newest work of live cameras, all work of files, fair to every camera."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounts
+from daemon.threads.work_queue import Work, WorkQueue
+from pipeline.gate import MotionFrame
+from pipeline.pairs import FramePair
+from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
+from tests.balanced import balanced
+
+IMAGE = np.zeros((4, 4, 3), np.uint8)
+
+
+def frame(camera: str, number: int) -> Frame:
+    time = datetime(2024, 3, 1, tzinfo=UTC) + timedelta(seconds=number)
+    return Frame(camera, time, Clock.FILE, number, IMAGE[..., 0], LazyPicture(lambda: IMAGE))
+
+
+def pair(camera: str, number: int) -> FramePair:
+    return FramePair(frame(camera, number - 1), frame(camera, number), 9.0)
+
+
+def motion(camera: str, number: int, *, restart: bool = False) -> MotionFrame:
+    return MotionFrame(frame(camera, number), IMAGE, restart)
+
+
+def put_pairs(queue: WorkQueue, camera: str, *numbers: int) -> None:
+    for number in numbers:
+        queue.put(camera, pair(camera, number), wait=False)
+
+
+def taken(batch: list[Work]) -> list[tuple[str, int]]:
+    return [
+        (w.camera, w.item.after.pts if isinstance(w.item, FramePair) else w.item.frame.pts) for w in batch
+    ]
+
+
+def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest() -> None:
+    queue = WorkQueue(["busy", "calm"], capacity=3)
+    put_pairs(queue, "calm", 0)
+    put_pairs(queue, "busy", *range(10))
+    got = taken(queue.take(10, 0.0))
+    assert [number for camera, number in got if camera == "busy"] == [7, 8, 9]
+    assert ("calm", 0) in got
+    assert dict(queue.dropped) == {"busy": 7}
+
+
+def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts() -> None:
+    queue = WorkQueue(["busy"], capacity=8)
+    queue.put("busy", pair("busy", 0), wait=False)
+    for number in range(1, 40):
+        queue.put("busy", motion("busy", number, restart=number == 2), wait=False)
+    batch = queue.take(100, 0.0)
+    numbers = [number for _, number in taken(batch)]
+    assert numbers == sorted(numbers)
+    assert numbers[0] == 0
+    assert numbers[-1] == 39
+    assert len(numbers) <= 8
+    assert queue.thinned["busy"] == 40 - len(numbers)
+    assert sum(isinstance(w.item, MotionFrame) and w.item.restart for w in batch) == 1
+    assert not queue.dropped
+
+
+def test_cameras_take_turns() -> None:
+    queue = WorkQueue(["a", "b"], capacity=8)
+    put_pairs(queue, "a", *range(6))
+    put_pairs(queue, "b", 0)
+    assert taken(queue.take(2, 0.0)) == [("a", 0), ("b", 0)]
+    assert taken(queue.take(8, 0.0)) == [("a", i) for i in range(1, 6)]
+
+
+def test_a_batch_closes_at_its_size_or_after_its_wait() -> None:
+    queue = WorkQueue(["a"], capacity=8)
+    put_pairs(queue, "a", *range(5))
+    assert len(queue.take(4, 60.0)) == 4  # at once, else this test hangs
+    assert len(queue.take(4, 0.1)) == 1
+    assert queue.take(4, 1.0, limit_s=0.05) == []
+
+
+def test_no_wait_for_cameras_that_have_ended() -> None:
+    queue = WorkQueue(["a"], capacity=8)
+    put_pairs(queue, "a", 1)
+    queue.end("a")
+    assert taken(queue.take(4, 600.0)) == [("a", 1)]
+
+
+def test_a_file_waits_for_room_and_loses_nothing() -> None:
+    queue = WorkQueue(["film"], capacity=2)
+
+    def feed() -> None:
+        for number in range(40):
+            queue.put("film", motion("film", number), wait=True)
+        queue.end("film")
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    got: list[int] = []
+    while not queue.ended("film"):
+        got += [number for _, number in taken(queue.take(3, 0.0, 0.05))]
+    thread.join(30)
+    assert got == list(range(40))
+    assert not queue.thinned
+
+
+def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
+    queue = WorkQueue(["a", "b"], capacity=16)
+    put_pairs(queue, "a", *range(5))
+    put_pairs(queue, "b", *range(3))
+    assert queue.take_whole(8, 0.01) == []
+    put_pairs(queue, "a", *range(5, 9))
+    assert taken(queue.take_whole(8)) == [("a", i) for i in range(8)]
+    queue.end("b")
+    assert taken(queue.take_whole(8)) == [("b", i) for i in range(3)]
+    assert queue.take_whole(8, 0.01) == []
+
+
+def test_a_pair_is_late_after_its_deadline_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("daemon.threads.work_queue.monotonic", lambda: now)
+    queue = WorkQueue(["a"], capacity=8)
+    queue.put("a", pair("a", 0), wait=False, deadline_s=30.0)
+    now += 20
+    queue.put("a", pair("a", 1), wait=False, deadline_s=30.0)
+    queue.put("a", pair("a", 2), wait=False)
+    now += 10.5
+    assert [work.late for work in queue.take(8, 0.0)] == [True, False, False]
+
+
+def test_waits_begin_when_there_is_a_captioner(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("daemon.threads.work_queue.monotonic", lambda: now)
+    queue = WorkQueue(["a"], capacity=8)
+    queue.put("a", pair("a", 0), wait=False, deadline_s=30.0)
+    now += 100  # the captioner loads
+    queue.restart_waits()
+    assert queue.waited_s == 0
+    now += 20
+    assert [work.late for work in queue.take(8, 0.0)] == [False]
+
+
+def test_a_camera_that_is_removed_lets_its_thread_go_and_its_pairs_are_counted() -> None:
+    queue = WorkQueue(["a", "b"], capacity=1)
+    put_pairs(queue, "a", 0)
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(queue.put("a", pair("a", 1), wait=True)))
+    thread.start()
+    while queue.counters.of("a").proposed < 2:
+        time.sleep(0.01)
+    queue.remove("a")
+    thread.join(30)
+    assert answers == [False]
+    assert queue.counters.of("a") == PairCounts(proposed=2, dropped=Counter({REMOVED: 2}))
+
+
+def test_what_was_not_taken_before_the_end_is_counted() -> None:
+    queue = WorkQueue(["a", "b"], capacity=4)
+    put_pairs(queue, "a", *range(6))
+    queue.put("b", motion("b", 0), wait=False)
+    queue.close()
+    assert not queue.put("b", pair("b", 0), wait=False)
+    assert queue.abandon() == 4
+    assert queue.counters.of("a").dropped == {NEWER_CAME: 2, ENDED: 4}
+    assert queue.counters.of("b").dropped == {ENDED: 1}
+    assert queue.thinned == {"b": 1}
+
+
+def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds of threads
+    cameras = ["a", "b", "c"]
+    queue = WorkQueue(cameras, capacity=2)
+    counters = queue.counters
+    over = threading.Event()
+
+    def feed(camera: str) -> None:
+        for number in range(200):
+            queue.put(camera, pair(camera, number), wait=camera == "c")
+            queue.put(camera, motion(camera, number), wait=camera == "c")
+        queue.end(camera)
+
+    def narrate() -> None:
+        while not over.is_set():
+            for work in queue.take(5, 0.0, 0.01):
+                if work.is_pair:
+                    counters.publish(work.camera)
+
+    threads = [threading.Thread(target=feed, args=[camera]) for camera in cameras]
+    narrator = threading.Thread(target=narrate)
+    for thread in (*threads, narrator):
+        thread.start()
+    while not all(map(queue.ended, cameras)):
+        assert all(balanced(counts) for counts in counters.by_camera().values())
+    over.set()
+    for thread in (*threads, narrator):
+        thread.join(30)
+    for camera in cameras:
+        counts = counters.of(camera)
+        assert (counts.proposed, counts.waiting, balanced(counts)) == (200, 0, True)
+    assert not counters.of("c").dropped

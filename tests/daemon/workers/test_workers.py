@@ -1,0 +1,282 @@
+"""Workers detect for clients through a real Redis; whatever becomes of them, the detections are the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+import torch
+from doc_pages import page
+
+from daemon.service.embedded_redis import EmbeddedServer
+from daemon.workers import remote
+from daemon.workers.messages import (
+    LONGEST_SIDE,
+    MessageError,
+    decode_image,
+    decode_response,
+    encode_image,
+    encode_response,
+    requests_key,
+    response_key,
+)
+from daemon.workers.remote import RemoteDetector, use_workers
+from daemon.workers.worker import Worker, living_workers
+from models import load_captioner
+from models.detections import Detections
+from models.families import OBJECTS
+from models.grounded.grounded import Grounded
+from pipeline.sources import Image
+
+CHECKPOINT, OTHER = "a" * 64, "b" * 64
+DEADLY, FAULTY = 66, 99
+CONTEXT = multiprocessing.get_context("forkserver")
+LIMIT_S = 60.0
+
+
+class Mean:
+    """One object an image, its score the mean of the first row: the image alone decides."""
+
+    def __init__(self, *, deadly: bool = False) -> None:
+        self.images, self._deadly = 0, deadly
+
+    def detect(self, images: Sequence[Image], least: float = 0.05) -> list[Detections]:
+        found = []
+        for image in images:
+            if self._deadly and image[0, 0, 0] == DEADLY:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self._deadly and image[0, 0, 0] == FAULTY:
+                raise ValueError("this image is faulty")
+            score = torch.tensor([float(image[0].mean()) / 255 + least])
+            label = torch.zeros(1, len(OBJECTS))
+            found.append(Detections(torch.full((1, 4), 0.25), score, label, torch.ones(1, 8) / 3))
+            self.images += 1
+        return found
+
+
+def images(count: int, first: int = 0) -> list[Image]:
+    chance = np.random.default_rng(count)
+    made = [chance.integers(0, 256, (64, 96, 3), np.uint8) for _ in range(count)]
+    for image in made:
+        image[0, 0, 0] = first
+    return made
+
+
+def same(found: Sequence[Detections], wanted: Sequence[Detections]) -> bool:
+    return len(found) == len(wanted) and all(
+        torch.equal(getattr(a, part), getattr(b, part))
+        for a, b in zip(found, wanted, strict=True)
+        for part in ("box", "score", "label", "feature")
+    )
+
+
+def until(reached: Callable[[], Any]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not reached():
+        assert time.monotonic() < end, "not within the limit"
+        time.sleep(0.01)
+
+
+def work(url: str, checkpoint: str) -> None:
+    """A worker's process."""
+    Worker(lambda: url, checkpoint, Mean(deadly=True)).run(threading.Event())
+
+
+@contextmanager
+def worker(url: str, detector: Any = None, checkpoint: str = CHECKPOINT, **more: Any) -> Iterator[Worker]:
+    """A worker in a thread, once it lives."""
+    stop, running = threading.Event(), Worker(lambda: url, checkpoint, detector or Mean(deadly=True), **more)
+    thread = threading.Thread(target=running.run, args=(stop,))
+    thread.start()
+    try:
+        until(lambda: running.name in [each["name"] for each in living_workers(lambda: url)])
+        yield running
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteDetector]:
+    monkeypatch.setattr(remote, "BACKOFF_S", (0.05, 0.1))
+    made = RemoteDetector(lambda: server.url, CHECKPOINT, Mean())
+    yield made
+    made.close()
+
+
+def test_workers_share_what_a_client_asks_for(server: EmbeddedServer, client: RemoteDetector) -> None:
+    asked = images(30)
+    with worker(server.url) as one, worker(server.url) as two, redis.Redis.from_url(server.url) as look:
+        assert same(client.detect(asked, 0.2), Mean().detect(asked, 0.2))
+        assert client.detect([]) == []
+        until(lambda: one.requests + two.requests == 8)
+        assert client.counts == {"remote": 30}
+        assert look.xlen(requests_key(CHECKPOINT)) == 0
+
+
+def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
+    server: EmbeddedServer,
+    client: RemoteDetector,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(remote, "RESPONSE_S", 0.2)
+    asked, right = images(3), Mean().detect(images(3))
+    with worker(server.url, checkpoint=OTHER) as strange:
+        for _ in range(3):
+            assert same(client.detect(asked), right)
+        assert client.counts["remote"] == strange.requests == 0
+    assert caplog.text.count("start `narrated worker`") == 1
+    monkeypatch.setattr(remote, "RESPONSE_S", 30.0)
+    with worker(server.url):
+        until(lambda: same(client.detect(asked), right) and client.counts["remote"])
+    assert "workers answer again" in caplog.text
+
+
+def test_a_worker_that_is_killed_costs_nothing(
+    server: EmbeddedServer, client: RemoteDetector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "RESPONSE_S", 2.0)
+    process = CONTEXT.Process(target=work, args=(server.url, CHECKPOINT))
+    process.start()
+    until(lambda: living_workers(lambda: server.url))
+    assert same(client.detect(images(2)), Mean().detect(images(2)))
+    deadly = images(2, DEADLY)
+    assert same(client.detect(deadly), Mean().detect(deadly))
+    process.join(LIMIT_S)
+    assert process.exitcode == -signal.SIGKILL
+    assert client.counts == {"remote": 2, "local": 2}
+    with worker(server.url) as other:
+        until(lambda: client.detect(images(1)) and client.counts["remote"] > 2)
+        assert other.requests == 1  # what killed the other one is not delivered again
+
+
+def test_redis_is_killed_flushed_and_returns(server: EmbeddedServer, client: RemoteDetector) -> None:
+    asked, right = images(2), Mean().detect(images(2))
+    with worker(server.url) as running:
+        assert same(client.detect(asked), right)
+        server.stop(signal.SIGKILL)
+        assert same(client.detect(asked), right)
+        assert client.away
+        server.start()
+        until(lambda: not running.away and same(client.detect(asked), right) and not client.away)
+        with redis.Redis.from_url(server.url) as look:
+            look.flushall()
+        until(lambda: same(client.detect(asked), right) and not client.away)
+
+
+def test_a_request_that_fails_is_refused_and_fails_alone(
+    server: EmbeddedServer, client: RemoteDetector, caplog: pytest.LogCaptureFixture
+) -> None:
+    faulty = images(4) + images(4, FAULTY) + images(4)
+    with worker(server.url, batch=16) as running:
+        assert same(client.detect(faulty), Mean().detect(faulty))
+        assert running.requests == 3
+    assert client.counts == {"remote": 8, "local": 4}
+    assert "ValueError: this image is faulty" in caplog.text
+
+
+def png(width: int, height: int, rows: int = 0) -> bytes:
+    """A PNG whose header says so, with so many grey rows."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    lines = zlib.compress(bytes((width + 1) * rows))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"0": png(65_536, 65_536)},
+        {"0": png(16_384, 16_384, 16_384)},
+        {"0": png(LONGEST_SIDE, LONGEST_SIDE)},
+        {"0": b"no image"},
+        {"0": b""},
+        {},
+        {"7": encode_image(images(1)[0])},
+        {str(n): b"" for n in range(65)},
+        {"0": encode_image(images(1)[0]), "least": "nan"},
+        {"0": encode_image(images(1)[0]), "least": "much"},
+    ],
+)
+def test_a_bad_request_is_refused_and_ends_no_worker(server: EmbeddedServer, fields: dict[str, Any]) -> None:
+    with redis.Redis.from_url(server.url) as client, worker(server.url) as running:
+        for more in ({}, {"id": "bad"}):
+            client.xadd(requests_key(CHECKPOINT), {"least": "0.05", **fields, **more})
+        _, refusal = client.blpop([response_key("bad")], timeout=LIMIT_S)
+        assert refusal.startswith(b"-")
+        with pytest.raises(MessageError, match=r"\w"):
+            decode_response(refusal, 1)
+        good = images(1)
+        client.xadd(requests_key(CHECKPOINT), {"id": "good", "least": "0.05", "0": encode_image(good[0])})
+        _, data = client.blpop([response_key("good")], timeout=LIMIT_S)
+        assert same(decode_response(data, 1), Mean().detect(good))
+        assert running.requests >= 2
+
+
+def test_images_travel_without_loss_and_bad_responses_are_seen() -> None:
+    for image in images(3):
+        assert np.array_equal(decode_image(encode_image(image)), image)
+    data = encode_response(Mean().detect(images(2)))
+    assert len(decode_response(data, 2)) == 2
+    for bad in (b"", b"+", data[:-1], data[:40], b"-no", encode_response([])):
+        with pytest.raises(MessageError):
+            decode_response(bad, 2)
+
+
+def test_the_user_of_the_page_may_do_what_a_worker_must(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "RESPONSE_S", 30.0)
+    path = server.url.removeprefix("unix://")
+    with redis.Redis(unix_socket_path=path) as admin:
+        text = page("operations.md") + page("workers.md")
+        for user, rules in re.findall(r"^    ACL SETUSER (\w+) (.*)$", text, re.MULTILINE):
+            admin.execute_command("ACL", "SETUSER", user, *rules.split())
+    urls = {user: f"unix://{user}:SECRET@{path}" for user in ("narrated", "worker")}
+    client = RemoteDetector(lambda: urls["narrated"], CHECKPOINT, Mean())
+    stop, running = threading.Event(), Worker(lambda: urls["worker"], CHECKPOINT, Mean())
+    thread = threading.Thread(target=running.run, args=(stop,))
+    thread.start()
+    try:
+        until(lambda: living_workers(lambda: urls["narrated"]))
+        assert same(client.detect(images(2)), Mean().detect(images(2)))
+        assert client.counts == {"remote": 2}
+    finally:
+        stop.set()
+        thread.join()
+        client.close()
+
+
+def test_the_captioner_sees_the_same_through_a_worker(server: EmbeddedServer) -> None:
+    captioner, far = load_captioner(), load_captioner()
+    assert isinstance(captioner, Grounded)
+    pictures = [torch.from_numpy(image).permute(2, 0, 1) for image in images(2)]
+    wanted = captioner.see(pictures)
+    use_workers(captioner, lambda: server.url)
+    assert isinstance(captioner.remote, RemoteDetector)
+    with worker(server.url, far, captioner.sha256):
+        assert same(captioner.see(pictures), wanted)
+    assert captioner.remote.counts == {"remote": 2}
+    captioner.remote.close()

@@ -1,0 +1,99 @@
+"""What is said of facts: places, ways, zones, and equal things in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.boxes import Box
+from models.language.facts import Fact
+from models.language.places import PLACES, Zone
+from models.language.statements import check_zone, merge, statement_of
+from models.language.templates import Statement, render
+
+LEFT, MIDDLE, RIGHT = (0.15, 0.4, 0.1, 0.2), (0.45, 0.4, 0.1, 0.2), (0.75, 0.4, 0.1, 0.2)
+LOT = Zone("in the lot", ((0.6, 0.0), (1.0, 0.0), (1.0, 1.0), (0.6, 1.0)))
+
+
+def fact(kind: str, before: Box | None, after: Box | None, **more: object) -> Fact:
+    return Fact(0, kind, "person", 1, before, after, 0.9, **more)  # type: ignore[arg-type]
+
+
+def test_a_place_is_said_by_its_zone_or_the_picture() -> None:
+    came = fact("appeared", None, RIGHT)
+    assert statement_of(came).place == "on the right"
+    assert statement_of(came, zones=[LOT]).place == "in the lot"
+
+
+def test_a_move_has_an_origin_and_a_target() -> None:
+    moved = fact("moved", LEFT, RIGHT)
+    assert statement_of(moved) == Statement("moved", "person", origin="left", target="right")
+    into = statement_of(moved, zones=[LOT])
+    assert (into.place, into.end) == ("on the left", "in the lot")
+    step = statement_of(fact("moved", LEFT, (0.2, 0.4, 0.1, 0.2)))
+    assert (step.place, step.origin, step.target, step.end) == ("on the left", "", "", "")
+
+
+def test_two_that_may_or_may_not_be_one_are_one_sentence_that_is_true_of_both() -> None:
+    doubtful = statement_of(fact("moved", LEFT, RIGHT, doubtful=True))
+    assert render(doubtful) == "A person is on the right instead of on the left."
+    near = statement_of(fact("moved", LEFT, (0.2, 0.4, 0.1, 0.2), doubtful=True))
+    assert near.action == "moved", "of one place there are no two names"
+
+
+def test_ways_through_the_edge_are_said_unless_the_place_says_it() -> None:
+    came = fact("appeared", None, MIDDLE, manner="came in", origin="left")
+    assert statement_of(came) == Statement("entered", "person", place="in the middle", origin="left")
+    left = fact("disappeared", RIGHT, None, manner="left", target="right", waited_s=40.0)
+    assert statement_of(left) == Statement("left", "person", place="on the right", duration_s=40.0)
+
+
+def test_what_cannot_be_said_is_refused() -> None:
+    with pytest.raises(ValueError, match="no words for 1 person that flew"):
+        statement_of(fact("flew", LEFT, None))
+    with pytest.raises(ValueError, match="without both places"):
+        statement_of(fact("moved", LEFT, None))
+
+
+def test_equal_neighbours_are_counted_and_a_far_one_is_another() -> None:
+    one = Statement("appeared", "car", place="on the left")
+    beside = [(0.1, 0.4, 0.1, 0.1), (0.22, 0.4, 0.1, 0.1)]
+    [both] = merge([one, one], [(None, box) for box in beside])
+    assert (both.statement.count, both.members) == (2, (0, 1))
+    first, second = merge([one, one], [(None, (0.1, 0.1, 0.05, 0.05)), (None, (0.1, 0.9, 0.05, 0.05))])
+    assert (first.statement.other, second.statement.other) == (False, True)
+    crowd = [(0.02 * n, 0.4, 0.05, 0.1) for n in range(5)]
+    [several] = merge([one] * 5, [(None, box) for box in crowd])
+    assert render(several.statement) == "Several cars have appeared on the left."
+
+
+def test_the_one_on_the_right_is_said_only_where_there_is_one() -> None:
+    gone, moved = (Statement(action, "person", place="on the right") for action in ("disappeared", "moved"))
+    both = merge([gone, moved], [(RIGHT, None), (RIGHT, RIGHT)])
+    assert [render(each.statement) for each in both] == [
+        "A person on the right has gone.",
+        "A person on the right has moved.",
+    ]
+    [alone] = merge([gone], [(RIGHT, None)])
+    assert render(alone.statement) == "The person on the right has gone."
+
+
+@pytest.mark.parametrize(
+    "phrase", [*PLACES, "in the car park", "at the bus stop", "outside", "at Gate 7", "by the baker's shop"]
+)
+def test_names_that_can_stand_in_a_sentence(phrase: str) -> None:
+    check_zone(phrase)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "message"),
+    [
+        ("in the lot.", "without full stop"),
+        ("in " + "the lot " * 6 + "here", "40 letters"),
+        ("entrance", "is not a sentence"),
+        ("in the extra lot", "would be read as car more"),
+        ("near the unchanged corner", "would be read as car none"),
+    ],
+)
+def test_names_that_cannot(phrase: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_zone(phrase)

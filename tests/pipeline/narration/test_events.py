@@ -1,0 +1,130 @@
+"""An event's narration: its own frames, what they show, and what is said of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from models.boxes import Box
+from models.sentences import DescribeOptions
+from pipeline.changes import ChangeOptions
+from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
+from pipeline.narration.narration import ModelStamp, Narration, RecordEvent, stamp
+from pipeline.pairs import FramePair
+from pipeline.record import ChainEnd, build_record
+from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
+from pipeline.tracking import Event
+
+START = datetime(2024, 3, 1, 12, tzinfo=UTC)
+CONTEXT = EventContext(
+    ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001),
+    DescribeOptions(),
+    (),
+    ModelStamp("grounded", "c" * 64),
+    "d" * 64,
+    5.0,
+)
+DOOR: Box = (0.1, 0.3, 0.15, 0.5)
+HALL: Box = (0.6, 0.3, 0.15, 0.5)
+
+
+def frame(second: float, *boxes: Box, colour: tuple[int, int, int] = (200, 30, 30)) -> Frame:
+    image = np.full((288, 384, 3), 110, np.uint8)
+    for x, y, w, h in boxes:
+        image[int(y * 288) : int((y + h) * 288), int(x * 384) : int((x + w) * 384)] = colour
+    time = START + timedelta(seconds=second)
+    return Frame("hall", time, Clock.FILE, int(1000 * second), image[..., 0], LazyPicture(lambda: image))
+
+
+def event(kind: str, before: Box | None, after: Box | None, **members: object) -> Event:
+    begin = START.timestamp()
+    facts: dict[str, object] = {
+        "kind": kind,
+        "track": "a-1",
+        "object": "car",
+        "class_p": 0.9,
+        "time_s": begin + 1.5,
+        "confidence": 0.87,
+        "before_time_s": begin,
+        "after_time_s": begin + 2.5,
+        "box_before": before,
+        "box_after": after,
+    }
+    return Event(**facts | members)  # type: ignore[arg-type]
+
+
+def narrate(
+    happened: Event, votes: Counter[str] | None = None, origin: str = ""
+) -> tuple[Narration, FramePair]:
+    frames = tuple(
+        frame(s, *([box] if box else [])) for s, box in ((0, happened.box_before), (2.5, happened.box_after))
+    )
+    return narrate_event(
+        happened, (frames[0], frames[1]), CONTEXT, Counter() if votes is None else votes, origin
+    )
+
+
+def test_an_entrance_is_shown_by_its_own_frames() -> None:
+    narration, pair = narrate(event("entered", None, DOOR, edge="left", since_s=START.timestamp() + 1.5))
+    (sentence,) = narration.sentences
+    assert (sentence.type, sentence.action, sentence.track) == ("appeared", "entered", "a-1")
+    assert (sentence.before, sentence.after, sentence.box) == (None, DOOR, DOOR)
+    assert sentence.moment_s == pytest.approx(1.5)
+    assert sentence.since_s == pytest.approx(1.5)
+    assert (sentence.salience, sentence.confidence) == (1.0, 0.87)
+    assert sentence.outline_after
+    assert not sentence.outline_before
+    assert (pair.before.pts, pair.after.pts) == (0, 2500)
+    assert "red car" in sentence.text
+    assert "from the left" in sentence.text
+
+
+def test_a_departure_says_who_it_was_and_for_how_long() -> None:
+    votes = Counter(["red"])
+    gone = event("left", HALL, None, edge="right", duration_s=14.0, since_s=START.timestamp() - 12.5)
+    (sentence,) = narrate(gone, votes, origin="left")[0].sentences
+    assert (sentence.type, sentence.duration_s) == ("disappeared", 14.0)
+    assert sentence.until_s == pytest.approx(1.5)
+    for words in ("red car", "came in from the left", "to the right", "14 s"):
+        assert words in sentence.text
+    assert votes["red"] == 2
+
+
+def test_a_colour_in_dispute_is_not_said() -> None:
+    (sentence,) = narrate(event("entered", None, DOOR, edge="left"), Counter(["blue"]))[0].sentences
+    assert "red" not in sentence.text
+    assert "blue" not in sentence.text
+
+
+@pytest.mark.parametrize(("after", "kind"), [(HALL, "moved"), (DOOR, "unknown")])
+def test_what_stays_in_view_has_moved_only_where_its_frames_show_it(after: Box, kind: str) -> None:
+    (sentence,) = narrate(event("stopped", DOOR, after, rests=True))[0].sentences
+    assert sentence.type == kind
+
+
+def test_events_that_share_their_frames_have_ids_of_their_own_and_the_same_every_time() -> None:
+    first, second = event("entered", None, DOOR, edge="left"), event("entered", None, HALL, track="a-2")
+    ids = [narrate(each)[0].id for each in (first, second, first)]
+    assert ids[0] == ids[2] != ids[1]
+
+
+def test_every_kind_of_narration_is_a_record() -> None:
+    narration, _ = narrate(event("entered", None, DOOR, edge="left"))
+    gap = gap_narration(stamp(frame(0)), frame(600), "camera_down", CONTEXT)
+    summary = summary_narration(narration, gap.sentences[0], ("hall-1", "hall-2"))
+    records = [build_record(each, ChainEnd()) for each in (narration, gap, summary)]
+    assert [record.event for record in records] == ["change", "gap", "summary"]
+    assert (records[1].reason, records[1].since, records[1].until) == (
+        "camera_down",
+        "2024-03-01T12:00:00.000000Z",
+        "2024-03-01T12:10:00.000000Z",
+    )
+    assert records[2].covers == ("hall-1", "hall-2")
+    assert len({record.id for record in records}) == 3
+    assert summary.event is RecordEvent.SUMMARY
+    assert replace(summary, covers=()).covers == ()

@@ -1,0 +1,37 @@
+"""What a camera keeps on disk comes back, or nothing does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pipeline.camera_memory import CameraMemory
+from pipeline.narration.narration import FrameStamp
+
+SEEN = FrameStamp(datetime(2024, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC), 4711, "a" * 64)
+
+
+def test_the_last_frame_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "cameras" / "yard.json"
+    assert CameraMemory(path).seen is None
+    CameraMemory(path).save(SEEN)
+    assert CameraMemory(path).seen == SEEN
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "narrated-camera/1"}', '{"schema": "x/1"}'])
+def test_a_damaged_file_is_no_memory(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "yard.json"
+    path.write_text(content)
+    assert CameraMemory(path).seen is None
+    CameraMemory(path).save(SEEN)
+    assert CameraMemory(path).seen == SEEN
+
+
+def test_a_disk_that_fails_costs_only_the_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    memory = CameraMemory(tmp_path / "file" / "yard.json")
+    memory.save(SEEN)
+    memory.save(SEEN)
+    assert len(caplog.records) == 2  # one of reading, one of writing

@@ -1,0 +1,82 @@
+"""What a camera remembers: the last seconds of frames, and what its tracks explain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pipeline.camera_state import RECENT_S, RING_S, CameraState
+from pipeline.gate import MotionFrame
+from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
+from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
+from pipeline.tracking import Detections, Event
+
+START = datetime(2024, 3, 1, 12, tzinfo=UTC)
+IMAGE = np.full((120, 160, 3), 90, np.uint8)
+NOTHING = Detections.of([], [], np.zeros((0, 11)), np.zeros((0, 4)))
+
+
+def motion(second: float, *, restart: bool = False) -> MotionFrame:
+    time = START + timedelta(seconds=second)
+    frame = Frame("yard", time, Clock.FILE, int(1000 * second), IMAGE[..., 0], LazyPicture(lambda: IMAGE))
+    return MotionFrame(frame, IMAGE, restart)
+
+
+def state() -> CameraState:
+    return CameraState(MessageLimits(NO_LIMITS), MinuteSummary(None))
+
+
+def seconds(camera: CameraState) -> list[float]:
+    return [(frame.time - START).total_seconds() for frame in camera.frames]
+
+
+@pytest.mark.parametrize("hz", [2.0, 5.0, 10.0])
+def test_the_last_seconds_are_held_densely_and_what_is_older_thinly(hz: float) -> None:
+    camera = state()
+    for k in range(int(60 * hz)):
+        camera.track(motion(k / hz), NOTHING)
+    held = seconds(camera)
+    now = held[-1]
+    assert now - held[0] >= RING_S - 1
+    assert sum(t >= now - RECENT_S for t in held) == pytest.approx(RECENT_S * hz + 1, abs=1)
+    older = [t for t in held if t < now - RECENT_S]
+    assert len(older) <= (RING_S - RECENT_S) / 0.4 + 2
+    assert max(b - a for a, b in pairwise(held)) <= max(1.0, 2 / hz)
+
+
+def test_an_event_gets_the_frames_nearest_to_its_moments() -> None:
+    camera = state()
+    for k in range(20):
+        camera.track(motion(k / 5), NOTHING)
+    begin = START.timestamp()
+    happened = Event(
+        "entered", "t", "car", 0.9, begin + 3, 0.9, begin + 2.45, begin + 3.79, None, (0, 0, 0.1, 0.1)
+    )
+    frames = camera.frames_of(happened)
+    assert frames is not None
+    assert abs((frames[0].time - START).total_seconds() - 2.4) <= 0.25
+    assert (frames[1].time - START).total_seconds() == pytest.approx(3.8)
+
+
+def test_a_cut_lets_tracks_and_frames_go() -> None:
+    camera = state()
+    camera.track(motion(0), NOTHING)
+    before = camera.tracker
+    camera.track(motion(1, restart=True), NOTHING)
+    assert camera.tracker is not before
+    assert seconds(camera) == [1.0]
+
+
+def test_what_lies_in_a_mask_is_not_reported() -> None:
+    camera = state()
+    camera.track(motion(0), NOTHING)
+    begin = START.timestamp()
+    happened = Event("entered", "t", "car", 0.9, begin, 0.9, begin, begin, None, (0.1, 0.1, 0.1, 0.1))
+    corner = ((0.0, 0.0), (0.3, 0.0), (0.3, 0.3), (0.0, 0.3))
+    assert camera.is_masked(happened, (corner,))
+    assert not camera.is_masked(happened, (tuple((x + 0.5, y + 0.5) for x, y in corner),))
+    assert not camera.is_masked(happened, ())
