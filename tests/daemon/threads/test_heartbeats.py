@@ -95,9 +95,9 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
     assert cameras.join(time.monotonic() + 10)
 
 
-@pytest.mark.parametrize(("screened", "hanging"), [(False, "camera yard"), (True, "camera yard: sub-stream")])
+@pytest.mark.parametrize("screened", [False, True])
 def test_a_reader_that_hangs_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screened: bool, hanging: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screened: bool
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -112,7 +112,7 @@ def test_a_reader_that_hangs_is_noticed(
         assert not health.stuck()  # its own time-out has not run out
         monkeypatch.setattr(camera_thread.CameraThread, "_longest_wait_s", 0.0)  # as if it had
         end = time.monotonic() + 10
-        while hanging not in health.stuck():
+        while "camera yard" not in health.stuck():
             assert time.monotonic() < end
             time.sleep(0.02)
         waiting.close()
