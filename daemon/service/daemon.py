@@ -59,9 +59,6 @@ SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
 
-COMPARE_S = 5.0
-"""Longest wait for the server to say whether its streams have what the journals lack."""
-
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
@@ -146,10 +143,8 @@ def startup(
 
 
 def _start_threads(daemon: Daemon, plans: Sequence[CameraPlan]) -> None:
-    """What is published is compared with the journals before any camera says more."""
     health = daemon.health
     daemon.publishing.start()
-    daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     store = CalibrationStore(daemon.configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
         plans,
@@ -196,7 +191,6 @@ def reload(daemon: Daemon) -> None:
             plan.for_captioner(daemon.captioner) for plan in again.plans
         )
         daemon.journals |= _new_journals(daemon, change.added if change else ())
-        daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:
         refuse(error)
         again = None

@@ -83,23 +83,6 @@ class Publishing:
         down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}
         return {name: why for name in journals if (why := down.get(name) or errors.get(name) or away)}
 
-    def compare(self, limit_s: float, hurry: threading.Event) -> None:
-        """Wait until the journals have back what they lacked of their streams; not longer, nor after `hurry`.
-
-        What is told before that cannot be undone: the chain then goes on without what only the stream has.
-        """
-        until = monotonic() + limit_s
-        self.wake()
-        while self.loop.alive and (late := self._uncompared()) and not hurry.is_set():
-            if monotonic() >= until:
-                logger.warning(
-                    "camera %s: the server does not say whether its stream has what the journal lacks; "
-                    "narrating begins all the same",
-                    ", ".join(late),
-                )
-                return
-            self.loop.stopped.wait(_POLL_S)
-
     def wake(self) -> None:
         """The journals hold more."""
         self.loop.wake()
@@ -131,17 +114,6 @@ class Publishing:
         return any(
             _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
         )
-
-    def _uncompared(self) -> list[str]:
-        """Cameras whose streams were not asked yet, though they could be."""
-        turns = self._deliveries
-        return [
-            camera
-            for camera, journal in list(self._journals.items())
-            if journal.found.seq
-            and camera not in self.errors
-            and not ((turn := turns.get(camera)) and turn.journal is journal and turn.delivery.compared)
-        ]
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes

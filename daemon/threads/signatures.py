@@ -66,8 +66,8 @@ class JournalSigning:
         """Sign what has grown since the last look."""
         for camera, journal in list(self._journals.items()):
             end = journal.end
-            if self.key is None or journal.held or not end.seq:
-                continue  # after `end`: what is only held in memory may never come to the disk
+            if self.key is None or not end.seq:
+                continue
             signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self.key))
             try:
                 self.signed[camera] += signatures.add(end)

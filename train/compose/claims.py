@@ -9,9 +9,9 @@ from itertools import combinations
 
 from models.boxes import Box, area, hull
 from models.families import ANIMALS, PEOPLE, THINGS, VEHICLES
-from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.wording import COLOURS, places_in
+from train.compose.facts import TYPES, Fact
 
 CLOTHES = ("dark", "light", *COLOURS)
 """What people wear, where it is told: "in dark clothes", "in red"."""
@@ -41,7 +41,7 @@ class Claims:
     """What one sentence says.
 
     Attributes:
-        type: one of `models.language.facts.TYPES`.
+        type: one of `train.compose.facts.TYPES`.
         object: a key of `train.compose.phrases.NOUNS`.
         count: how many, at least 1; of more and fewer it is not said.
         manner: one of the type's `MANNERS`, or empty.

@@ -16,10 +16,10 @@ from typing import TypeVar
 import numpy as np
 
 from models.boxes import Box
-from models.language.facts import MANNERS, SIDES, TYPES, Fact
 from models.language.places import Zone
 from models.language.wording import COLOURS
 from train.compose.claims import CLOTHES, Claims, claims_of
+from train.compose.facts import MANNERS, SIDES, TYPES, Fact
 from train.compose.phrases import NOUNS, wordings
 from train.samples import SampleChange
 

@@ -13,11 +13,11 @@ from dataclasses import fields
 
 from models import load_captioner
 from models.captioner import Captioner, Sentence
-from models.language.facts import Fact
 from models.language.wording import read
 from pipeline.changes import SceneEvent, find_changes
 from pipeline.narration.narration import narrate
 from train.compose.claims import claims_of
+from train.compose.facts import Fact
 from train.compose.phrases import NOUNS, NUMBERS, slots, wordings
 from train.footage.recipe import Mix
 from train.learning.batches import Split

@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from models.language.facts import Fact
 from train.compose.claims import COUNTED, claims_of
+from train.compose.facts import Fact
 from train.compose.grammar import NO_CHANGE, VARIETIES, any_claims, any_fact, caption, word, wording
 from train.compose.phrases import NOUNS, tells, wordings
 from train.samples import SampleChange
