@@ -18,9 +18,9 @@ from daemon.service.systemd import ServiceWatch
 from daemon.threads import camera_thread
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
+from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
-from daemon.threads.pulse import Pulses
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.journal import Journal
@@ -36,16 +36,16 @@ class Clock:
 
 def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
     clock = Clock()
-    pulses = Pulses(clock)
-    pulses.beat("a", 5)
-    pulses.beat("b", 50)
+    heartbeats = Heartbeats(clock)
+    heartbeats.beat("a", 5)
+    heartbeats.beat("b", 50)
     clock.now += 6
-    assert pulses.overdue() == {"a": 6}
-    pulses.beat("a", 5)
-    assert pulses.overdue() == {}
+    assert heartbeats.overdue() == {"a": 6}
+    heartbeats.beat("a", 5)
+    assert heartbeats.overdue() == {}
     clock.now += 60
-    pulses.forget("a")
-    assert pulses.ages_s() == {"b": 66}
+    heartbeats.forget("a")
+    assert heartbeats.ages_s() == {"b": 66}
 
 
 def test_the_watchdog_is_not_fed_while_anything_hangs(notify: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
 ) -> None:
     plan, clock = CameraPlan("room", str(clip), tracked=False), Clock()
     free, reached = threading.Event(), threading.Event()
-    health = Health(pulses=Pulses(clock))
+    health = Health(heartbeats=Heartbeats(clock))
     queue = WorkQueue([plan.name], capacity=8)
     cameras = Cameras([plan], queue, CalibrationStore(tmp_path), lambda _, go: go(), lambda _: None)
 
@@ -76,7 +76,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
 
     with Journal(tmp_path / "journal", plan.name) as journal:
         narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
-        thread = NarratorThread(lambda: narrator, queue, CaptionerSettings(), health.pulses, hang)
+        thread = NarratorThread(lambda: narrator, queue, CaptionerSettings(), health.heartbeats, hang)
         cameras.start()
         thread.loop.start()
         assert reached.wait(60)
@@ -95,9 +95,9 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
     assert cameras.join(time.monotonic() + 10)
 
 
-@pytest.mark.parametrize(("screened", "hanging"), [(False, "camera yard"), (True, "camera yard: sub-stream")])
+@pytest.mark.parametrize("screened", [False, True])
 def test_a_reader_that_hangs_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screened: bool, hanging: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screened: bool
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -112,7 +112,7 @@ def test_a_reader_that_hangs_is_noticed(
         assert not health.stuck()  # its own time-out has not run out
         monkeypatch.setattr(camera_thread.CameraThread, "_longest_wait_s", 0.0)  # as if it had
         end = time.monotonic() + 10
-        while hanging not in health.stuck():
+        while "camera yard" not in health.stuck():
             assert time.monotonic() < end
             time.sleep(0.02)
         waiting.close()

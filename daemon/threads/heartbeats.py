@@ -8,7 +8,7 @@ from time import monotonic
 from pipeline.loop import LIMIT_S
 
 
-class Pulses:
+class Heartbeats:
     """The beats of all loops; any thread may beat, any may look.
 
     A loop beats where it has really done something: looked at a frame, narrated a batch, asked the server,
