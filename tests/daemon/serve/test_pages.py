@@ -375,6 +375,21 @@ def test_visits_are_shown_with_how_long_they_were(odd: ServedHouse) -> None:
         assert "since 00:01:40" in record
 
 
+def test_records_lead_to_those_they_are_about(odd: ServedHouse) -> None:
+    first = odd.tell(100, said("A person has come."))
+    covering = odd.tell(
+        160, said("1 person came.", "none", "scene"), event=RecordEvent.SUMMARY, covers=(first.id,)
+    )
+    completing = odd.tell(170, said("The person was in red."), continues=first.id)
+    with Served(odd) as served:
+        address = f'<a href="/record/{quote(first.id)}">'
+        assert f"Covers: {address}1</a>" in served.client.get(f"/record/{covering.id}").text
+        assert (
+            f"Completes {address}an earlier narration</a>"
+            in served.client.get(f"/record/{completing.id}").text
+        )
+
+
 def test_before_the_first_narration(odd: ServedHouse) -> None:
     odd.folder.mkdir(parents=True)
     with Served(odd) as served:
