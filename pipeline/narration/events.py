@@ -140,7 +140,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str)
         event.kind,
         event.object,
         count=_MEETING if event.kind == "met" else 1,
-        colour=colour,
+        colour="" if event.kind == "met" else colour,
         place=where,
         origin=event.edge if arrives else "",
         target=(event.edge or event.way) if departs else event.way if event.kind == "resumed" else "",
