@@ -138,7 +138,9 @@ class Narrator:
         camera = _Camera(plan, settings, context, record_sha256, state)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
-            camera.recorded = {record.id for record in self._journals[plan.name]}
+            camera.recorded = {
+                record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
+            }
         if earlier:
             camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
         elif self._live and self._memory:
