@@ -51,7 +51,7 @@ class Pages:
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._server.server_port}"
         # This thread is watched: those that answer must not hide that no more are accepted.
-        self.loop = Loop(LOOP, self._server.handle_request, pulses=health.pulses)
+        self.loop = Loop(LOOP, self._server.handle_request, heartbeats=health.heartbeats)
 
     def __enter__(self) -> Self:
         self.loop.start()
@@ -118,7 +118,7 @@ class _Request(BaseHTTPRequestHandler):
 def alive(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
     """`/healthz`: fine while every loop gets on, as for the watchdog."""
     stuck = health.stuck()
-    ages = {loop: round(age, 1) for loop, age in sorted(health.pulses.ages_s().items())}
+    ages = {loop: round(age, 1) for loop, age in sorted(health.heartbeats.ages_s().items())}
     status = HTTPStatus.SERVICE_UNAVAILABLE if stuck else HTTPStatus.OK
     return status, {
         "ok": not stuck,

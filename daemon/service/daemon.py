@@ -22,7 +22,7 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.health.health import Health, Phase
 from daemon.health.pages import Pages
-from daemon.service.lines import time_line
+from daemon.service.formatting import time_line
 from daemon.service.metrics import Metrics
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
@@ -109,11 +109,11 @@ def startup(
     # The secret is read at every connection: a password may change while this runs.
     url = configuration.redis.url or NO_SERVER
     publisher = open_publisher(lambda: secrets.reveal(url))
-    publishing = Publishing(journals, publisher, health.pulses)
+    publishing = Publishing(journals, publisher, health.heartbeats)
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
-    signing = open_signing(configuration, secrets, journals, health.pulses)
+    signing = open_signing(configuration, secrets, journals, health.heartbeats)
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -123,11 +123,11 @@ def startup(
         journals=journals,
         queue=queue,
         narrating=NarratorThread(
-            narrator, queue, configuration.captioner, health.pulses, lambda pair: _note(daemon, pair)
+            narrator, queue, configuration.captioner, health.heartbeats, lambda pair: _note(daemon, pair)
         ),
         publishing=publishing,
         evidence=keeper,
-        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.pulses),
+        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.heartbeats),
         signing=signing,
         signals=signals,
         watch=watch,
@@ -164,7 +164,7 @@ def _start_threads(daemon: Daemon, plans: Sequence[CameraPlan]) -> None:
 def main_loop(daemon: Daemon) -> None:
     """Look after all threads, until the signal or until every camera has ended."""
     while not daemon.signals.stop.wait(_TURN_S):
-        daemon.health.pulses.beat("main")
+        daemon.health.heartbeats.beat("main")
         if daemon.signals.reload.is_set():
             daemon.signals.reload.clear()
             reload(daemon)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from time import monotonic
 
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from pipeline.journal import Journal, JournalError
 from pipeline.loop import Loop
 from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
@@ -35,7 +35,7 @@ class Publishing:
     Args:
         journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
-        pulses: told whenever the thread has got on: the server was asked, or there was nothing to do.
+        heartbeats: told whenever the thread has got on: the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
@@ -47,14 +47,14 @@ class Publishing:
         self,
         journals: Mapping[str, Journal],
         publisher: Publisher,
-        pulses: Pulses | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
         self.published = 0
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _Turn] = {}
         self._backoff = Backoff()
-        self.loop = Loop(LOOP, self._turn, _SETTLE_S, pulses=pulses, last=self._release)
+        self.loop = Loop(LOOP, self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
 
     def start(self) -> None:
         """Start the thread; what earlier runs left unpublished goes first."""

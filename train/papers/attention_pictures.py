@@ -20,8 +20,8 @@ from pipeline.alignment import Shift
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
 from pipeline.sources import Image
-from train.learning.features import read_image
-from train.learning.loop import TrainError
+from train.checkpoints import TrainError
+from train.papers.features import read_image
 
 THUMB, LABEL = 128, 22
 """Pixels of a small picture, and of the line with its word."""
