@@ -100,7 +100,6 @@ class Narrator:
     ) -> None:
         self.captioning = Captioning(captioner)
         self.counters = counters or PairCounters()
-        self.least_confidence = captioner.min_confidence
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
         self._memory = memory
         self._cameras: dict[str, _Camera] = {}
@@ -234,7 +233,7 @@ class Narrator:
         if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
             self._report_gap(camera, stamp(last), motion.frame, "overload")
         for event in state.track(motion, detections):
-            if event.confidence < (self.least_confidence if least is None else least):
+            if least is not None and event.confidence < least:
                 continue
             frames = state.frames_of(event)
             if frames is None or state.is_masked(event, camera.context.masks):
