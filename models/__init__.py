@@ -60,9 +60,6 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
     "capt-att": _in("papers.duda_ablations", "CaptAtt"),
     "capt-dual-att": _in("papers.duda_ablations", "CaptDualAtt"),
     "duda": _in("papers.duda", "DUDA"),
-    "dirl": _in("papers.dirl", "DIRL"),
-    "ccr": _in("papers.ccr", "CCR"),
-    "scorer": _in("papers.scorer", "SCORER"),
     "spot-it": _in("papers.spot_it", "SpotIt"),
     "idc-pcl": _in("papers.idc_pcl", "IDCPCL"),
 }

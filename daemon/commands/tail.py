@@ -51,7 +51,7 @@ def tail(
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
         redis = load_configuration(config).redis.url
-    from daemon.service.lines import time_line  # noqa: PLC0415
+    from daemon.service.formatting import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
     stop = threading.Event()

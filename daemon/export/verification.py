@@ -56,8 +56,8 @@ class ExportVerification:
 def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     """Check every file, record, link, signature and picture of an export.
 
-    Any changed, missing or added byte is found. Who writes it anew, sums and all, is found out by signatures
-    alone, or by the sum of the sums.
+    Any changed, missing or added byte is found. Signatures alone, or the noted sum of the sums,
+    show that all of it was rewritten.
 
     Args:
         path: a folder or a zip.
@@ -141,7 +141,7 @@ def print_export(found: ExportVerification, say: Callable[[str], None], *, known
             number = "1 gap" if gaps == 1 else f"{gaps} gaps"
             say(f"  {number}: nothing shows what lies between, nor that nothing was left out")
         if chain.covered < chain.records:
-            say(f"  {chain.records - chain.covered} could have been written anew by whoever made the export")
+            say(f"  {chain.records - chain.covered} could have been rewritten by the maker of the export")
     recordings = f", {found.clips} recordings" if found.clips else ""
     say(f"{found.records} records, {found.pictures} pictures{recordings}")
     for problem in found.problems_then:

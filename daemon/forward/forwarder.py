@@ -22,7 +22,7 @@ from daemon.forward.sender import Sender
 from daemon.forward.target import Target, target_class
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from pipeline.evidence import EvidenceStore
 
 GRACE_S = 10.0
@@ -77,7 +77,7 @@ class Forwarding:
     """Everything that runs; made by `startup`, ended by `shutdown`."""
 
     senders: dict[str, Sender]
-    pulses: Pulses
+    heartbeats: Heartbeats
     watch: ServiceWatch
     signals: Signals
 
@@ -126,12 +126,14 @@ def startup(
         configuration.redis.url,
     )
     resources.callback(watch.close)
-    forwarding = Forwarding({}, Pulses(), watch, signals)
+    forwarding = Forwarding({}, Heartbeats(), watch, signals)
     for name, target in settings.targets():
         path = folder / f"{name}.json"
         queue = Queue(lambda: secrets.reveal(url or ""), name, path, from_start=from_start)
         opener = _opener(target, secrets, queue, list(configuration.cameras))
-        forwarding.senders[name] = Sender(target, opener, queue, store, pulses=forwarding.pulses, zone=zone)
+        forwarding.senders[name] = Sender(
+            target, opener, queue, store, heartbeats=forwarding.heartbeats, zone=zone
+        )
     signals.watching()
     for sender in forwarding.senders.values():
         sender.loop.start()
@@ -144,7 +146,7 @@ def main_loop(forwarding: Forwarding) -> None:
     watch.ready(forwarding.status)
     logger.info("forwarding to %s", forwarding.status)
     while not signals.stop.is_set() and all(sender.loop.alive for sender in forwarding.senders.values()):
-        watch.progress(forwarding.status, healthy=not forwarding.pulses.overdue())
+        watch.progress(forwarding.status, healthy=not forwarding.heartbeats.overdue())
         signals.stop.wait(_TURN_S)
 
 

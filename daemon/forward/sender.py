@@ -15,7 +15,7 @@ from daemon.forward.filter import Filter
 from daemon.forward.message import Message, find_picture
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import DeliveryError, RefusedError, Target
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Loop
 from pipeline.publisher import ServerAwayError
@@ -46,7 +46,7 @@ class Sender:
         queue: Queue,
         store: EvidenceStore,
         *,
-        pulses: Pulses,
+        heartbeats: Heartbeats,
         zone: tzinfo | None = None,
     ) -> None:
         self._settings, self._open, self._queue, self._store = settings, open_target, queue, store
@@ -57,7 +57,7 @@ class Sender:
         self.loop = Loop(
             f"target {queue.target}",
             self._turn,
-            pulses=pulses,
+            heartbeats=heartbeats,
             within_s=LIMIT_S + 3 * settings.timeout,
             last=self._close,
         )

@@ -1,1 +1,1 @@
-"""How the daemon is, for whoever asks: systemd, Prometheus, the log."""
+"""The state of the daemon: for systemd, Prometheus, the log."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from daemon.threads.cameras import Cameras
+from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.publication import Publishing
-from daemon.threads.pulse import Pulses
 from pipeline.journal import Journal
 
 
@@ -27,14 +27,14 @@ class Health:
 
     Attributes:
         phase: what it does now.
-        pulses: of its loops.
+        heartbeats: of its loops.
         cameras: None until they are known.
         journals: by camera.
         publishing: None until there is some.
     """
 
     phase: Phase = Phase.LOADING
-    pulses: Pulses = field(default_factory=Pulses)
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
     cameras: Cameras | None = None
     journals: Mapping[str, Journal] = field(default_factory=dict)
     publishing: Publishing | None = None
@@ -60,7 +60,7 @@ class Health:
     def stuck(self) -> dict[str, float]:
         """Loops that hang, with the seconds since they last got on; nothing is fed to a watchdog then."""
         cameras = self.cameras.stuck() if self.cameras else {}
-        return self.pulses.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
+        return self.heartbeats.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
 
     def unwritten(self) -> dict[str, str]:
         """Why journals are not written now, by camera.

@@ -50,8 +50,8 @@ class Pages:
             raise ConfigurationError([f"http.listen: {reason}"]) from None
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._server.server_port}"
-        # Its accepting beats: threads that answer must not hide that nobody accepts any more.
-        self.loop = Loop(LOOP, self._server.handle_request, pulses=health.pulses)
+        # This thread is watched: those that answer must not hide that no more are accepted.
+        self.loop = Loop(LOOP, self._server.handle_request, heartbeats=health.heartbeats)
 
     def __enter__(self) -> Self:
         self.loop.start()
@@ -79,7 +79,7 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "localhost", self.server_address[1]
 
     def handle_error(self, *_: Any) -> None:
-        """A client that goes away in the midst of its answer is nobody's error; anything else is ours."""
+        """A client that goes away during its answer is no error."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             logger.error("a page could not be answered: %s: %s", type(error).__name__, error)
@@ -118,7 +118,7 @@ class _Request(BaseHTTPRequestHandler):
 def alive(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
     """`/healthz`: fine while every loop gets on, as for the watchdog."""
     stuck = health.stuck()
-    ages = {loop: round(age, 1) for loop, age in sorted(health.pulses.ages_s().items())}
+    ages = {loop: round(age, 1) for loop, age in sorted(health.heartbeats.ages_s().items())}
     status = HTTPStatus.SERVICE_UNAVAILABLE if stuck else HTTPStatus.OK
     return status, {
         "ok": not stuck,

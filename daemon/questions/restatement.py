@@ -14,6 +14,7 @@ _KINDS = {
     "got_in": "got in",
     "got_out": "got out",
     "placed": "were put down",
+    "waiting": "waited",
     "removed": "were taken away",
     "light_changed": "changes of light",
     "view_changed": "other views",

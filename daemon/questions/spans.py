@@ -93,6 +93,7 @@ class Span:
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
         every: hours are of every day.
+        nightly: so they are where no day is said.
         said: the words of each part.
     """
 
@@ -108,6 +109,7 @@ class Span:
     near: bool = False
     lasting: bool = False
     every: bool = False
+    nightly: bool = False
     said: list[str] = field(default_factory=list)
 
     def take(self) -> bool:
@@ -215,7 +217,7 @@ class Span:
             return True
         found = read.take_pattern(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
         if found:
-            self.every = bool(found["part"]) or self.every or self.days is None
+            self.every, self.nightly = self.every or bool(found["part"]), True
             self._of_hours(found["part"] or "night")
         return bool(found)
 
@@ -423,8 +425,9 @@ class Span:
             raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
         if not (self.low or self.high or self.at):
             return since, until, None
-        one = days is not None and days.end - days.begin <= timedelta(hours=25) and not self.every
-        if one or not (self.every or since or until):
+        every = self.every or (self.nightly and days is None)
+        one = days is not None and days.end - days.begin <= timedelta(hours=25) and not every
+        if one or not (every or since or until):
             return self._within(*self._minutes(days))
         low, high = self._minutes(None)
         return since, until, (low, (high or 0) % MINUTES)

@@ -20,7 +20,7 @@ from daemon.replay.output import check_output
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, replay
 from daemon.service.embedded_redis import EmbeddedServer
-from daemon.service.lines import time_line
+from daemon.service.formatting import time_line
 from models.captioner import Captioner
 from pipeline.loop import Loop
 from pipeline.publisher import subscribe

@@ -222,9 +222,9 @@ class _Replay:
     @property
     def notes(self) -> Iterator[str]:
         """Where the pictures are, and what of them was not kept."""
-        if self._keeper and self._output and self._keeper.kept:
-            size = self._keeper.store.size().bytes / 1e6
-            yield f"pictures: {size:,.0f} MB in {self._output.evidence} (--no-evidence keeps none)"
+        if self._keeper and self._output and (size := self._keeper.store.size()).files:
+            megabytes = f"{size.bytes / 1e6:,.0f} MB"
+            yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
             yield f"{camera}: {count} narrations without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 

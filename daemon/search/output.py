@@ -27,7 +27,7 @@ CSV_COLUMNS = (
 
 
 _GAPS = 3
-"""Spans that are named one by one."""
+"""The newest spans, which are named one by one."""
 
 
 def local_words(moment: datetime, local: LocalTime) -> str:
@@ -133,9 +133,9 @@ def gap_sentences(search: Search, question: Question) -> list[str]:
     spans = [
         f"{gap.camera} {local_words(gap.begin, search.local)} to {search.local.of(gap.end):%H:%M:%S} "
         f"({gap.reason.replace('_', ' ')})"
-        for gap in gaps[:_GAPS]
+        for gap in gaps[-_GAPS:]
     ]
-    more = f" and {len(gaps) - _GAPS:,} more" if len(gaps) > _GAPS else ""
+    more = f" and {len(gaps) - _GAPS:,} before" if len(gaps) > _GAPS else ""
     return [f"not everything was recorded, so counts are at least: {', '.join(spans)}{more}"]
 
 

@@ -15,11 +15,11 @@ from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import Filters, Question, merged
 from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
-from daemon.search.output import gap_sentences
+from daemon.search.output import gap_sentences, local_words
 from daemon.search.search import Search
 from daemon.search.selection import Group
 from daemon.serve.timeline import Timeline, timeline
-from pipeline.report.words import has_date
+from pipeline.report.words import duration_words, has_date
 
 SHOWN = 50
 """Narrations on a page."""
@@ -113,6 +113,7 @@ class Review:
         found: newest first, or in the order that was asked for.
         more: there are older ones.
         groups: where they are only counted.
+        visits: where these are asked for, ``(begin, end, camera, object, duration)`` in words.
         cameras, objects, places: to choose from.
         days: the nearest days with narrations, before and after.
         gaps: what was not recorded meanwhile, one sentence each.
@@ -124,6 +125,7 @@ class Review:
     more: bool = False
     timeline: Timeline = field(default_factory=Timeline)
     groups: Sequence[Group] | None = None
+    visits: Sequence[tuple[str, ...]] = ()
     cameras: Sequence[str] = ()
     objects: Sequence[str] = ()
     places: Sequence[str] = ()
@@ -156,6 +158,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         more=more,
         timeline=drawn,
         groups=groups,
+        visits=_visits(search, question) if question.of_visits and groups is None else (),
         days=_days(search, asked),
         gaps=gap_sentences(search, question),
     )
@@ -211,6 +214,20 @@ def _bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
         return local.midnight(day), local.midnight(day + timedelta(days=1))
     except (OverflowError, ValueError):
         raise SearchError(f"{day} is beyond the calendar") from None
+
+
+def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
+    local = search.local
+    return [
+        (
+            local_words(visit.begin, local),
+            local_words(visit.end, local) if visit.end else "still there",
+            visit.camera,
+            visit.object,
+            duration_words(visit.seconds),
+        )
+        for visit in search.visits(question)[:SHOWN]
+    ]
 
 
 def _days(search: Search, asked: Asked) -> tuple[str, str]:

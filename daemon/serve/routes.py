@@ -160,7 +160,7 @@ class Routes:
         )
 
     async def remark(self, request: Request) -> Response:
-        """Keep what somebody says of a narration: reviewed, a note, right, wrong, what it was."""
+        """Keep feedback to a narration: reviewed, a note, right, wrong, what it was."""
         form = await _form(request)
         identity, what = request.path_params["identity"], request.path_params["what"]
         found = await self.site.search.ask(lambda search: _named(search, identity, form.get("at", "")))

@@ -22,7 +22,7 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.health.health import Health, Phase
 from daemon.health.pages import Pages
-from daemon.service.lines import time_line
+from daemon.service.formatting import time_line
 from daemon.service.metrics import Metrics
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
@@ -58,9 +58,6 @@ SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
 
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
-
-COMPARE_S = 5.0
-"""Longest wait for the server to say whether its streams have what the journals lack."""
 
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
@@ -112,11 +109,11 @@ def startup(
     # The secret is read at every connection: a password may change while this runs.
     url = configuration.redis.url or NO_SERVER
     publisher = open_publisher(lambda: secrets.reveal(url))
-    publishing = Publishing(journals, publisher, health.pulses)
+    publishing = Publishing(journals, publisher, health.heartbeats)
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
 
-    signing = open_signing(configuration, secrets, journals, health.pulses)
+    signing = open_signing(configuration, secrets, journals, health.heartbeats)
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -126,11 +123,11 @@ def startup(
         journals=journals,
         queue=queue,
         narrating=NarratorThread(
-            narrator, queue, configuration.captioner, health.pulses, lambda pair: _note(daemon, pair)
+            narrator, queue, configuration.captioner, health.heartbeats, lambda pair: _note(daemon, pair)
         ),
         publishing=publishing,
         evidence=keeper,
-        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.pulses),
+        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.heartbeats),
         signing=signing,
         signals=signals,
         watch=watch,
@@ -146,10 +143,8 @@ def startup(
 
 
 def _start_threads(daemon: Daemon, plans: Sequence[CameraPlan]) -> None:
-    """What is published is compared with the journals before any camera says more."""
     health = daemon.health
     daemon.publishing.start()
-    daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     store = CalibrationStore(daemon.configuration.state / "calibration")
     daemon.cameras = health.cameras = Cameras(
         plans,
@@ -169,7 +164,7 @@ def _start_threads(daemon: Daemon, plans: Sequence[CameraPlan]) -> None:
 def main_loop(daemon: Daemon) -> None:
     """Look after all threads, until the signal or until every camera has ended."""
     while not daemon.signals.stop.wait(_TURN_S):
-        daemon.health.pulses.beat("main")
+        daemon.health.heartbeats.beat("main")
         if daemon.signals.reload.is_set():
             daemon.signals.reload.clear()
             reload(daemon)
@@ -196,7 +191,6 @@ def reload(daemon: Daemon) -> None:
             plan.for_captioner(daemon.captioner) for plan in again.plans
         )
         daemon.journals |= _new_journals(daemon, change.added if change else ())
-        daemon.publishing.compare(COMPARE_S, daemon.signals.stop)
     except (JournalError, RecordError) as error:
         refuse(error)
         again = None

@@ -81,7 +81,7 @@ def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
     ages = GaugeMetricFamily(
         "narrated_loop_age_seconds", "Seconds since a loop last made progress.", labels=["loop"]
     )
-    for loop, age in daemon.health.pulses.ages_s().items():
+    for loop, age in daemon.health.heartbeats.ages_s().items():
         ages.add_metric([loop], age)
     yield ages
     hanging = GaugeMetricFamily("narrated_loops_hanging", "Loops that hang; the watchdog is not fed then.")

@@ -123,7 +123,7 @@ class Cameras:
         return {name: thread.report.skew_s for name, thread in self.threads.items() if thread.live}
 
     def stuck(self) -> dict[str, float]:
-        """Cameras whose thread hangs, or that of their sub-stream, with the seconds it has hung."""
+        """Cameras whose thread, or that of their sub-stream, hangs, with the seconds since it got on."""
         threads = self.threads
         hung = {name: thread.hung_s for name, thread in threads.items()}
         return {name: seconds for name, seconds in hung.items() if seconds}

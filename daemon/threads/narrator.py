@@ -100,7 +100,6 @@ class Narrator:
     ) -> None:
         self.captioning = Captioning(captioner)
         self.counters = counters or PairCounters()
-        self.least_confidence = captioner.min_confidence
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
         self._memory = memory
         self._cameras: dict[str, _Camera] = {}
@@ -139,7 +138,9 @@ class Narrator:
         camera = _Camera(plan, settings, context, record_sha256, state)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
-            camera.recorded = {record.id for record in self._journals[plan.name]}
+            camera.recorded = {
+                record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
+            }
         if earlier:
             camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
         elif self._live and self._memory:
@@ -232,7 +233,7 @@ class Narrator:
         if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
             self._report_gap(camera, stamp(last), motion.frame, "overload")
         for event in state.track(motion, detections):
-            if event.confidence < (self.least_confidence if least is None else least):
+            if least is not None and event.confidence < least:
                 continue
             frames = state.frames_of(event)
             if frames is None or state.is_masked(event, camera.context.masks):

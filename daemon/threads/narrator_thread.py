@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.config.settings import CaptionerSettings
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.work_queue import WorkQueue
 from pipeline.loop import Loop
 
@@ -38,7 +38,7 @@ class NarratorThread:
         narrator: makes the narrator; called once, in this thread or by `awake`.
         work: where the batches come from.
         settings: size of a batch, and how long it waits to be full.
-        pulses: told of every turn.
+        heartbeats: told of every turn.
         telling: called with each narration, in this thread.
 
     Attributes:
@@ -52,7 +52,7 @@ class NarratorThread:
         narrator: Callable[[], Narrator],
         work: WorkQueue,
         settings: CaptionerSettings,
-        pulses: Pulses,
+        heartbeats: Heartbeats,
         telling: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
@@ -62,7 +62,7 @@ class NarratorThread:
         self._telling = telling
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
-        self.loop = Loop(LOOP, self._turn, pulses=pulses, last=self._end)
+        self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
 
     @property
     def captioning(self) -> Captioning | None:

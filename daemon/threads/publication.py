@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from time import monotonic
 
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from pipeline.journal import Journal, JournalError
 from pipeline.loop import Loop
 from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
@@ -35,7 +35,7 @@ class Publishing:
     Args:
         journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
-        pulses: told whenever the thread has got on: the server was asked, or there was nothing to do.
+        heartbeats: told whenever the thread has got on: the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
@@ -47,14 +47,14 @@ class Publishing:
         self,
         journals: Mapping[str, Journal],
         publisher: Publisher,
-        pulses: Pulses | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
         self.published = 0
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _Turn] = {}
         self._backoff = Backoff()
-        self.loop = Loop(LOOP, self._turn, _SETTLE_S, pulses=pulses, last=self._release)
+        self.loop = Loop(LOOP, self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
 
     def start(self) -> None:
         """Start the thread; what earlier runs left unpublished goes first."""
@@ -82,23 +82,6 @@ class Publishing:
         journals = dict(self._journals)
         down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}
         return {name: why for name in journals if (why := down.get(name) or errors.get(name) or away)}
-
-    def compare(self, limit_s: float, hurry: threading.Event) -> None:
-        """Wait until the journals have back what they lacked of their streams; not longer, nor after `hurry`.
-
-        What is told before that cannot be undone: the chain then goes on without what only the stream has.
-        """
-        until = monotonic() + limit_s
-        self.wake()
-        while self.loop.alive and (late := self._uncompared()) and not hurry.is_set():
-            if monotonic() >= until:
-                logger.warning(
-                    "camera %s: the server does not say whether its stream has what the journal lacks; "
-                    "narrating begins all the same",
-                    ", ".join(late),
-                )
-                return
-            self.loop.stopped.wait(_POLL_S)
 
     def wake(self) -> None:
         """The journals hold more."""
@@ -131,17 +114,6 @@ class Publishing:
         return any(
             _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
         )
-
-    def _uncompared(self) -> list[str]:
-        """Cameras whose streams were not asked yet, though they could be."""
-        turns = self._deliveries
-        return [
-            camera
-            for camera, journal in list(self._journals.items())
-            if journal.found.seq
-            and camera not in self.errors
-            and not ((turn := turns.get(camera)) and turn.journal is journal and turn.delivery.compared)
-        ]
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes

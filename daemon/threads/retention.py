@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.config.settings import RetentionSettings
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
@@ -115,7 +115,7 @@ class Retention:
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures; None where there are none.
         key: signs where the journals begin after a deletion; None signs nothing.
-        pulses: told of every run.
+        heartbeats: told of every run.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
@@ -131,7 +131,7 @@ class Retention:
         journals: Mapping[str, Journal],
         evidence: EvidenceStore | None,
         key: SigningKey | None = None,
-        pulses: Pulses | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
@@ -141,7 +141,7 @@ class Retention:
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
         self._reported = ""
-        self.loop = Loop(LOOP, self._turn, _EVERY_S, pulses=pulses, within_s=_WITHIN_S)
+        self.loop = Loop(LOOP, self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
 
     def start(self) -> None:
         """Run now and then every minute."""

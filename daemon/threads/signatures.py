@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from pipeline.journal import Journal
 from pipeline.journal.signatures import Signatures, SigningError, SigningKey
 from pipeline.loop import Loop
@@ -30,7 +30,7 @@ class JournalSigning:
         key: signs; None signs nothing.
         every_s: seconds between two looks.
         journals: by camera; cameras may come and go while this runs.
-        pulses: told of every look.
+        heartbeats: told of every look.
 
     Attributes:
         signed: signatures made, by camera.
@@ -43,13 +43,13 @@ class JournalSigning:
         key: SigningKey | None,
         every_s: float,
         journals: Mapping[str, Journal],
-        pulses: Pulses | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.signed: Counter[str] = Counter()
         self.errors: dict[str, str] = {}
         self.key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
-        self.loop = Loop(LOOP, self.look, every_s, pulses=pulses, within_s=_WITHIN_S, last=self.look)
+        self.loop = Loop(LOOP, self.look, every_s, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.look)
 
     def start(self) -> None:
         """Begin; without a key nothing is to be done."""
@@ -66,8 +66,8 @@ class JournalSigning:
         """Sign what has grown since the last look."""
         for camera, journal in list(self._journals.items()):
             end = journal.end
-            if self.key is None or journal.held or not end.seq:
-                continue  # after `end`: what is only held in memory may never come to the disk
+            if self.key is None or not end.seq:
+                continue
             signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self.key))
             try:
                 self.signed[camera] += signatures.add(end)
@@ -82,7 +82,7 @@ class JournalSigning:
 
 
 def open_signing(
-    configuration: Configuration, secrets: Secrets, journals: Mapping[str, Journal], pulses: Pulses
+    configuration: Configuration, secrets: Secrets, journals: Mapping[str, Journal], heartbeats: Heartbeats
 ) -> JournalSigning:
     """As the configuration says.
 
@@ -95,4 +95,4 @@ def open_signing(
         key = SigningKey(secrets.reveal(settings.key)) if settings.key else None
     except SigningError as error:
         raise ConfigurationError([f"signing.key: {error}"]) from None
-    return JournalSigning(key, settings.every, journals, pulses)
+    return JournalSigning(key, settings.every, journals, heartbeats)

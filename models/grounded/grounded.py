@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.box_tensors import overlaps
 from models.boxes import hull
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
@@ -169,7 +170,10 @@ class Grounded(Captioner):
             change = self.judge(evidence(sides, side)).sigmoid()
             kept = sides.ends[side].score >= SETTINGS.proposed_score
             both.append(distinct(Candidates(sides.ends[side], change).select(kept)))
-        odds = self.linker(both[0].ends, both[1].ends, sides.gap_s) + SETTINGS.link_shift
+        odds = self.linker(both[0].ends, both[1].ends, sides.gap_s)
+        if not float(sides.gap_s) >= SETTINGS.replaced_s:
+            beside = overlaps(both[0].ends.box, both[1].ends.box) > SETTINGS.beside
+            odds = torch.where(beside, odds, odds + SETTINGS.link_shift)
         other = replaced(sides, both[0].ends, both[1].ends)
         odds = odds.masked_fill(other, -torch.inf)
         for side, own in enumerate(both):
@@ -230,7 +234,6 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
     """The sentence of facts that are told as one; as sure as the least sure of them."""
     before = hull(fact.before for fact in facts)
     after = hull(fact.after for fact in facts)
-    moments = [fact.moment_s for fact in facts if fact.moment_s is not None]
     return Sentence(
         render(statement),
         facts[0].type,
@@ -241,7 +244,5 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
         count=statement.count,
         before=before,
         after=after,
-        moment_s=min(moments, default=None),
-        paths=tuple(fact.path for fact in facts if fact.path),
         statement=statement,
     )

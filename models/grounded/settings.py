@@ -24,8 +24,9 @@ class PerceptionSettings:
         twice: overlap from which two boxes of one side are the same object.
         stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
             at rest, seen twice, lie within .13.
-        link_shift: log odds added to every link: the linker learnt from tracks in streets, where a person who
-            looks at two stills calls far more objects the same one.
+        link_shift: log odds added to links of boxes that lie apart, of stills less than `replaced_s` apart:
+            the linker learnt from tracks in streets, and a person who looks at two stills calls far more
+            objects the same one.
         moved: least link times the weaker end, in shares of the surer end, to call it a move.
         doubtful: links below it may or may not be one object.
         step_link, step_s, step_sizes, step_ratio: two that would be one gone and one come, with this link, at

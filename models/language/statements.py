@@ -9,25 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from models.boxes import Box, area, hull
-from models.families import THINGS
 from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.templates import COUNTED, Statement, render
-from models.language.wording import places_in, read
+from models.language.wording import read
 
 NEIGHBOURS = 6.0
 """Equal things are told in one sentence if the box around them is at most so many times the smallest."""
 
-_ACTIONS = {
-    "came in": "entered",
-    "left": "left",
-    "drove off": "left",
-    "stopped": "stopped",
-    "parked": "parked",
-    "put down": "placed",
-    "taken away": "removed",
-    "crossed": "crossed",
-}
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
 _LONGEST = 40
@@ -66,33 +55,15 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
     """
     if fact.type not in TYPES or fact.count < 1:
         raise ValueError(f"no words for {fact.count} {fact.object} that {fact.type}")
-    said = Statement(_action(fact), fact.object, fact.count, large=fact.large)
+    action = "instead" if fact.doubtful else "changed" if fact.type == "unknown" else fact.type
+    said = Statement(action, fact.object, fact.count, large=fact.large)
     if fact.type == "moved":
         return _move(said, fact, zones, depth=depth)
-    box = fact.box if fact.type in ("appeared", "more") else fact.before or fact.after
-    assert box is not None  # noqa: S101 - a fact has one
+    box = fact.after or fact.before if fact.type in ("appeared", "more") else fact.before or fact.after
+    if box is None:
+        raise ValueError(f"a fact without a place: {fact}")
     zone = zone_of(box, zones)
-    at = zone.phrase if zone else place(box, depth=depth)
-    named = frozenset() if zone else places_in(at)
-    origin = fact.origin if said.action in ("entered", "stopped", "parked") else ""
-    target = fact.target if said.action == "left" else ""
-    waited = fact.waited_s if fact.type == "disappeared" else None
-    return replace(
-        said,
-        place=at,
-        origin="" if origin in named else origin,
-        target="" if target in named else target,
-        duration_s=waited,
-    )
-
-
-def _action(fact: Fact) -> str:
-    if fact.doubtful and fact.type == "moved":
-        return "instead"
-    action = _ACTIONS.get(fact.manner, "")
-    if (fact.object in THINGS) != (action in ("placed", "removed")) or fact.type == "moved":
-        action = ""
-    return action or {"unknown": "changed"}.get(fact.type, fact.type)
+    return replace(said, place=zone.phrase if zone else place(box, depth=depth))
 
 
 def _move(said: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
@@ -103,7 +74,7 @@ def _move(said: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) ->
     at = was.phrase if was else place(fact.before, depth=depth)
     end = now.phrase if now else place(fact.after, depth=depth)
     if said.action == "instead":
-        if at and end and at != end:
+        if at and end and (was or now or side(fact.before) != side(fact.after)) and at != end:
             return replace(said, place=at, end=end)
         said = replace(said, action="moved")
     origin, target = way(fact.before, fact.after, depth=depth)

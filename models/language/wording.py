@@ -224,7 +224,7 @@ class Wording:
             came or went "from the left" and "to the right" are ways, not places.
         colour: of the object, one of `COLOURS`; None where it does not say.
         clothes: what people wear: one of `COLOURS`, dark or light; None where it does not say.
-        manner: how it happened, see `train.compose.claims.MANNERS`; empty where it does not say.
+        manner: how it happened, empty where it does not say.
         origin, target: where it came from and went to: left, right, middle, far, near or empty.
         rests: whether it says that it stands there.
         waited: how long it rested, such as "3 minutes"; empty where it does not say.

@@ -6,7 +6,7 @@ Yao, Wang and Jin, "Image Difference Captioning with Pre-training and Contrastiv
 
 Each with position and type embeddings. Every image goes through the single-image layer, both together through
 the pair layer (these two are the difference encoder), then words and images through the cross-modal layers.
-Pre-training (`train.learning.objectives.pretraining`) lets all of them attend to all; writing has a
+Pre-training (`train.papers.objectives.pretraining`) lets all of them attend to all; writing has a
 uni-directional mask, so that images attend to images and a word to the images and what was said before it.
 A word is predicted at a [MASK] behind them. Fine-tuning lowers
 

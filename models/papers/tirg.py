@@ -12,8 +12,10 @@ s = 4 and learned: `scale`.
 x is the picture's vector (512) and t the sentence's, the last state of an LSTM (512) over its words.
 
 Where the papers are silent, and departures:
-* x is a linear map of the picture's features in `grid` x `grid` cells, `cells` channels each. TIRG takes
-  their mean (grid 1); before and after differ in a few cells only, which a mean over the frame hides.
+* x is made of the picture's features in `grid` x `grid` cells by two linear layers with ReLU between them:
+  each cell to `cells` channels, then all of them to x. TIRG takes one linear layer of the mean (grid 1);
+  before and after differ in a few cells only, which a mean over the frame hides.
+* Word vectors and the LSTM's last state are dropped out (`dropout`); TIRG's code drops neither.
 * The MLP is two linear layers with ReLU between them, as in TIRG's code.
 * A batch of one picture is normalised as in evaluation: it has no variance.
 """

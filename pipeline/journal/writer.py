@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,8 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.evidence import references
-from pipeline.journal.chain import JournalError, check_line, follow
+from pipeline.journal.chain import JournalError
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
 from pipeline.journal.segments import Segment, Start, line_end
 from pipeline.record import (
@@ -57,15 +55,15 @@ class Position:
         return cls(end.seq, end.hash, f"{ms}-{sequence}")
 
     @classmethod
-    def load(cls, path: Path) -> Position | None:
-        """The saved position, or None where there is none that can be read."""
+    def load(cls, path: Path) -> Position:
+        """The saved position, or the start of a journal where there is none that can be read."""
         try:
             members = json.loads(path.read_bytes())
             position = cls(int(members["seq"]), str(members["hash"]), str(members["stream_id"]))
             parse_stream_id(position.stream_id)
         except (OSError, ValueError, TypeError, KeyError):
-            return None
-        return position if position.seq >= 0 else None
+            return cls()
+        return position
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +80,21 @@ class Journal:
     A last line that a crash tore is moved to ``<camera>.torn`` at opening, and the chain goes on behind the
     last whole line. `append` may run in one thread while others publish, acknowledge and delete.
 
-    Where `hold` allows it, no disk ends the narrating. While the disk takes no lines, they are held in memory
-    in their order, can be published from there, and are written as soon as it takes them. While the journal
-    cannot even be opened (unreadable, damaged, not mounted), narrations are held until it can.
+    Where `hold` allows it, no disk ends the narrating: while the journal cannot be opened (unreadable,
+    damaged, not mounted) or takes no lines, narrations are held in memory, in their order.
 
     Args:
         folder: made if it is missing.
         camera: see `pipeline.record.check_camera`.
         fsync: wait for the disk at every append. Without it a power failure may take the last lines.
         limits: when a new segment is begun; by default never.
-        hold: lines and narrations held at most; 0 raises instead.
+        hold: narrations held at most; 0 raises instead.
 
     Attributes:
         path: the segment that is being written.
-        found: the last record that was on disk at opening.
+        end: the last record's number and hash.
         trouble: why the journal cannot be read or written now, empty normally.
+        published: how far it has been published.
 
     Raises:
         RecordError: the camera's name cannot be used.
@@ -115,20 +113,24 @@ class Journal:
     ) -> None:
         self.camera, self.folder, self.trouble = check_camera(camera), folder, ""
         self.path = folder / f"{camera}.jsonl"
-        self.found, self._end, self._published = ChainEnd(), ChainEnd(), Position()
+        self.end, self.published = ChainEnd(), Position()
         self._limits, self._fsync, self._hold = limits, fsync, hold
         self._lock = RLock()
         self._file: SegmentWriter | None = None
-        self._held: list[bytes] = []
-        self._waiting: list[tuple[Narration, dict[str, Any]]] = []  # for the journal to be opened
+        self._held: list[tuple[Narration, dict[str, Any]]] = []
         self._places: dict[int, tuple[int, int]] = {}  # segment and byte behind some records, by seq
         self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", False, False
         try:
             self._open()
-        except JournalLockedError:
-            raise
         except (JournalError, OSError) as error:
+            if isinstance(error, JournalLockedError):
+                raise  # it has let go already
+            if not hold:
+                self._let_go()
             self._report(error)
+        except BaseException:
+            self._let_go()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -139,16 +141,14 @@ class Journal:
     def close(self) -> None:
         """Give the journal up to other writers; closing twice is harmless."""
         with self._lock:
-            if not self._closed and not self.flush():
-                _log.error("%s: %d narrations are not on disk, at best on the stream", self.path, self.held)
+            if not self._closed and not self.flush() and self.held:
+                _log.error("%s: %d narrations are lost: %s", self.path, self.held, self.trouble)
             self._closed = True
-            if self._file:
-                self._file.close()
+            self._let_go()
 
-    @property
-    def end(self) -> ChainEnd:
-        """The last record's number and hash."""
-        return self._end
+    def _let_go(self) -> None:
+        if self._file:
+            self._file.close()
 
     @property
     def writer(self) -> str:
@@ -163,24 +163,18 @@ class Journal:
     @property
     def held(self) -> int:
         """Narrations that wait in memory for the disk."""
-        return len(self._held) + len(self._waiting)
+        return len(self._held)
 
     def held_references(self) -> set[str]:
         """Digests of the pictures that they name."""
         with self._lock:
-            waiting = [members["evidence"] for _, members in self._waiting if members["evidence"]]
-            named = {name for evidence in waiting for _, name in evidence if name}
-            return references(b"".join(self._held)) | {name.removeprefix("sha256:") for name in named}
+            kept = [members["evidence"] for _, members in self._held if members["evidence"]]
+            return {name.removeprefix("sha256:") for evidence in kept for _, name in evidence if name}
 
     @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self._segments())
-
-    @property
-    def published(self) -> Position:
-        """How far the journal has been published."""
-        return self._published
 
     def append(
         self,
@@ -190,12 +184,12 @@ class Journal:
         latency_ms: Mapping[str, float] | None = None,
         evidence: Evidence | None = None,
     ) -> Record | None:
-        """Write the next record; when this returns it is on disk (with `fsync`), or held (see the class).
+        """Write the next record; when this returns it is on disk (with `fsync`).
 
         The arguments are those of `pipeline.record.build_record`.
 
         Returns:
-            The record; None where the narration is held until the journal can be opened.
+            The record; None where the narration is held.
 
         Raises:
             RecordError: the narration does not fit the schema or is another camera's.
@@ -207,65 +201,41 @@ class Journal:
         with self._lock:
             if self._closed:
                 raise JournalError(f"{self.path} is closed")
-            if not self.flush() and self._file is None:
-                self._check_room(1)
-                self._waiting.append((narration, members))
-                return None
-            return self._append(narration, members)
-
-    def adopt(self, lines: Iterable[bytes]) -> tuple[int, str]:
-        """Append lines (without their ends) that an earlier run published and could not write.
-
-        Returns:
-            How many were appended; why the next one does not continue the chain, empty where all do. Its
-            stream id is not compared: it may be the one that is known to be used.
-
-        Raises:
-            JournalError: as `append`.
-        """
-        with self._lock:
-            records, place, reason = list[Record](), ChainEnd(self._end.seq, self._end.hash), ""
-            for line in lines:
+            if self.flush():
                 try:
-                    record = check_line(line + b"\n")
-                    place = follow(place, record)
-                except RecordError as error:
-                    reason = str(error)
-                    break
-                if record.camera != self.camera:
-                    reason = f"a record is of {record.camera}"
-                    break
-                records.append(record)
-            if records:
-                self._add([record.line() + b"\n" for record in records], records[0].after.time[:_DAY])
-                self._end = ChainEnd(place.seq, place.hash, max(self._end.stream_id, place.stream_id))
-        return len(records), reason
+                    return self._append(narration, members)
+                except OSError as error:
+                    self._report(error)
+            if self.held >= self._hold:
+                raise JournalError(f"{self.path}: {self.trouble}; {self.held} narrations are held already")
+            self._held.append((narration, members))
+            return None
 
     def flush(self) -> bool:
-        """Try to open the journal and to write what is held; True where nothing is held any more."""
+        """Try to open the journal and to write what is held; True where it takes lines."""
         with self._lock:
-            waited = self.held
+            if not self.trouble:
+                return True
+            held = self.held
             try:
                 if self._file is None:
                     self._open()
-                if self.trouble and self._file:
-                    self._file.open()
-                if self._held and self._file:
-                    self._file.write(b"".join(self._held), read_record(self._held[0]).after.time[:_DAY])
-                    self._held.clear()
-                while self._waiting and not self._held:
-                    self._append_waiting()
+                self._writer.open()
+                while self._held:
+                    try:
+                        self._append(*self._held[0])
+                    except RecordError as error:
+                        _log.error("camera %s: not recorded: %s", self.camera, error)
+                    self._held.pop(0)
             except (JournalError, OSError) as error:
                 self._report(error)
-            if self.held or self._file is None:
                 return False
-            if self.trouble:
-                _log.warning("%s is written again; %d held narrations are on disk", self.path, waited)
+            _log.warning("%s is written again; %d held narrations are on disk", self.path, held)
             self.trouble = ""
             return True
 
     def __iter__(self) -> Iterator[Record]:
-        """All records, oldest first, those that are held included."""
+        """All records, oldest first."""
         with self._lock:
             lines = [line for line, _ in self._walk(self._segments()[0].first, 0)]
         return map(read_record, lines)
@@ -277,16 +247,17 @@ class Journal:
             JournalError: the journal cannot be read, or a line was damaged since it was written.
         """
         with self._lock:
-            before = self._published
-            segment, offset = self._place(before.seq)
-            found = list(islice(self._walk(segment, offset), count))
+            before = self.published
+            if before.seq not in self._places:
+                self._last(lambda end: end.seq <= before.seq)
+            place = self._places.get(before.seq, (self._segments()[0].first, 0))
+            found = list(islice(self._walk(*place), count))
             if not all(hash_holds(line[:-1]) for line, _ in found):  # nothing damaged is ever published
                 raise self._damaged("a hash does not match")
             if not found:
                 return Backlog((), before)
-            line, place = found[-1]
-            end = self._line_end(line)
-            self._places = {before.seq: (segment, offset), end.seq: place}
+            end = self._line_end(found[-1][0])
+            self._places = {before.seq: place, end.seq: found[-1][1]}
             return Backlog(tuple(line[:-1] for line, _ in found), Position.of(end))
 
     def find(self, stream_id: str) -> tuple[Position, Record | None]:
@@ -316,7 +287,7 @@ class Journal:
         itself tells how far publishing came.
         """
         with self._lock:
-            self._published = position
+            self.published = position
             content = json.dumps(asdict(position)).encode() + b"\n"
             try:
                 replace_file(self._saved_at, content, durable=False, mode=PRIVATE_FILE)
@@ -340,36 +311,25 @@ class Journal:
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
         """Delete the oldest segments from the chain, of which `last` is the last record.
 
-        Their files stay until `unlink`; a record that says so should be in the chain before. It is the
-        caller's to see that all of them is published.
+        Their files stay until `unlink`. That they are published, and that the chain says so before, is the
+        caller's to see to.
 
         Args:
             last: last record of a closed segment.
             key: signs where the chain begins from now on.
 
         Raises:
-            JournalError: the folder cannot be written.
+            OSError: the folder cannot be written.
         """
+        start = key.sign_start(self.camera, ChainEnd.of(last)) if key else Start(last.seq, last.hash)
         with self._lock:
-            try:
-                self._writer.move_start(
-                    key.sign_start(self.camera, ChainEnd.of(last)) if key else Start(last.seq, last.hash)
-                )
-            except OSError as error:
-                raise JournalError(f"cannot delete segments of {self.path}: {error}") from error
+            self._writer.move_start(start)
             self._places.clear()
 
     def unlink(self, segment: Segment) -> None:
-        """Remove the file of a deleted segment.
-
-        Raises:
-            JournalError: the folder cannot be written.
-        """
+        """Remove the file of a deleted segment; raises as `delete`."""
         with self._lock:
-            try:
-                self._writer.unlink(segment)
-            except OSError as error:
-                raise JournalError(f"cannot delete {segment.path}: {error}") from error
+            self._writer.unlink(segment)
 
     @property
     def _writer(self) -> SegmentWriter:
@@ -382,43 +342,30 @@ class Journal:
             return self._file.segments if self._file else [Segment(self.path, 1)]
 
     def _open(self) -> None:
-        """Open the journal and find out how far it was published.
-
-        Raises:
-            JournalError, OSError: as `SegmentWriter`.
-        """
+        """Open the journal and find out how far it was published; raises as `SegmentWriter`."""
         self._file = file = SegmentWriter(self.folder, self.camera, self._limits, fsync=self._fsync)
-        self._end = self.found = file.end
+        self.end = file.end
         try:
-            self._published = self._saved_position()
-            file.open()
-        except OSError as error:
-            self._report(error)
+            self._restore_position()
         except BaseException:
             file.close()
             self._file = None
             raise
+        file.open()
 
-    def _saved_position(self) -> Position:
-        """Where publishing goes on.
+    def _restore_position(self) -> None:
+        """Go on publishing where the saved position says, if it is of this journal.
 
-        A position behind the end names lines that were published and are gone (power failure without fsync,
-        held in memory and killed): their stream ids are never used again.
+        One behind the end is of lines that a power failure took: their stream ids are never used again.
         """
-        stated, origin = Position.load(self._saved_at), self._origin()
-        if stated is None or stated.seq == 0:
-            return origin
-        if stated.seq > self._end.seq:
-            used = max(self._end.stream_id, parse_stream_id(stated.stream_id))
-            self._end = ChainEnd(self._end.seq, self._end.hash, used)
-        elif stated.seq == origin.seq and stated.hash == origin.hash:
-            return stated
-        else:
-            position = self.behind_seq(stated.seq)
-            if position == stated:
-                return position
-        _log.warning("%s does not fit the journal; publishing starts from the first line", self._saved_at)
-        return origin
+        stated, self.published = Position.load(self._saved_at), self._origin()
+        if stated.seq > self.end.seq:
+            used = max(self.end.stream_id, parse_stream_id(stated.stream_id))
+            self.end = ChainEnd(self.end.seq, self.end.hash, used)
+        elif stated.hash == self.published.hash or self.behind_seq(stated.seq) == stated:
+            self.published = stated
+        if self.published.seq != stated.seq:
+            _log.warning("%s does not fit the journal; publishing starts from the first line", self._saved_at)
 
     def _report(self, error: JournalError | OSError) -> None:
         """From now on narrations are held, where that is allowed.
@@ -428,11 +375,9 @@ class Journal:
         """
         reason = str(error) if isinstance(error, JournalError) else error.strerror or str(error)
         if not self._hold:
-            if isinstance(error, JournalError):
-                raise error
             raise JournalError(
-                f"cannot read or write the journal {self.path}: {reason}; "
-                "choose a folder that this user may write to"
+                f"cannot read or write the journal {self.path}: {reason}; free space, or choose a folder "
+                "that this user may write to. What was written is unchanged"
             ) from error
         if not self.trouble:
             _log.error(
@@ -442,75 +387,37 @@ class Journal:
             )
         self.trouble = reason
 
-    def _check_room(self, count: int) -> None:
-        """Raise JournalError where no more may be held."""
-        if self.held + count > self._hold:
-            raise JournalError(
-                f"{self.path} cannot be written ({self.trouble}) and {self.held} narrations are held "
-                "already; put that right"
-            )
-
     def _append(self, narration: Narration, members: dict[str, Any]) -> Record:
-        record = build_record(narration, self._end, **members)
-        self._add([record.line() + b"\n"], record.after.time[:_DAY])
-        self._end = ChainEnd.of(record)
+        record, file = build_record(narration, self.end, **members), self._writer
+        day = record.after.time[:_DAY]
+        if file.is_due(day):
+            file.begin_segment(record.seq)
+        file.write(record.line() + b"\n", day)
+        self.end = ChainEnd.of(record)
         return record
-
-    def _add(self, lines: list[bytes], day: str) -> None:
-        """Write lines, or hold them."""
-        if not self._held:
-            try:
-                if self._writer.is_due(day):
-                    self._writer.begin_segment(self._end.seq + 1)
-                self._writer.write(b"".join(lines), day)
-            except OSError as error:
-                if not self._hold:
-                    raise JournalError(
-                        f"cannot append to {self.path}: {error.strerror or error}; free space on that disk. "
-                        "The journal is unchanged"
-                    ) from error
-                self._report(error)
-            else:
-                return
-        self._check_room(len(lines))
-        self._held += lines
-
-    def _append_waiting(self) -> None:
-        narration, members = self._waiting[0]
-        try:
-            self._append(narration, members)
-        except RecordError as error:
-            _log.error("%s: not recorded: %s", self.camera, error)
-        self._waiting.pop(0)
 
     def _origin(self) -> Position:
         """The start of what is left of the journal."""
         return Position.of(self._writer.start() if self._segments()[0].first > 1 else ChainEnd())
 
-    def _place(self, seq: int) -> tuple[int, int]:
-        """Segment and byte behind record `seq`, or the start of what is left."""
-        if seq not in self._places:
-            self.behind_seq(seq)
-        return self._places.get(seq, (self._segments()[0].first, 0))
-
     def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[Position, bytes]:
         """The place behind the last record that is `reached`, as no later one is, and its line."""
         with self._lock:
-            found, line, begin = self._origin(), b"", self._segments()[0].first
-            for segment in self.closed() + self._segments()[-1:]:
-                with suppress(OSError), segment.path.open("rb") as file:
-                    first = line_end(file.readline())
-                    begin = segment.first if first and reached(first) else begin
+            segments = self._segments()
+            found, line, begin = self._origin(), b"", segments[0].first
+            for segment in segments:
+                first = next(self._lines(segment, 0), b"")
+                if first and reached(self._line_end(first)):
+                    begin = segment.first
             for raw, place in self._walk(begin, 0):
                 end = self._line_end(raw)
                 if not reached(end):
                     break
-                found, line = Position.of(end), raw
-                self._places = {end.seq: place}
+                found, line, self._places = Position.of(end), raw, {end.seq: place}
             return found, line
 
     def _walk(self, first: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """The lines behind a place, each with the place behind it; first those on disk, then those held.
+        """The lines behind a place (segment and byte), each with the place behind it.
 
         The lock must be held: no segment may begin meanwhile.
 
@@ -518,18 +425,11 @@ class Journal:
             JournalError: a file cannot be read.
         """
         for segment in self._segments():
-            if segment.first < first:
-                continue
-            place = offset if segment.first == first else 0
-            for raw in self._lines(segment, place):
-                place += len(raw)
-                yield raw, (segment.first, place)
-            if segment.path == self.path:
-                held_from = self._writer.size
-                for raw in self._held:
-                    held_from += len(raw)
-                    if held_from > place:
-                        yield raw, (segment.first, held_from)
+            if segment.first >= first:
+                place = offset if segment.first == first else 0
+                for raw in self._lines(segment, place):
+                    place += len(raw)
+                    yield raw, (segment.first, place)
 
     def _lines(self, segment: Segment, offset: int) -> Iterator[bytes]:
         """The whole lines of a segment from a byte on."""

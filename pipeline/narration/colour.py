@@ -115,7 +115,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
 
 
 def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """What a person wears, one of `train.compose.claims.CLOTHES`; None where it is not sure.
+    """What a person wears, one of `models.language.templates.CLOTHES`; None where it is not sure.
 
     Arguments as of `colour_name`; the box is around the whole person.
     """

@@ -35,6 +35,8 @@ _GAP_REASONS = {
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
 }
+_STATES = ("met", "waiting")  # of which two frames show nothing
+_MEETING = 2  # who met
 _MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
 
 
@@ -137,7 +139,8 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str)
     return Statement(
         event.kind,
         event.object,
-        colour=colour,
+        count=_MEETING if event.kind == "met" else 1,
+        colour="" if event.kind == "met" else colour,
         place=where,
         origin=event.edge if arrives else "",
         target=(event.edge or event.way) if departs else event.way if event.kind == "resumed" else "",
@@ -152,7 +155,7 @@ def _change_type(event: Event) -> str:
         return "appeared"
     if event.kind in DEPARTURES:
         return "disappeared"
-    if event.box_before is None or event.box_after is None:
+    if event.kind in _STATES or event.box_before is None or event.box_after is None:
         return "unknown"
     across, down = offset(event.box_before, event.box_after)
     _, _, width, height = event.box_before

@@ -79,10 +79,6 @@ class Delivery:
         options: see `DeliveryOptions`.
         beat: called whenever the server was asked, whatever it answered.
         backoff: of the server, shared by all that deliver to it.
-
-    Attributes:
-        compared: True once the journal has taken back what it lacked of the stream; before that nothing is
-            published.
     """
 
     def __init__(
@@ -95,7 +91,6 @@ class Delivery:
     ) -> None:
         self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
         self._backoff = backoff or Backoff(options)
-        self.compared = journal.found.seq == 0  # no hash proves that anything continues an empty journal
         self._writer = Writer(journal.camera, journal.writer)
         self._behind = journal.published.stream_id
         self._sent = journal.published.seq  # to the channel
@@ -152,8 +147,6 @@ class Delivery:
         Returns:
             How many records were acknowledged, and whether there may be more to publish.
         """
-        if not self.compared:
-            self._compare()
         batch = self._journal.backlog(self._options.batch)
         if batch.lines and not _follows(batch.lines[0], self._behind):
             return self._find(self._behind), True  # journalled only now, but the stream was further on before
@@ -166,32 +159,6 @@ class Delivery:
             self._behind, self._sent = batch.behind.stream_id, max(self._sent, batch.behind.seq)
             self._journal.acknowledge(batch.behind)
         return len(batch.lines), len(batch.lines) == self._options.batch
-
-    def _compare(self) -> None:
-        """Give the journal back what an earlier run published from memory while the disk took nothing.
-
-        Only what continues the chain is taken; after the first narration of this run nothing does any more.
-        """
-        journal, taken, reason = self._journal, 0, ""
-        place = "{}-{}".format(*journal.found.stream_id)
-        while not reason and (
-            entries := self._publisher.following(journal.camera, place, self._options.batch)
-        ):
-            count, reason = journal.adopt(line for _, line in entries)
-            taken, place = taken + count, entries[-1][0]
-        if taken:
-            _log.warning(
-                "camera %s: %d narrations were on the stream but not in the journal, for its last run ended "
-                "while the disk took none; they are %s now",
-                *(journal.camera, taken, "held in memory" if journal.held else "journalled"),
-            )
-        if reason:
-            _log.warning(
-                "camera %s: the stream goes on behind record %d, with which the journal began this run, but "
-                "not all of that continues the journal (%s); it stays on the stream only",
-                *(journal.camera, journal.found.seq, reason),
-            )
-        self.compared = True
 
     def _find(self, last_id: str) -> int:
         """Find the place in the journal where the stream ends now, and go on from there.

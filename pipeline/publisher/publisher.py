@@ -95,10 +95,6 @@ class Publisher:
         """The record under an id of the stream; None where there is none, or none of ours."""
         return None
 
-    def following(self, camera: str, stream_id: str, count: int) -> Sequence[tuple[str, bytes]]:  # noqa: ARG002
-        """At most `count` entries behind an id: their ids and lines, which may hold anything."""
-        return ()
-
     def release(self, writer: Writer) -> None:
         """Give up the lease, if the writer holds it."""
 
@@ -159,12 +155,6 @@ class RedisPublisher(Publisher):
             return read_record(entries[0][1]["json"]) if entries else None
         except (KeyError, RecordError):
             return None
-
-    def following(self, camera: str, stream_id: str, count: int) -> Sequence[tuple[str, bytes]]:
-        """The entries behind an id of the stream; see `Publisher.following`."""
-        with self._server.asked() as client:
-            entries: Any = client.xrange(stream_key(camera), f"({stream_id}", "+", count)
-        return [(entry_id, fields.get("json", "").encode()) for entry_id, fields in entries]
 
     def release(self, writer: Writer) -> None:
         """Give up the lease, if the writer holds it."""

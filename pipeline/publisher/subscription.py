@@ -1,4 +1,4 @@
-"""Reading narrations back from the streams, as they arrive."""
+"""Reading records back from the streams, as they arrive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import redis
 
 from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, RecordError, read_record
 
 _log = logging.getLogger(__name__)
@@ -53,9 +53,9 @@ def subscribe(
             try:
                 with server.asked() as client:
                     if time.monotonic() - discovered_at >= _DISCOVERY_S:
-                        _discover(client, cameras, positions, last_id if not connected else "0")
+                        _discover(client, cameras, positions, "0" if connected else last_id)
                         discovered_at, connected = time.monotonic(), True
-                    entries = _read(client, positions, stop)
+                    entries = _read(client, positions)
                 wait_s = 0.1
             except ServerAwayError as error:
                 if not connected:
@@ -64,11 +64,14 @@ def subscribe(
                 stop.wait(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
                 continue
+            if not positions:
+                stop.wait(_BLOCK_S)
             for key, entry_id, fields in entries:
                 positions[key] = entry_id
-                record = _record(key, entry_id, fields)
-                if record is not None:
-                    yield record
+                try:
+                    yield read_record(fields["json"])
+                except (KeyError, RecordError) as error:
+                    _log.warning("%s %s is not a narrated record (%s); left out", key, entry_id, error)
     finally:
         server.close()
 
@@ -77,37 +80,17 @@ def _discover(
     client: redis.Redis, cameras: Sequence[str] | None, positions: dict[str, str], last_id: str
 ) -> None:
     """Add the streams that are not followed yet; ``$`` becomes the id that is the last one now."""
-    keys = (
-        map(stream_key, cameras)
-        if cameras is not None
-        else client.scan_iter(match=stream_key("*"), count=1000)
-    )
+    keys = client.scan_iter(stream_key("*"), 1000) if cameras is None else map(stream_key, cameras)
     for key in keys:
-        if key in positions:
-            continue
-        if last_id == "$":
-            newest: list[Any] = client.xrevrange(key, count=1)  # type: ignore[assignment]
-            positions[key] = newest[0][0] if newest else "0-0"
-        else:
-            positions[key] = last_id
+        if key not in positions:
+            newest: Any = client.xrevrange(key, count=1) if last_id == "$" else [(last_id, {})]
+            positions[key] = newest[0][0] if newest else NO_ENTRY
 
 
-def _read(
-    client: redis.Redis, positions: dict[str, str], stop: Event
-) -> list[tuple[str, str, dict[str, str]]]:
+def _read(client: redis.Redis, positions: dict[str, str]) -> list[tuple[str, str, dict[str, str]]]:
     """The next entries as ``(key, id, fields)``; empty after a short wait without any."""
     if not positions:
-        stop.wait(_BLOCK_S)
         return []
     answer: Any = client.xread(positions, count=_BATCH, block=int(_BLOCK_S * 1000))  # type: ignore[arg-type]
     streams = answer.items() if isinstance(answer, dict) else answer or []
     return [(key, entry_id, fields or {}) for key, entries in streams for entry_id, fields in entries]
-
-
-def _record(key: str, entry_id: str, fields: dict[str, str]) -> Record | None:
-    """The record in an entry; an entry of somebody else's is named in the log and left out."""
-    try:
-        return read_record(fields["json"])
-    except (KeyError, RecordError) as error:
-        _log.warning("%s %s is not a narrated record (%s); left out", key, entry_id, error)
-        return None

@@ -1,4 +1,4 @@
-"""What a report is told about its footage, beyond the records."""
+"""What a report says of its footage, beyond the records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """What the head of the page says.
+    """For the head of the page.
 
     Attributes:
         title: what the report is about.
@@ -17,7 +17,7 @@ class ReportFacts:
         starts: time of the first frame by camera, from which offsets and subtitles count; a camera that is
             missing counts from the before frame of its first narration.
         ends: time of the last frame by camera; one that is missing ends with its last narration.
-        untold: how many sentences were found and not told, by reason; None where nobody counted.
+        untold: sentences that were found and not reported, by reason; None where they were not counted.
         gaps: what was not looked at, or not as it should be, one sentence each.
         audit: facts for auditors as ``(name, value)``: settings, models, hashes.
     """

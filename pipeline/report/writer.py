@@ -37,16 +37,16 @@ def write_report(
     Raises:
         OSError: the folder cannot be written.
     """
-    told = {camera: records for camera, records in cameras.items() if records}
+    narrated = {camera: records for camera, records in cameras.items() if records}
     starts = {
-        camera: facts.starts.get(camera) or records[0].before.moment for camera, records in told.items()
+        camera: facts.starts.get(camera) or records[0].before.moment for camera, records in narrated.items()
     }
-    if not told:
+    if not narrated:
         _write(folder / "narrations.vtt", ["WEBVTT\n"])
-    for camera, records in told.items():
-        name = camera if len(told) > 1 else "narrations"
+    for camera, records in narrated.items():
+        name = camera if len(narrated) > 1 else "narrations"
         _write(folder / f"{name}.vtt", [subtitles(records, starts[camera])])
-    merged = merge_by_time(told.values())
+    merged = merge_by_time(narrated.values())
     _write(folder / "narrations.jsonl", (record.line().decode() + "\n" for record in merged))
     store = EvidenceStore(evidence)
     cards = (

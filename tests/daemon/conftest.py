@@ -150,6 +150,13 @@ def busy_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def visited_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """80 s; a box comes and goes on the left, five times from second 20 on."""
+    visits = [(begin, begin + 6, LEFT) for begin in range(20, 80, 12)]
+    return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", visits, seconds=80)
+
+
+@pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer() as running:
         yield running

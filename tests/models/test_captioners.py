@@ -34,9 +34,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "capt-att": DUAL,
     "capt-dual-att": DUAL,
     "duda": DUAL | {"entropy_weight": 1e-2},
-    "dirl": ATTENDING,
-    "ccr": ATTENDING | {"common": 16},
-    "scorer": ATTENDING,
     "spot-it": {"features": 32, "hidden": 48, "dropout": 0.05, "rotation": 2.0, "attention": 8},
     "idc-pcl": {"size": 32, "inner": 48, "heads": 2, "layers": 1, "dropout": 0.02},
 }

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from daemon.threads.pulse import Pulses
+from daemon.threads.heartbeats import Heartbeats
 from pipeline.loop import Loop
 
 SOON_S, NEVER_S = 60.0, 3600.0
@@ -24,29 +24,29 @@ def test_it_turns_until_it_is_stopped_and_then_does_the_last_thing() -> None:
         done.append("turn")
         turned.set()
 
-    pulses = Pulses()
-    loop = Loop("upkeep", turn, NEVER_S, pulses=pulses, last=lambda: done.append("last"))
+    heartbeats = Heartbeats()
+    loop = Loop("upkeep", turn, NEVER_S, heartbeats=heartbeats, last=lambda: done.append("last"))
     assert not loop.started
     loop.start()
     assert not turned.wait(0.05)  # it pauses first
     loop.wake()
     assert turned.wait(SOON_S)
-    assert set(pulses.ages_s()) == {"upkeep"}
+    assert set(heartbeats.ages_s()) == {"upkeep"}
     loop.stop()
     assert loop.join(SOON_S)
-    assert (done, loop.error, pulses.ages_s()) == (["turn", "last"], None, {})
+    assert (done, loop.error, heartbeats.ages_s()) == (["turn", "last"], None, {})
 
 
 def test_an_error_ends_it_waits_for_main_and_keeps_nothing_from_being_given_up() -> None:
-    pulses, last = Pulses(), threading.Event()
-    loop = Loop("upkeep", broken, pulses=pulses, last=last.set)
+    heartbeats, last = Heartbeats(), threading.Event()
+    loop = Loop("upkeep", broken, heartbeats=heartbeats, last=last.set)
     loop.raise_error()
     loop.start()
     assert loop.join(SOON_S)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         loop.raise_error()
     assert last.is_set()
-    assert pulses.ages_s() == {}
+    assert heartbeats.ages_s() == {}
 
 
 def test_one_that_never_turned_still_does_the_last_thing() -> None:
@@ -66,19 +66,19 @@ def test_a_pause_is_no_hang_and_a_turn_that_takes_too_long_is_one() -> None:
         began.set()
         go_on.wait(SOON_S)
 
-    pulses = Pulses(lambda: now)
-    loop = Loop("upkeep", turn, NEVER_S, pulses=pulses, within_s=5.0)
+    heartbeats = Heartbeats(lambda: now)
+    loop = Loop("upkeep", turn, NEVER_S, heartbeats=heartbeats, within_s=5.0)
     loop.start()
-    while not pulses.ages_s():
+    while not heartbeats.ages_s():
         assert loop.alive
     now += 600
-    assert not pulses.overdue()
+    assert not heartbeats.overdue()
     loop.wake()
     assert began.wait(SOON_S)
     now += 6
-    assert pulses.overdue() == {"upkeep": 6}
+    assert heartbeats.overdue() == {"upkeep": 6}
     loop.beat(50.0)
-    assert not pulses.overdue()
+    assert not heartbeats.overdue()
     loop.stop()
     go_on.set()
     assert loop.join(SOON_S)

@@ -18,7 +18,7 @@ from models.encoders.encoder import ENCODERS, Encoder
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.cli import main
-from train.learning.batches import Split, load_split
+from train.papers.batches import Split, load_split
 
 COLOURS = {"red": (220, 30, 30), "blue": (30, 40, 220), "white": (250, 250, 250)}
 PLACES = {"left": 40, "right": 160}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import Avoid, Exclude, Json, Teacher, print_json, say
+from train.commands.options import Avoid, Json, Teacher, print_json, say
 from train.commands.terminal import progress_counts
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ def adapt(
         Path | None,
         typer.Option(help="feedback.sqlite3 of the page, in place of footage; teachers label the rest."),
     ] = None,
-    journal: Annotated[
-        Path | None, typer.Option(help="Folder of the journals; by default that of the feedback.")
-    ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the pictures; by default evidence in or beside the journals'."),
-    ] = None,
     out: Annotated[Path, typer.Option(help="Checkpoint to write (.safetensors), if it is better.")],
     teacher: Teacher = None,
     labels: Annotated[
@@ -43,12 +36,9 @@ def adapt(
     steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
     rate: Annotated[float, typer.Option(min=0, help="Peak learning rate.")] = 5e-5,
     avoid: Avoid = None,
-    exclude: Exclude = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choices.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""
-    from train.footage.recipe import TEST_FOOTAGE  # noqa: PLC0415
     from train.footage.teachers import teacher_file  # noqa: PLC0415
     from train.grounded.adaptation import AdaptOptions  # noqa: PLC0415
 
@@ -58,7 +48,7 @@ def adapt(
         raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
     teachers = tuple(teacher_file(text) for text in teacher or ())
     if feedback is not None:
-        footage, labels = _labelled(feedback, journal, evidence, out, teachers)
+        footage, labels = _labelled(feedback, out, teachers)
         teachers = ()
     options = AdaptOptions(
         clips=clips or footage,
@@ -69,24 +59,20 @@ def adapt(
         steps=steps,
         rate=rate,
         avoid=avoid,
-        exclude=tuple(exclude) if exclude else TEST_FOOTAGE,
-        seed=seed,
     )
     _follow(options, _command(options, feedback), as_json=as_json)
 
 
-def _labelled(
-    feedback: Path, journal: Path | None, evidence: Path | None, out: Path, teachers: tuple[TeacherFile, ...]
-) -> tuple[Path, Path]:
+def _labelled(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
     """The folders of pictures and label files made of feedback."""
     from pipeline.feedback import FeedbackError  # noqa: PLC0415
     from pipeline.journal import JournalError  # noqa: PLC0415
+    from train.checkpoints import TrainError  # noqa: PLC0415
     from train.footage.feedback import LABELS, PICTURES, FeedbackFiles, export_labels  # noqa: PLC0415
-    from train.learning.run_state import TrainError  # noqa: PLC0415
 
     folder = out.with_suffix(".feedback")
     try:
-        left_out = export_labels(FeedbackFiles(feedback, journal, evidence), teachers, folder)
+        left_out = export_labels(FeedbackFiles(feedback), teachers, folder)
     except (FeedbackError, JournalError) as error:
         raise TrainError(str(error)) from None
     for reason, count in left_out.items():
@@ -113,8 +99,6 @@ def _follow(options: AdaptOptions, command: str, *, as_json: bool) -> None:
 
 def _command(options: AdaptOptions, feedback: Path | None) -> str:
     """The command line for the record, without anybody's paths."""
-    from train.footage.recipe import TEST_FOOTAGE  # noqa: PLC0415
-
     given = f"--feedback {feedback.name}" if feedback else f"--clips {options.clips.name}"
     named = (
         ("--checkpoint", options.checkpoint),
@@ -124,9 +108,8 @@ def _command(options: AdaptOptions, feedback: Path | None) -> str:
     return (
         f"narrated-train adapt {given} --out {options.out.name}"
         + "".join(f" --teacher {teacher.path.name}" for teacher in options.teachers)
-        + f" --steps {options.steps} --rate {options.rate:g} --seed {options.seed}"
+        + f" --steps {options.steps} --rate {options.rate:g}"
         + "".join(f" {flag} {path.name}" for flag, path in named if path is not None)
-        + "".join(f" --exclude '{p}'" for p in options.exclude if options.exclude != TEST_FOOTAGE)
     )
 
 

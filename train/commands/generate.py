@@ -2,58 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from train.commands.options import Json, print_json, say
+from train.commands.options import SOME_FAILED, say
 from train.commands.terminal import progress_counts
 
 
 def generate(
     *,
     out: Annotated[Path, typer.Option(help="Folder to make; it must not exist.")],
-    pairs: Annotated[int, typer.Option(min=10, help="Pairs of all splits, shared 80:10:10.")] = 2000,
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs; drawn ones are shared 80:10:10.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed and options give the same bytes.")] = 1,
-    size: Annotated[int, typer.Option(min=64, help="Side of the frames in pixels.")] = 224,
-    annotators: Annotated[int, typer.Option(min=1, help="Captions of every pair.")] = 3,
     distractors: Annotated[
         float,
         typer.Option(min=0, max=1, help="Share of pairs in which only light, view or position changes."),
     ] = 0.3,
-    cameras: Annotated[int, typer.Option(min=3, help="Fixed views; no view occurs in two splits.")] = 60,
     balanced: Annotated[
         bool,
-        typer.Option(
-            "--balanced",
-            help="One change a pair and all types equally often, as in CLEVR-Change; else as told.",
-        ),
+        typer.Option("--balanced", help="One change a pair and all types equally often, as in CLEVR-Change."),
     ] = False,
     crowded: Annotated[
         bool,
         typer.Option(
             "--crowded",
-            help="Things alike of which one changes, in pairs with the same before frame: only the end of "
-            "the caption tells them apart.",
+            help="Things alike of which one changes: only the end of the caption tells them apart.",
         ),
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; they do not change the pairs.")] = 1,
-    as_json: Json = False,
+    frames: Annotated[
+        Path | None,
+        typer.Option(help="Folder of labelled frames (`label`): pairs of real footage with captions."),
+    ] = None,
+    footage: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Video file or folder of stills; may be repeated: random pairs between two L2 thresholds, "
+            "as Spot-the-diff drew them, for people to annotate."
+        ),
+    ] = None,
 ) -> None:
-    """Draw a benchmark of surveillance-like pairs with exact captions and clusters; it needs no footage."""
+    """Make pairs: drawn ones with exact captions, or, of real footage, captioned or bare ones."""
+    if frames and footage:
+        raise typer.BadParameter("give one of --frames and --footage", param_hint="--frames")
+    if footage:
+        _bare_pairs(footage, out, pairs, seed)
+        return
+    if frames:
+        from train.papers.footage_pairs import write_footage_pairs  # noqa: PLC0415
+
+        with progress_counts() as tell:
+            written = write_footage_pairs(frames, out, pairs, seed, tell)
+        say(f"{out}: {', '.join(f'{split} {n}' for split, n in written.items())}")
+        return
     from train.papers.generated import GenerateOptions, StageOptions  # noqa: PLC0415
     from train.papers.generated import generate as generate_pairs  # noqa: PLC0415
 
     staged = StageOptions(balanced=balanced, crowded=crowded)
-    options = GenerateOptions(pairs, seed, size, annotators, distractors, cameras, staged)
+    try:
+        options = GenerateOptions(pairs, seed, distractors=distractors, stage=staged)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--pairs") from None
     with progress_counts() as tell:
-        report = generate_pairs(options, out, workers, tell)
-    if as_json:
-        print_json({**asdict(report), "out": str(out)})
-        return
-    splits = ", ".join(f"{split} {n}" for split, n in report.pairs.items())
-    kinds = ", ".join(f"{kind} {n}" for kind, n in report.kinds.items())
-    types = ", ".join(f"{kind} {n}" for kind, n in report.types.items())
-    say(f"{out}: {splits}; {kinds}; changes {types}")
+        report = generate_pairs(options, out, tell)
+    parts = (report.pairs, report.kinds, report.types)
+    say(f"{out}: " + "; ".join(", ".join(f"{name} {n}" for name, n in part.items()) for part in parts))
+
+
+def _bare_pairs(footage: list[Path], out: Path, pairs: int, seed: int) -> None:
+    """Pairs without captions; exit code 3 where a video gives fewer or cannot be read."""
+    from train.footage.extraction import ExtractOptions, extract  # noqa: PLC0415
+
+    done = extract(footage, out, pairs, ExtractOptions(mode="random", seed=seed))
+    for problem in done.problems:
+        say(problem)
+    say(f"{done.pairs} pairs in {out}")
+    if done.problems:
+        raise typer.Exit(SOME_FAILED)

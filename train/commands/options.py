@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +11,6 @@ import typer
 SOME_FAILED = 3
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-Cache = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder for computed features (about 0.4 MB a pair). By default .features in the data folder."
-    ),
-]
 Device = Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1, ...")]
 Teacher = Annotated[
     list[str] | None,
@@ -30,26 +23,6 @@ Avoid = Annotated[
     Path | None,
     typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
 ]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(help="Pattern of file names never to use; may be repeated. By default OpenCV's test clip."),
-]
-
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        help="Share the work among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or the "
-        "processors of this one (local). All files must be at the same paths there; no result changes."
-    ),
-]
-
-
-class SplitName(StrEnum):
-    """A split."""
-
-    TRAIN = "train"
-    VAL = "val"
-    TEST = "test"
 
 
 def say(line: str) -> None:

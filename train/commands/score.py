@@ -1,19 +1,18 @@
-"""The command `narrated-train score`: any two caption files."""
+"""The command `narrated-train score`: caption files, checkpoints, and the annotations of a set."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from train.commands.options import Json, print_json, say
-from train.commands.tables import truth_lines
+from train.commands.options import SOME_FAILED, Json, print_json, say
+from train.commands.tables import print_evaluation, print_file_scores
+from train.commands.terminal import progress_counts, training_progress
 
-if TYPE_CHECKING:
-    from train.metrics.file_scores import FileScores
+_TIRG = ".tirg.safetensors"
 
 
 def score(
@@ -21,10 +20,17 @@ def score(
         Path,
         typer.Argument(
             help='Reference captions: {"annotations": [{"image_id", "caption"}]}, that list alone, or '
-            '[{"img_id", "sentences"}]; captions of one id are merged.'
+            '[{"img_id", "sentences"}]; captions of one id are merged. Or a folder of pairs.'
         ),
     ],
-    predictions: Annotated[Path, typer.Argument(help="Predicted captions, one per id, in the same forms.")],
+    predictions: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Predicted captions, one per id, in the same forms. With a folder: a checkpoint, which is "
+            "measured on its test split (else val); without it the folder's annotations are counted and "
+            "checked."
+        ),
+    ] = None,
     *,
     train: Annotated[
         Path | None,
@@ -36,53 +42,94 @@ def score(
             help='Types of change, {"move": ["000000.png", ...]}: scores of each; "<id>_n" is a distractor.'
         ),
     ] = None,
-    with_meteor: Annotated[
-        bool, typer.Option("--meteor/--no-meteor", help="Also compute METEOR (needs Java and a few seconds).")
-    ] = True,
-    spice_jars: Annotated[
-        Path | None, typer.Option(help="Folder of the CoreNLP 3.6.0 jars: SPICE as well.")
+    page: Annotated[
+        Path | None,
+        typer.Option(help="With a checkpoint: write 100 of its sentences to a page (.html), judged."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score any two caption files as the field does, the trivial rows beside them."""
-    from train.metrics.file_scores import score_files  # noqa: PLC0415
+    """Score captions as the field does, the trivial rows beside them; count what a set's annotations hold."""
+    if predictions is None:
+        _count(references, as_json=as_json)
+    elif not references.is_dir():
+        from train.papers.metrics.file_scores import score_files  # noqa: PLC0415
 
-    found = score_files(
-        references, predictions, training=train, types=types, with_meteor=with_meteor, spice_jars=spice_jars
-    )
-    for note in found.notes:
-        say(f"{note}")
-    if as_json:
-        print_json(found.plain())
+        found = score_files(references, predictions, training=train, types=types)
+        for note in found.notes:
+            say(note)
+        print_json(found.plain()) if as_json else print_file_scores(found)
+    elif predictions.name.endswith(_TIRG):
+        _measure_retrieval(references, predictions)
     else:
-        Console().print(_table(found), *_lines(found), sep="\n", soft_wrap=True)
+        _measure(references, predictions, page, as_json=as_json)
 
 
-def _table(found: FileScores) -> Table:
-    from train.metrics.file_scores import Row  # noqa: PLC0415
+def _count(folder: Path, *, as_json: bool) -> None:
+    """Table 1 of a set, and what of it is missing; exit code 3 if anything is."""
+    from train.papers.datasets import incomplete_splits  # noqa: PLC0415
+    from train.papers.metrics.annotations import annotation_statistics  # noqa: PLC0415
 
-    headings = ("BLEU-1", "-2", "-3", "-4", "METEOR", "ROUGE-L", "CIDEr-D", "pairs")
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("captions", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    groups = [Row(f"  {name}", "", scores) for name, scores in found.groups]
-    for number, row in enumerate((found.rows[0], *groups, *found.rows[1:])):
-        s = row.scores
-        shown = [*(f"{x:.3f}" for x in s.bleu), "-" if row.meteor is None else f"{row.meteor:.3f}"]
-        table.add_row(
-            row.name,
-            *shown,
-            f"{s.rouge_l:.3f}",
-            f"{s.cider:.3f}",
-            str(s.pairs),
-            style=None if number else "bold",
-        )
-    return table
+    table = annotation_statistics(folder)
+    if as_json:
+        print_json(table.astype(object).where(table.notna(), None).to_dict())
+    else:
+        typer.echo(table.to_string(float_format=lambda x: f"{x:,.2f}".removesuffix(".00"), na_rep="-"))
+    lacking = incomplete_splits(folder)
+    for line in lacking:
+        say(line)
+    if lacking:
+        raise typer.Exit(SOME_FAILED)
 
 
-def _lines(found: FileScores) -> list[str]:
-    lines = truth_lines(found.truth, found.length_ratio)
-    if found.spice is not None:
-        lines.append(f"SPICE {found.spice:.3f}")
-    return lines + [f'{row.name}: "{row.sentence}"' for row in found.rows if row.sentence]
+def _measure(folder: Path, checkpoint: Path, page: Path | None, *, as_json: bool) -> None:
+    """Scores of a checkpoint, and a page of what it says."""
+    from train.papers.datasets import has_split, load_pairs  # noqa: PLC0415
+    from train.papers.runs import evaluate_on_folder  # noqa: PLC0415
+
+    split = "test" if has_split(folder, "test") else "val"
+    if page is not None:
+        from models import load_captioner  # noqa: PLC0415
+        from train.gallery.page import make_gallery  # noqa: PLC0415
+
+        with progress_counts() as tell:
+            shown, _ = make_gallery(
+                load_pairs(folder, split),
+                load_captioner(checkpoint),
+                page,
+                source=f"{folder.name}, {split}",
+                truth=True,
+                number=100,
+                seed=1,
+                progress=lambda done, whole: tell("pairs", done, whole),
+            )
+        say(f"{page}: {shown} sentences")
+        return
+    with training_progress() as listeners:
+        captioner, found = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
+    if as_json:
+        print_json({"checkpoint": captioner.sha256, "split": split, **found.plain()})
+    else:
+        print_evaluation(f"{checkpoint.stem}, {split}", found)
+
+
+def _measure_retrieval(folder: Path, network: Path) -> None:
+    """Recall of a retrieval network, the auxiliary task of Hosseinzadeh and Wang."""
+    from models.papers.tirg import load_tirg  # noqa: PLC0415
+    from pipeline.changes import ChangeOptions  # noqa: PLC0415
+    from train.papers.batches import load_split  # noqa: PLC0415
+    from train.papers.datasets import has_split  # noqa: PLC0415
+    from train.papers.retrieval import checked_encoder, split_recall  # noqa: PLC0415
+
+    trained = load_tirg(network)
+    changes = ChangeOptions.of(trained.record.get("changes", {}))
+    split = load_split(
+        folder,
+        "test" if has_split(folder, "test") else "val",
+        checked_encoder(trained),
+        changes,
+        cache=folder / ".features",
+        whole=True,
+        masks=False,
+    )
+    found = split_recall(trained, split)
+    print_json({**asdict(found), "chance_at_1": found.chance(1)})

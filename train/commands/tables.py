@@ -1,124 +1,76 @@
-"""Results as tables and JSON for people at a terminal."""
+"""Scores as tables for people at a terminal, 80 columns wide."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import typer
 
 if TYPE_CHECKING:
-    from train.learning.evaluation import Evaluation
-    from train.metrics.annotations import AnnotationStatistics
-    from train.metrics.claims import Truth
-    from train.metrics.scores import TextScores
+    from train.papers.evaluation import Evaluation
+    from train.papers.metrics.file_scores import FileScores
+    from train.papers.metrics.scores import TextScores
+    from train.papers.metrics.truth import Truth
 
-TABLE_1 = {
-    "annotations": "13,192",
-    "sentences_mean": "1.86",
-    "sentences_sd": "1.01",
-    "words_mean": "10.96",
-    "words_sd": "4.97",
-    "long_share": "5 %",
-    "vocabulary": "2,404",
-    "frequent": "1,000",
-    "frequent_share": "97 %",
-}
-"""What the paper prints for Spot-the-diff (a little more data than was released)."""
-
-_LABELS = {
-    "annotations": "annotations",
-    "pairs": "distinct pairs",
-    "sentences": "sentences",
-    "empty": "sentences without a word",
-    "number_only": "sentences that are only a number",
-    "sentences_mean": "sentences per annotation, mean",
-    "sentences_sd": "sentences per annotation, s.d.",
-    "words_mean": "words per sentence, mean",
-    "words_sd": "words per sentence, s.d.",
-    "long_share": "sentences over 20 words",
-    "vocabulary": "vocabulary",
-    "frequent": "words seen 5 times or more",
-    "frequent_share": "running words they cover",
-}
+_HEADING = f"{'':32} " + " ".join(
+    f"{name:>5}" for name in ("B-1", "B-2", "B-3", "B-4", "METE", "R-L", "CIDEr")
+)
 
 
-def statistics_table(rows: dict[str, AnnotationStatistics], *, paper: bool = True) -> Table:
-    """Splits side by side, and the paper's Table 1 where it is about them."""
-    further = ("paper, Table 1",) if paper else ()
-    table = Table("", *(f"{name}" for name in rows), *further, title="Annotations")
-    plain = {name: asdict(row) for name, row in rows.items()}
-    for key, label in _LABELS.items():
-        values = [_shown(key, plain[name][key]) for name in rows]
-        table.add_row(label, *values, *([TABLE_1.get(key, "")] if paper else []))
-    return table
+def score_line(name: str, scores: TextScores, meteor: float | None = None) -> str:
+    """One row of text scores."""
+    figures = (*scores.bleu, meteor, scores.rouge_l, scores.cider)
+    return f"{name[:32]:32} " + " ".join("    -" if x is None else f"{x:5.3f}" for x in figures)
 
 
-def score_table(name: str, evaluation: Evaluation) -> Table:
-    """Text scores, the trivial rows below them."""
-    headings = ("BLEU-1", "-2", "-3", "-4", "ROUGE-L", "CIDEr-D", "pairs")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("text scores", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row(f"{name}, single", *_cells(evaluation.single), style="bold")
-    for row, scores in evaluation.groups:
-        table.add_row(f"  {row}", *_cells(scores))
-    for row, _, scores in evaluation.trivial:
-        table.add_row(row, *_cells(scores))
-    if evaluation.human:
-        table.add_row("one annotator, by others", *_cells(evaluation.human))
-    table.add_section()
-    table.add_row(f"{name}, multi (T given)", *_cells(evaluation.multi), style="bold")
-    return table
+def print_evaluation(name: str, found: Evaluation) -> None:
+    """Text scores, whether it is right, and what the trivial rows say."""
+    lines = [_HEADING, score_line(f"{name}, single", found.single)]
+    lines += [score_line(f"  {group}", scores) for group, scores in found.groups]
+    lines += [score_line(row, scores) for row, _, scores in found.trivial]
+    if found.human:
+        lines.append(score_line("one annotator, by others", found.human))
+    lines.append(score_line(f"{name}, multi (T given)", found.multi))
+    lines += [f"{found.distinct} different sentences about {found.single.pairs} pairs"]
+    lines += truth_lines(found.truth, found.length_ratio)
+    if found.perplexity is not None:
+        lines.append(f"perplexity {found.perplexity:.2f}")
+    if found.alignment:
+        lines.append(
+            f"alignment precision {found.alignment.precision:.3f} of {found.alignment.sentences} sentences "
+            f"(by chance {found.alignment.chance:.3f})"
+        )
+    if found.without_clusters:
+        lines.append(f"{found.without_clusters} pairs without a cluster, about which nothing is said")
+    lines += [f'{row}: "{sentence}"' for row, sentence, _ in found.trivial if sentence]
+    typer.echo("\n".join(lines))
+
+
+def print_file_scores(found: FileScores) -> None:
+    """The predictions, their groups, the trivial rows, and whether they are right."""
+    first, *others = found.rows
+    lines = [_HEADING, score_line(first.name, first.scores, first.further.get("meteor"))]
+    lines += [score_line(f"  {group}", scores) for group, scores in found.groups]
+    lines += [score_line(row.name, row.scores, row.further.get("meteor")) for row in others]
+    lines += truth_lines(found.truth, found.length_ratio)
+    if first.further.get("spice") is not None:
+        lines.append(f"SPICE {first.further['spice']:.3f}")
+    lines += [f'{row.name}: "{row.sentence}"' for row in found.rows if row.sentence]
+    typer.echo("\n".join(lines))
 
 
 def truth_lines(truth: Truth, length_ratio: float) -> list[str]:
-    """What is right, in one line each."""
+    """The shares of right first sentences, the silences, and LenRatio."""
     return [
         (
-            f"first sentence right, of {truth.pairs} pairs with a change: type {_share(truth.type)}, "
-            f"polarity {_share(truth.polarity)}, object {_share(truth.object)}, place {_share(truth.place)}, "
-            f"all three {_share(truth.all)}"
+            f"right, of {truth.pairs} pairs with a change: type {_share(truth.type)}, polarity "
+            f"{_share(truth.polarity)},"
         ),
+        f"  object {_share(truth.object)}, place {_share(truth.place)}, all three {_share(truth.all)}",
         f"no change: precision {_share(truth.no_change_precision)}, recall {_share(truth.no_change_recall)}",
         f"LenRatio {length_ratio:.3f}",
     ]
 
 
-def print_evaluation(name: str, evaluation: Evaluation) -> None:
-    """Text scores, what is right, and what the trivial rows say."""
-    lines = evaluation_lines(evaluation)
-    Console().print(score_table(name, evaluation), *lines, sep="\n", soft_wrap=True)
-
-
-def evaluation_lines(evaluation: Evaluation) -> list[str]:
-    """What is right, and what the trivial rows say, in one line each."""
-    alignment, lines = evaluation.alignment, truth_lines(evaluation.truth, evaluation.length_ratio)
-    if evaluation.perplexity is not None:
-        lines.append(f"perplexity {evaluation.perplexity:.2f}")
-    if alignment:
-        lines.append(
-            f"alignment precision {alignment.precision:.3f} of {alignment.sentences} sentences "
-            f"(by chance {alignment.chance:.3f})"
-        )
-    if evaluation.without_clusters:
-        lines.append(f"{evaluation.without_clusters} pairs without a cluster, about which nothing is said")
-    lines += [f'{row}: "{sentence}"' for row, sentence, _ in evaluation.trivial if sentence]
-    return lines
-
-
-def _cells(scores: TextScores) -> list[str]:
-    return [f"{x:.3f}" for x in (*scores.bleu, scores.rouge_l, scores.cider)] + [str(scores.pairs)]
-
-
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _shown(key: str, value: float) -> str:
-    if key.endswith("_share"):
-        return f"{value:.1%}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"

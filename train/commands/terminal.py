@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from train.commands.options import say
+
 if TYPE_CHECKING:
-    from train.learning.run_options import Telling
-    from train.learning.run_state import Point
+    from train.papers.training import Listeners
 
 
 @contextmanager
@@ -22,44 +23,19 @@ def progress_counts() -> Iterator[Callable[[str, int, int], None]]:
 
         def tell(what: str, done: int, whole: int) -> None:
             if what not in tasks:
-                tasks[what] = bars.add_task(what, total=whole, note="")
+                tasks[what] = bars.add_task(what, total=whole)
             bars.update(tasks[what], completed=done, total=whole)
 
         yield tell
 
 
 @contextmanager
-def training_progress(say: Callable[[str], None], *, epochs: bool = True) -> Iterator[Telling]:
-    """Bars for features and epochs, and a line per epoch through `say`, unless `epochs` are not told."""
-    from train.learning.run_options import Telling  # noqa: PLC0415
+def training_progress() -> Iterator[Listeners]:
+    """A bar for each thing that is counted, and lines for the user."""
+    from train.papers.training import Listeners  # noqa: PLC0415 - loads torch
 
-    with _progress() as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def bar(what: str, done: int, whole: int, note: str = "") -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=whole, note=note)
-            bars.update(tasks[what], completed=done, total=whole, note=note)
-
-        def features(split: str, ready: int, whole: int) -> None:
-            bar(f"features of {split}", ready, whole)
-
-        def batch(epoch: int, done: int, whole: int, loss: float) -> None:
-            bar(f"epoch {epoch}", done, whole, f"loss {loss:.2f}")
-
-        def told(point: Point) -> None:
-            if f"epoch {point.epoch}" in tasks:
-                bars.remove_task(tasks.pop(f"epoch {point.epoch}"))
-            if not epochs:
-                return
-            measured = (
-                f"CIDEr {point.val_cider:.4f}, perplexity {point.val_perplexity:.2f}"
-                if point.val_score is None
-                else f"score {point.val_score:.4f}"
-            )
-            say(f"epoch {point.epoch}: loss {point.train_loss:.3f}, validation {measured}")
-
-        yield Telling(features, batch, told, say, bar)
+    with progress_counts() as count:
+        yield Listeners(count, say)
 
 
 def _progress() -> Progress:
@@ -69,6 +45,5 @@ def _progress() -> Progress:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
     )
     return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)

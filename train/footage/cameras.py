@@ -52,21 +52,6 @@ class CameraFiles:
         return {file: _sha256(self.folder / file) for file in self.files}
 
 
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """A video file, and the camera that took it.
-
-    Attributes:
-        path: of the file.
-        camera: name of the camera.
-        sha256: hex, of the whole file.
-    """
-
-    path: Path
-    camera: str
-    sha256: str
-
-
 def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
     """The cameras of a folder.
 
@@ -97,19 +82,6 @@ def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
         (own,) = folders
         cameras.append(CameraFiles(name, own, tuple(sorted(str(p.relative_to(own)) for p in paths))))
     return cameras
-
-
-def find_clips(folder: Path, exclude: Sequence[str] = ()) -> list[Clip]:
-    """The clips of all cameras of a folder, sorted by their paths; see `cameras_in`.
-
-    Raises:
-        FootageError: there is no clip, or see there.
-    """
-    found = sorted((c.folder / file, c.name) for c in cameras_in(folder, exclude) for file in c.files)
-    clips = [Clip(path, name, _sha256(path)) for path, name in found if path.suffix.lower() in CLIP_SUFFIXES]
-    if not clips:
-        raise FootageError(f"no clips ({', '.join(CLIP_SUFFIXES)}) under {folder} that are not excluded")
-    return clips
 
 
 def _sha256(path: Path) -> str:

@@ -16,9 +16,9 @@ from pipeline.disk import replace_file
 from pipeline.report.pages import environment
 from pipeline.report.picture import SIDES, draw_marks, encode, marks
 from pipeline.sources import Image
+from train.frame_pairs import frame_pair
 from train.gallery.pairs import Figures, GalleryPair, figures, tell
-from train.learning.frame_pairs import frame_pair
-from train.metrics.verdicts import FAULTS, Verdict
+from train.gallery.verdicts import FAULTS, Verdict
 from train.progress import Count
 from train.samples import Sample, SampleError
 

@@ -12,11 +12,11 @@ import numpy as np
 from models.captioner import Captioner, DescribeOptions, Sentence
 from pipeline.changes import SceneEvent, find_changes
 from pipeline.narration.narration import Narration, narrate
-from train.learning.frame_pairs import frame_pair
-from train.learning.runs import trained_changes
-from train.metrics.confidence import OperatingPoint, Reliability, choices, reliability
-from train.metrics.verdicts import Shares, Verdict, judge, shares
+from train.checkpoints import trained_changes
+from train.frame_pairs import frame_pair
+from train.gallery.verdicts import Shares, Verdict, judge, shares
 from train.progress import Count
+from train.reliability import OperatingPoint, Reliability, choices, reliability
 from train.samples import Sample
 
 _AT_ONCE = 8

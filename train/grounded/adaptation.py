@@ -20,6 +20,7 @@ from typing import Any
 from models import load_captioner
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
+from train.checkpoints import TrainError, refuse_folder, write_checkpoint
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
 from train.footage.recipe import TEST_FOOTAGE
@@ -30,7 +31,6 @@ from train.grounded.detector import DetectingOptions, train_detector
 from train.grounded.judge import judgements
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
-from train.learning.run_state import TrainError, refuse_folder, written
 from train.progress import Progress
 
 LAST_PART = 0.25
@@ -58,7 +58,7 @@ class AdaptOptions:
         steps: batches of the detector.
         rate: its largest learning rate.
         batch: pictures of one batch.
-        avoid: see `train.footage.recipe.ComposeOptions`.
+        avoid: JSON Lines naming clips and seconds near which nothing is learnt.
         exclude: patterns of file names that are never used.
         seed: of what is drawn.
     """
@@ -153,7 +153,7 @@ def adapt(
     if after.better_than(before):
         record = _record(options, captioner, folder, command)
         captioner.record = {**record, "held out": {"before": asdict(before), "after": asdict(after)}}
-        sha256 = written(captioner, options.out)
+        sha256 = write_checkpoint(captioner, options.out)
     return Adapted(sha256, before, after, labelled.notes)
 
 

@@ -24,6 +24,7 @@ from models.grounded.committee import committee
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import Vocabulary
+from train.checkpoints import TrainError, refuse_folder, versions, write_checkpoint
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
@@ -34,12 +35,11 @@ from train.grounded.identities import Collector, collected
 from train.grounded.judge import Judgements, judgements, train_judge
 from train.grounded.link_examples import CameraSnapshots
 from train.grounded.linker import FLOWING, LinkOptions, learnt
+from train.grounded.options import ChainOptions
 from train.grounded.pictures import Pictures
 from train.grounded.reid import Reid
 from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
-from train.learning.options import ChainOptions
-from train.learning.run_state import TrainError, refuse_folder, versions, written
 
 _FEWEST = 50  # ends that a judge can learn from
 _EVERY = 5  # cameras: one in so many is held out
@@ -109,7 +109,7 @@ def train_chain(
     stages = Stages(run.out.with_suffix(".run"), note)
     stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
     captioner = _trained(run, footage, stages, encoder)
-    stages.say(f"{run.out.name}: {written(captioner, run.out)}")
+    stages.say(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
     return dict(captioner.record)
 
 

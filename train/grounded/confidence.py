@@ -23,7 +23,7 @@ from train.footage.frames import LabelledFrame
 from train.footage.votes import UNLIKELY, Vote
 from train.grounded.judge import looked
 from train.grounded.pairs import FramePairing, pairings
-from train.metrics.confidence import calibrated, fit_confidence, logit, reliability
+from train.reliability import calibrated, fit_confidence, logit, reliability
 
 FALSE_RATE = 0.15
 """Share of what is told that may be false on the validation cameras."""

@@ -6,9 +6,10 @@ p there is one difference d_sp. Both are drawn from more that could have been ta
     V = var_s(mean_p d_sp) / S + var_p(mean_s d_sp) / P
 
 which is a little too large (what neither explains counts twice), with Satterthwaite's degrees of freedom
-(1946): few seeds count as few, however many pairs there are. The interval is the mean -+ t V^.5. A figure
-that is no mean over pairs is compared over seeds alone. A bootstrap over three seeds excludes a true zero in
-one of six cases, this test in one of twenty at most.
+(1946): few seeds count as few, however many pairs there are. The interval is the mean -+ t V^.5.
+
+A ratio r = sum_p a_p / sum_p b_p (perplexity, polarity, alignment) is no mean over pairs: d_sp is then what a
+pair moves it by, around the ratio itself, r + (a_p - r b_p) / mean b.
 
 The power is that of the same test at the measured spread, should the true gain be the paper's own.
 """
@@ -21,9 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import nctdtr, stdtrit
 
-from train.learning.batches import Split
-from train.papers.results import Result, pair_ciders
+from train.papers.batches import Split
+from train.papers.results import Result, result_ciders
 from train.papers.suites import Claim, Suite
 
 LEAST_SEEDS = 3
@@ -31,11 +33,9 @@ LEAST_SEEDS = 3
 
 LEVEL, POWER = 0.95, 0.8
 GAIN = 0.05
-"""What is looked for where the paper prints no figures, as a share of the worse one."""
+"""The gain that is looked for where the paper prints no figures, as a share of the worse one."""
 
 _MOST = 1000
-_DETECTABLE = 2.8
-"""Standard errors that a gain must be for a power of .8, of many seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,7 @@ class PairedDifference:
         return self.mean - most, self.mean + most
 
     def power(self, gain: float, seeds: int | None = None) -> float:
-        """How probably a true gain is shown.
-
-        Args:
-            gain: above 0.
-            seeds: of the comparison, at least 2; None as many as there are.
-        """
-        from scipy.special import nctdtr  # noqa: PLC0415 - of this command only
-
+        """How probably a true gain, above 0, is shown with so many seeds; None as many as there are."""
         seeds = seeds or self.seeds
         if seeds < 2:  # noqa: PLR2004
             return 0.0
@@ -80,20 +73,15 @@ class PairedDifference:
         found = 1 - float(nctdtr(self._freedom(seeds), gain / error, self._quantile(seeds)))
         return 0.0 if math.isnan(found) else found
 
-    def needed(self, gain: float) -> tuple[int, int]:
-        """About how many seeds and pairs show a true gain with a power of .8; 0 pairs where these suffice."""
+    def needed_seeds(self, gain: float) -> int | None:
+        """About how many seeds show a true gain with a power of .8; None where these pairs are too few."""
         few, many = LEAST_SEEDS, _MOST
-        if self.seeds < 2:  # noqa: PLR2004
-            return LEAST_SEEDS, 0
-        if self.power(gain, many) < POWER:
-            half = (gain / _DETECTABLE) ** 2 / 2
-            return max(math.ceil(self.between_seeds / half), LEAST_SEEDS), math.ceil(
-                self.between_pairs / half
-            )
+        if self.seeds < 2 or self.power(gain, many) < POWER:  # noqa: PLR2004
+            return None
         while few < many:
             middle = (few + many) // 2
             few, many = (few, middle) if self.power(gain, middle) >= POWER else (middle + 1, many)
-        return few, 0
+        return few
 
     def _parts(self, seeds: int) -> tuple[float, float]:
         return self.between_seeds / seeds, self.between_pairs / max(self.pairs, 1)
@@ -107,17 +95,11 @@ class PairedDifference:
         return (of_seeds + of_pairs) ** 2 / below if below else float(max(seeds - 1, 1))
 
     def _quantile(self, seeds: int) -> float:
-        from scipy.special import stdtrit  # noqa: PLC0415
-
         return float(stdtrit(self._freedom(seeds), (1 + LEVEL) / 2))
 
 
 def difference(values: NDArray[np.float64]) -> PairedDifference:
-    """What is known of a mean.
-
-    Args:
-        values: float64 ``(seeds, pairs)``, or ``(seeds,)`` of a figure that is no mean over pairs.
-    """
+    """The mean of values, float64 ``(seeds, pairs)``, or ``(seeds,)`` of a figure of each seed alone."""
     of_seeds = values.mean(axis=1) if values.ndim > 1 else values
     of_pairs = values.mean(axis=0) if values.ndim > 1 else values[:0]
     return PairedDifference(
@@ -131,7 +113,7 @@ def difference(values: NDArray[np.float64]) -> PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What became of a claimed ordering.
+    """A claimed ordering, and what was measured of it.
 
     Attributes:
         claim: what the paper claims.
@@ -139,6 +121,8 @@ class Found:
         difference: of better and worse, positive as claimed; of perplexities the logarithms'.
         gain: the true gain that is looked for, in the difference's units.
         printed: the paper's gain as a share of the worse figure; None where it prints none.
+        unlearnt: a reason not to compare at all: a system that does not beat the best constant, or another
+            number of seeds than was fixed; empty where there is none.
     """
 
     claim: Claim
@@ -147,6 +131,7 @@ class Found:
     difference: PairedDifference
     gain: float
     printed: float | None
+    unlearnt: str
 
     @property
     def power(self) -> float:
@@ -155,44 +140,90 @@ class Found:
 
     @property
     def verdict(self) -> str:
-        """In words: shown, not shown, or cannot be told."""
+        """In words: shown, reversed, not shown, cannot be told, or no verdict."""
         found = self.difference
-        if found.seeds >= LEAST_SEEDS:
-            low, high = found.interval()
-            if low > 0:
-                return "shown"
-            if high < 0 or self.power >= POWER:
-                return "not shown"
-        seeds, pairs = found.needed(self.gain)
-        more = f", and {pairs:,} pairs" if pairs else ""
-        have = f"{found.seeds} seed" + ("s" if found.seeds > 1 else "")
-        least = "about" if found.seeds > 1 else "at least"  # of one seed the spread is not known
-        return f"cannot be told with {have} (needs {least} {max(seeds, LEAST_SEEDS):,}{more})"
+        if self.unlearnt:
+            return f"no verdict: {self.unlearnt}"
+        low, high = found.interval()
+        if low > 0:
+            return "shown"
+        if high < 0:
+            return "reversed"
+        if self.power >= POWER:
+            return "not shown"
+        needed = found.needed_seeds(self.gain)
+        more = f"about {needed} seeds" if needed else "more pairs"
+        return f"cannot be told (power {self.power:.2f}; needs {more})"
 
 
-def examined(suite: Suite, claim: Claim, results: Sequence[Result], measured: Split) -> Found | None:
-    """Compare the two rows of a claim; None where rows or figures are missing."""
+def examine(
+    suite: Suite, claim: Claim, results: Sequence[Result], constant: Result | None, measured: Split
+) -> Found | None:
+    """Compare the two rows of a claim; None where rows or figures are missing.
+
+    Args:
+        suite: of the claim.
+        claim: what is compared.
+        results: of all rows and seeds.
+        constant: the best constant of train.
+        measured: the split.
+    """
     better, worse = ({r.seed: r for r in results if r.row == key} for key in (claim.better, claim.worse))
-    other = claim.worse_value or claim.value
-    seeds = [
-        s
-        for s in sorted(better.keys() & worse.keys())
-        if better[s].value(claim.value) is not None and worse[s].value(other) is not None
-    ]
-    if not seeds:
-        return None
+    seeds = sorted(better.keys() & worse.keys())
     ours, theirs = [better[s] for s in seeds], [worse[s] for s in seeds]
-    figures = np.array(
-        [[one.value(claim.value), two.value(other)] for one, two in zip(ours, theirs, strict=True)]
-    )
-    values = _differences(claim, ours, theirs, figures, measured)
-    if values is None:
+    one = pair_values(ours, claim.value, measured)
+    two = pair_values(theirs, claim.worse_value or claim.value, measured)
+    if one is None or two is None or one[1].shape != two[1].shape:
         return None
+    values = two[1] - one[1] if claim.less else one[1] - two[1]
     printed = printed_gain(suite, claim)
-    high, low = figures.mean(axis=0).tolist()
     share = GAIN if printed is None else printed
-    gain = -math.log(max(1 - share, 1e-9)) if claim.value == "perplexity" else share * abs(low)
-    return Found(claim, high, low, difference(values), gain, printed)
+    gain = -math.log(max(1 - share, 1e-9)) if claim.value == "perplexity" else share * abs(two[0])
+    reason = _unlearnt(claim, ours, theirs, constant)
+    if len(seeds) != suite.seeds:
+        reason = f"the suite has {suite.seeds} seeds, here are {len(seeds)}"
+    return Found(claim, one[0], two[0], difference(values), gain, printed, reason)
+
+
+def pair_values(
+    results: Sequence[Result], value: str, measured: Split
+) -> tuple[float, NDArray[np.float64]] | None:
+    """A row's figure, mean over seeds, and its value of every seed and pair, ``(seeds, pairs)``.
+
+    Of perplexities the values are logarithms. A figure that knows no pairs has one value a seed; None where
+    a result lacks it.
+    """
+    if not results:
+        return None
+    pairs = _ratios(results, value)
+    if pairs is None:
+        pairs = result_ciders(results, measured, value)
+    if pairs is None and not any(r.value(value) is None for r in results):
+        pairs = np.array([r.value(value) for r in results], np.float64)
+    if pairs is None:
+        return None
+    seeds = pairs.reshape(len(results), -1).mean(axis=1)
+    return float((np.exp(seeds) if value == "perplexity" else seeds).mean()), pairs
+
+
+def _ratios(results: Sequence[Result], value: str) -> NDArray[np.float64] | None:
+    """Values of a figure that is a ratio of sums; None of another one, or where nothing is counted."""
+    if value == "perplexity":
+        tokens = np.array([r.tokens for r in results], np.float64)
+        # Perplexities of different sentences do not compare.
+        same = tokens.size and tokens.any() and (tokens == tokens[0]).all()
+        return ratio_values(np.array([r.nats for r in results]), tokens) if same else None
+    if not all(value in r.ratios for r in results):
+        return None
+    parts = np.array([r.ratios[value] for r in results], np.float64)
+    return ratio_values(parts[..., 0], parts[..., 1]) if parts[..., 1].any(axis=1).all() else None
+
+
+def ratio_values(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of numerators and denominators ``(seeds, pairs)`` every pair's value, see the head of this file."""
+    rate = above.sum(axis=1, keepdims=True) / below.sum(axis=1, keepdims=True)
+    moved: NDArray[np.float64] = rate + (above - rate * below) / below.mean(axis=1, keepdims=True)
+    return moved
 
 
 def printed_gain(suite: Suite, claim: Claim) -> float | None:
@@ -200,10 +231,10 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
 
     Of a figure of some pairs only that it does not print, that of all.
     """
-    wanted = (claim.value, f"single.{claim.value.rpartition('.')[2]}")
+    wanted = (claim.value, f"{'multi' if claim.value.startswith('multi') else 'single'}.cider")
     for value in dict.fromkeys(wanted):
-        other = claim.worse_value or value
-        better, worse = _printed(suite, claim.better, value), _printed(suite, claim.worse, other)
+        better = _printed(suite, claim.better, value)
+        worse = _printed(suite, claim.printed or claim.worse, claim.worse_value or value)
         if better is not None and worse:
             gain = (worse - better if claim.less else better - worse) / worse
             if gain > 0:
@@ -212,35 +243,18 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
 
 
 def _printed(suite: Suite, row: str, value: str) -> float | None:
-    for table in suite.tables:
-        for column, figure in zip(table.columns, table.theirs.get(row, ()), strict=False):
-            if column.value == value and figure is not None:
-                return figure
-    return None
+    found = (table.printed(row, value) for table in suite.tables)
+    return next((figure for figure in found if figure is not None), None)
 
 
-def _differences(
-    claim: Claim,
-    ours: Sequence[Result],
-    theirs: Sequence[Result],
-    figures: NDArray[np.float64],
-    measured: Split,
-) -> NDArray[np.float64] | None:
-    """Better minus worse, of each seed and, where the figure is made of them, each pair."""
-    if claim.value == "perplexity":
-        tokens = {r.tokens for r in (*ours, *theirs)}
-        if len(tokens) > 1 or not any(next(iter(tokens))):
-            return None  # perplexities of different sentences do not compare
-        counted = np.array(next(iter(tokens)), np.float64)
-        said = np.array([two.nats for two in theirs]) - np.array([one.nats for one in ours])
-        rate = said.sum(axis=1, keepdims=True) / counted.sum()
-        asked = counted > 0
-        # A ratio of sums: what a pair moves it by, around the ratio itself.
-        moved: NDArray[np.float64] = rate + (said - rate * counted)[:, asked] / counted[asked].mean()
-        return moved
-    if not claim.worse_value:
-        one, two = (pair_ciders(each, measured, claim.value) for each in (ours, theirs))
-        if one is not None and two is not None:
-            return -(one - two) if claim.less else one - two
-    plain: NDArray[np.float64] = figures[:, 0] - figures[:, 1]
-    return -plain if claim.less else plain
+def _unlearnt(claim: Claim, ours: Sequence[Result], theirs: Sequence[Result], constant: Result | None) -> str:
+    """A system of the claim that does not beat the best constant, on the figure's pairs."""
+    if constant is None:
+        return ""
+    place = claim.value if claim.value.startswith("groups") else "single.cider"
+    bar = constant.value(place) or 0.0
+    for rows in (ours, theirs):
+        mean = float(np.mean([r.value(place) or 0.0 for r in rows]))
+        if mean <= bar:
+            return f"{rows[0].row} ({mean:.2f}) does not beat the best constant ({bar:.2f})"
+    return ""

@@ -1,8 +1,8 @@
-"""Every row of a paper's tables, trained through the one loop and measured alike: `narrated-train compare`.
+"""Every system of a paper's tables, trained and measured alike: `narrated-train compare`.
 
-Runs of one row and one seed lie in a folder of their own, named by everything that decides them, so that a
-finished one is not trained again and an interrupted one goes on from its last epoch. All rows take their
-features from one cache. Several runs side by side: `train.papers.side_by_side`.
+A run of one system and one seed lies in a folder of its own, named by everything that decides it, so that a
+finished one is not trained again and an interrupted one goes on from its last epoch. A run takes one thread
+of a CPU however many run side by side, so that its result does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -10,32 +10,39 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
+from joblib import Parallel, delayed
 
-from models import DEFAULT_CHECKPOINT, read_label
-from models.captioner import Captioner
+from models import CAPTIONERS
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
-from train.learning.batches import Split, load_split
-from train.learning.config import TrainConfig, build_captioner, build_encoder, checked_config
-from train.learning.cost import Meter
-from train.learning.evaluation import evaluate, silence_of
-from train.learning.loop import TrainError, state_path
-from train.learning.objectives.expansion import LISTS
-from train.learning.run_options import RunOptions, Telling
-from train.learning.runs import record_of, train_on_splits
-from train.papers.narrator import NARRATOR, narrator_result
-from train.papers.results import Result, read_result, write_result
-from train.papers.suites import FolderName, SizeName, Suite, System, merged
+from models.label import read_label
+from pipeline.changes import ChangeOptions
+from pipeline.disk import replace_file
+from train.checkpoints import TrainError
+from train.papers.batches import Split, load_split
+from train.papers.claims import examine
+from train.papers.config import TrainConfig, build_encoder, checked_config
+from train.papers.datasets import has_split
+from train.papers.evaluation import evaluate, silence_of
+from train.papers.results import (
+    BEST_CONSTANT,
+    Result,
+    read_result,
+    trivial_results,
+    with_meteor,
+    write_result,
+)
+from train.papers.runs import new_captioner, record_of, train_on_splits
+from train.papers.suites import FolderName, SizeName, System, load_suite, merged
+from train.papers.tables import Report, page
+from train.papers.training import QUIET, Listeners, pretrained_path, state_path
 from train.samples import SPLITS
 
-FORMAT = 3
+_FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,121 +50,257 @@ class CompareOptions:
     """What is compared.
 
     Attributes:
-        data: folder of samples with train.json and val.json; measured on test.json, where there is one.
+        suite: key of `train.papers.suites.SUITES`.
+        data: folder of pairs with a training and a validation split; measured on the test split, where there
+            is one.
         out: folder of runs and tables.
-        seeds: of the runs of each row.
+        seeds: runs of each system; None the suite's own number, with any other there is no verdict.
         size: of the captioners, see `train.papers.suites`.
-        rows: keys of the rows wanted; none for all.
-        folders: of further images, for the rows that need them.
-        epochs: at most this many, of training and of pre-training; None as the size has it.
-        pairs: learn from this many training pairs only; None as the size has it.
-        cache: folder of the features; None takes ``.features`` in `data`.
+        rows: keys of the systems wanted; none for all.
+        folders: of further images, for the systems that need them.
+        epochs: of training and of pre-training, each at most; None as the size has it.
+        pairs: learn from the first so many training pairs only; None all.
         device: torch device.
-        bf16: train in bfloat16 where that is safe; None wherever the device is a GPU.
-        workers: runs side by side, see `train.papers.side_by_side`; they do not change the results.
-        ray: address of a Ray cluster (see `pipeline.machines`) for the runs, in place of processes.
+        workers: runs side by side.
     """
 
+    suite: str
     data: Path
     out: Path
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: int | None = None
     size: SizeName = "small"
     rows: tuple[str, ...] = ()
     folders: Mapping[FolderName, Path] = field(default_factory=dict)
     epochs: int | None = None
     pairs: int | None = None
-    cache: Path | None = None
     device: str = "cpu"
-    bf16: bool | None = None
     workers: int = 1
-    ray: str | None = None
-
-    @property
-    def half(self) -> bool:
-        """Whether training runs in bfloat16."""
-        return self.device.startswith("cuda") if self.bf16 is None else self.bf16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """The splits of one kind of captioner."""
+    """The splits as captioners of one kind see them."""
 
     training: Split
     validation: Split
     measured: Split
 
 
-class Shelf:
-    """Encoders and splits, loaded once for all rows that need them."""
+def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
+    """Train and measure what is not done yet, and write ``<suite>.md`` and ``<suite>.json``.
 
-    def __init__(self, options: CompareOptions, pairs: int | None, telling: Telling) -> None:
-        """Load nothing yet; rows learn from the first `pairs` training pairs, None all."""
-        self._options, self._pairs, self._telling = options, pairs, telling
-        self._encoders: dict[str, Encoder] = {}
-        self._splits: dict[str, Splits] = {}
-        self.measured = "test" if (options.data / "test.json").is_file() else "val"
-
-    def encoder(self, config: TrainConfig) -> Encoder:
-        """The encoder that a configuration names, where rows are trained."""
-        if config.encoder not in self._encoders:
-            self._encoders[config.encoder] = build_encoder(config).to(self._options.device)
-        return self._encoders[config.encoder]
-
-    def splits(self, config: TrainConfig, captioner: type[Captioner]) -> Splits:
-        """The splits as a captioner sees them."""
-        seen = (
-            config.encoder,
-            captioner.whole,
-            captioner.needs_images,
-            captioner.needs_masks,
-            asdict(config.changes),
+    Raises:
+        SampleError, FeatureError, ConfigError, TrainError: see their modules.
+    """
+    suite = load_suite(options.suite)
+    rows = _wanted_rows(options, listeners)
+    tasks = [(row, seed) for seed in range(options.seeds or suite.seeds) for row in rows]
+    listeners.note(f"{len(tasks)} runs: {len(rows)} systems, {len(tasks) // len(rows)} seeds")
+    for row in rows:  # features are computed once, by this process, and read by the runs
+        config = row_config(suite.systems[row], options, 0)
+        splits = _splits(options.data, config.captioner, config.encoder, config.changes, options)
+    listeners.count("runs", 0, len(tasks))
+    results: list[Result] = []
+    run = delayed(run_row)
+    parallel = Parallel(n_jobs=options.workers, return_as="generator")
+    for result in parallel(run(options, row, seed) for row, seed in tasks):
+        results.append(result)
+        listeners.count("runs", len(results), len(tasks))
+        single = result.evaluation["single"]
+        listeners.note(
+            f"{result.row}, seed {result.seed}: CIDEr {single['cider']:.3f}, {result.evaluation['distinct']} "
+            f"sentences said of {single['pairs']}, epoch {result.best_epoch}"
         )
-        key = json.dumps(seen)
-        if key not in self._splits:
-            names = dict.fromkeys(("train", "val", self.measured))
-            loaded = {
-                name: load_split(
-                    self._options.data,
-                    name,
-                    self.encoder(config),
-                    config.changes,
-                    cache=self._options.cache or self._options.data / ".features",
-                    progress=partial(self._telling.features, name),
-                    whole=captioner.whole,
-                    images=captioner.needs_images,
-                    masks=captioner.needs_masks,
-                )
-                for name in names
-            }
-            training = first_pairs(loaded["train"], self._pairs)
-            self._splits[key] = Splits(training, loaded["val"], loaded[self.measured])
-        return self._splits[key]
-
-    @property
-    def any(self) -> Splits:
-        """Some splits that are loaded: samples and sentences are the same in all."""
-        return next(iter(self._splits.values()))
+    trivial = trivial_results(splits.measured, splits.training.sentences)
+    every = with_meteor([*results, *trivial], splits.measured)
+    ours, rest = tuple(every[: len(results)]), tuple(every[len(results) :])
+    constant = next((r for r in rest if r.row == BEST_CONSTANT), None)
+    found = [examine(suite, claim, ours, constant, splits.measured) for claim in suite.claims]
+    report = Report(
+        options.suite,
+        suite,
+        splits.measured,
+        ours,
+        rest,
+        tuple(each for each in found if each is not None),
+        _about(options, splits, len(tasks) // len(rows)),
+    )
+    _write(report, options.out)
+    return report
 
 
-def shelf_of(suite: Suite, options: CompareOptions, telling: Telling) -> Shelf:
-    """The shelf of a suite, still empty."""
-    return Shelf(options, options.pairs or (suite.pairs if options.size == "small" else None), telling)
+def run_row(options: CompareOptions, row: str, seed: int) -> Result:
+    """One run: read, gone on with, or begun.
+
+    Raises:
+        SampleError, FeatureError, ConfigError, TrainError: see their modules.
+    """
+    system = load_suite(options.suite).systems[row]
+    config = row_config(system, options, seed)
+    splits = _splits(options.data, config.captioner, config.encoder, config.changes, options)
+    encoder = _encoder(config.encoder, options.device)
+    mark = _mark(config, splits, encoder, options, system)
+    folder = options.out / "runs" / f"{options.suite}-{row}-{seed}-{mark[:10]}"
+    done = read_result(folder, mark)
+    if done is not None:
+        return done
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainError(f"{folder} cannot be made ({error.strerror}); choose another --out") from error
+    checkpoint = folder / "model.safetensors"
+    captioner = new_captioner(config, list(splits.training.samples), encoder).to(options.device)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        trained = train_on_splits(
+            captioner,
+            splits.training,
+            splits.validation,
+            config,
+            checkpoint,
+            record={**record_of(config), "data": options.data.name, "suite": options.suite, "row": row},
+            resume=True,
+        )
+        scores = evaluate(captioner, splits.measured, silence=silence_of(splits.training.sentences))
+    except TrainError as error:
+        raise TrainError(f"{row}, seed {seed}: {error} (its files are in {folder})") from error
+    finally:
+        torch.set_num_threads(threads)
+    likely, before = scores.likelihood, pretrained_path(checkpoint)
+    result = Result(
+        mark=mark,
+        row=row,
+        seed=seed,
+        evaluation=scores.plain(),
+        single=scores.first,
+        multi=scores.whole,
+        nats=tuple(round(float(x), 4) for x in likely.nats) if likely else (),
+        tokens=tuple(int(n) for n in likely.tokens) if likely else (),
+        ratios={name: each.round(4).tolist() for name, each in scores.ratios.items()},
+        curves=tuple(point.plain() for point in trained.curves),
+        pretraining=tuple(read_label(before).record["curves"]) if before.is_file() else (),
+        best_epoch=trained.best_epoch,
+    )
+    write_result(folder, result)
+    for left in (checkpoint, before):
+        state_path(left).unlink(missing_ok=True)
+    return result
 
 
-def first_pairs(split: Split, pairs: int | None) -> Split:
-    """The first pairs of a split; None all of them."""
-    if pairs is None or pairs >= len(split.samples):
-        return split
-    return replace(
-        split,
-        samples=split.samples[:pairs],
-        annotations=tuple(each for each in split.annotations if each[0] < pairs),
-        sha256=hashlib.sha256(f"{split.sha256} {pairs}".encode()).hexdigest(),
+def row_config(system: System, options: CompareOptions, seed: int) -> TrainConfig:
+    """The checked configuration of one run.
+
+    Raises:
+        ConfigError: the options do not suit.
+    """
+    content = merged(system.content(options.size), {"training": {"seed": seed}})
+    content = merged(content, {"arguments": dict.fromkeys(system.seeded, seed)})
+    if system.needs:
+        folders = {need: str(options.folders[need]) for need in system.needs}
+        content = merged(content, {"pretraining": {"objective": {"arguments": folders}}})
+    if options.epochs is not None:
+        content = merged(content, {"training": {"epochs": options.epochs * system.passes}})
+        if "pretraining" in content:
+            content = merged(content, {"pretraining": {"training": {"epochs": options.epochs}}})
+    return checked_config(content, system.label)
+
+
+def _wanted_rows(options: CompareOptions, listeners: Listeners) -> list[str]:
+    """The systems that are wanted and whose folders are given."""
+    systems = load_suite(options.suite).systems
+    wanted = []
+    for key in options.rows or systems:
+        if key not in systems:
+            raise TrainError(f"suite {options.suite} has no row {key!r}; there is {', '.join(systems)}")
+        lacking = [f"--folder {n}=FOLDER" for n in systems[key].needs if n not in options.folders]
+        if lacking and options.rows:
+            raise TrainError(f"row {key} of suite {options.suite} needs {' and '.join(lacking)}")
+        if lacking:
+            listeners.note(f"{systems[key].label} is left out: it needs {' and '.join(lacking)}")
+        else:
+            wanted.append(key)
+    return wanted
+
+
+@lru_cache
+def _encoder(name: str, device: str) -> Encoder:
+    return build_encoder(TrainConfig(version=1, encoder=name)).to(device)
+
+
+def _splits(
+    data: Path, captioner: str, encoder: str, changes: ChangeOptions, options: CompareOptions
+) -> Splits:
+    kind = CAPTIONERS[captioner]()
+    sees = (kind.whole, kind.needs_images, kind.needs_masks)
+    return _loaded(data, encoder, options.device, changes, options.pairs, *sees)
+
+
+@lru_cache(maxsize=4)
+def _loaded(  # noqa: PLR0917 - a cache takes no keywords in another order
+    data: Path,
+    encoder: str,
+    device: str,
+    changes: ChangeOptions,
+    pairs: int | None,
+    whole: bool,
+    images: bool,
+    masks: bool,
+) -> Splits:
+    measured = "test" if has_split(data, "test") else "val"
+    splits = {
+        name: load_split(
+            data,
+            name,
+            _encoder(encoder, device),
+            changes,
+            cache=data / ".features",
+            pairs=pairs if name == "train" else None,
+            whole=whole,
+            images=images,
+            masks=masks,
+        )
+        for name in dict.fromkeys(("train", "val", measured))
+    }
+    return Splits(splits["train"], splits["val"], splits[measured])
+
+
+def _mark(
+    config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions, system: System
+) -> str:
+    """Hash over what decides a result."""
+    seen = [each.sha256 for each in (splits.training, splits.validation, splits.measured)]
+    for need in system.needs:
+        listed = options.folders[need] / "images.txt"
+        content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
+        seen.append(hashlib.sha256(content).hexdigest())
+    configured = config.model_dump(mode="json", exclude={"learning"})  # that is the grounded captioner's
+    decides = [_FORMAT, configured, seen, encoder.sha256]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def _about(options: CompareOptions, splits: Splits, seeds: int) -> tuple[str, ...]:
+    """The command, without anybody's paths, the data, and the numbers of pairs and seeds."""
+    given = [(f"--{name.replace('_', '-')}", folder.name) for name, folder in options.folders.items()]
+    given += [("--epochs", str(options.epochs or "")), ("--pairs", str(options.pairs or ""))]
+    given += [("--row", row) for row in options.rows]
+    command = (
+        f"narrated-train compare --suite {options.suite} --data {options.data.name} --out {options.out.name} "
+        f"--size {options.size}" + "".join(f" {flag} {value}" for flag, value in given if value)
+    )
+    measured = len(splits.measured.samples)
+    return (
+        f"`{command}`",
+        f"The data: {_about_data(options.data)}.",
+        (
+            f"{len(splits.training.samples)} training pairs with {len(splits.training.annotations)} "
+            f"annotations, {measured} pairs measured; {seeds} seeds."
+        ),
     )
 
 
-def about_data(folder: Path) -> str:
-    """What a folder of samples is, in words: of the generated benchmark its version and how it was made."""
+def _about_data(folder: Path) -> str:
+    """A folder of pairs in words: of the generated benchmark its version and how it was made."""
     try:
         record = json.loads((folder / "generated.json").read_text(encoding="utf-8"))
         options, version = record["options"], record["format"]
@@ -169,174 +312,20 @@ def about_data(folder: Path) -> str:
     return f"generated benchmark, version {version} ({made}; captions {seen[:10]})"
 
 
-def row_config(row: System, options: CompareOptions, seed: int) -> TrainConfig:
-    """The checked configuration of one run.
-
-    Raises:
-        ConfigError: the options do not suit.
-    """
-    content = merged(row.content(options.size), {"training": {"seed": seed}})
-    content = merged(content, {"arguments": dict.fromkeys(row.seeded, seed)})
-    if row.needs:
-        folders = {need: str(options.folders[need]) for need in row.needs}
-        content = merged(content, {"pretraining": {"objective": {"arguments": folders}}})
-    if options.epochs is not None:
-        content = merged(content, {"training": {"epochs": options.epochs}})
-        if "pretraining" in content:
-            content = merged(content, {"pretraining": {"training": {"epochs": options.epochs}}})
-    return checked_config(content, f"row {row.key}")
-
-
-def chosen_rows(suite: Suite, options: CompareOptions) -> tuple[System, ...]:
-    """The rows of a suite that are wanted and whose folders are given.
-
-    Raises:
-        TrainError: there is no such row, or a wanted one lacks its folder.
-    """
-    known = {row.key: row for row in suite.rows}
-    for key in options.rows:
-        if key not in known:
-            raise TrainError(f"suite {suite.name} has no row {key!r}; there is {', '.join(known)}")
-        if lacking := _lacking(known[key], options):
-            raise TrainError(f"row {key} of suite {suite.name} needs {lacking}")
-    wanted = [known[key] for key in options.rows] or suite.rows
-    return tuple(row for row in wanted if not _lacking(row, options))
-
-
-def rows_left_out(suite: Suite, options: CompareOptions) -> list[str]:
-    """A line for each wanted row that lacks a folder."""
-    return [
-        f"{row.label} is left out: it needs {lacking}"
-        for row in suite.rows
-        if not options.rows and (lacking := _lacking(row, options))
-    ]
-
-
-def _lacking(row: System, options: CompareOptions) -> str:
-    missing = [need for need in row.needs if need not in options.folders]
-    return " and ".join(f"--{need.replace('_', '-')} FOLDER" for need in missing)
-
-
-def run_row(
-    suite: Suite, row: System, seed: int, options: CompareOptions, *, shelf: Shelf, telling: Telling
-) -> Result:
-    """One run: read, gone on with, or begun.
-
-    Raises:
-        SampleError, FeatureError, ConfigError, TrainError: see their modules.
-    """
-    config = row_config(row, options, seed)
-    encoder = shelf.encoder(config)
-    captioner, splits = _captioner(config, encoder, shelf, seed)
-    mark = _mark(row, config, splits, encoder, options)
-    told = row.key == NARRATOR  # the same whatever suite and seed
-    name = NARRATOR if told else f"{suite.name}-{row.key}-{seed}"
-    folder = options.out / "runs" / f"{name}-{mark[:10]}"
-    checkpoint = folder / "model.safetensors"
-    done = read_result(folder, mark)
-    if done is not None:
-        return replace(done, seed=seed)
+def _write(report: Report, out: Path) -> None:
+    """Write the page and, for every system and seed, every pair's values."""
+    content = {
+        "suite": report.name,
+        "about": list(report.about),
+        "rows": [asdict(result) for result in report.results],
+        "trivial": [asdict(result) for result in report.trivial],
+        "claims": [
+            {"text": f.claim.text, "value": f.claim.value, **asdict(f.difference), "verdict": f.verdict}
+            for f in report.found
+        ],
+    }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(out / f"{report.name}.md", page(report).encode(), durable=False)
+        replace_file(out / f"{report.name}.json", (json.dumps(content) + "\n").encode(), durable=False)
     except OSError as error:
-        raise TrainError(f"{folder} cannot be made ({error.strerror}); choose another --out") from error
-    if told:
-        progress = partial(telling.count, NARRATOR)
-        result = narrator_result(splits.measured, splits.training.sentences, progress=progress)
-    else:
-        record = {"data": options.data.name, "suite": suite.name, "row": row.key}
-        try:
-            result = _learned(captioner, splits, config, checkpoint, options, telling=telling, record=record)
-        except TrainError as error:
-            raise TrainError(f"{row.label}, seed {seed}: {error} (its files are in {folder})") from error
-        best = f"CIDEr {result.evaluation['single']['cider']:.3f}, epoch {result.best_epoch}"
-        seconds = f"{result.seconds_per_epoch:.1f} s an epoch"
-        telling.note(f"{row.label}, seed {seed}: {best} of {len(result.curves)}, {seconds}")
-    result = replace(result, mark=mark, row=row.key, label=row.label, seed=seed)
-    write_result(folder, result)
-    for left in (checkpoint, _pretrained(checkpoint)):
-        state_path(left).unlink(missing_ok=True)
-    return result
-
-
-def _learned(
-    captioner: Captioner,
-    splits: Splits,
-    config: TrainConfig,
-    checkpoint: Path,
-    options: CompareOptions,
-    *,
-    telling: Telling,
-    record: dict[str, Any],
-) -> Result:
-    """Train a captioner, or go on, and measure it; what it is of is left open."""
-    meter = Meter(options.device)
-    trained = train_on_splits(
-        captioner.to(options.device),
-        splits.training,
-        splits.validation,
-        config,
-        checkpoint,
-        record={**record_of(config), **record},
-        run=RunOptions(
-            resume=True,
-            bf16=options.half,
-            telling=replace(telling, batch=meter.watching(telling.batch)),
-        ),
-    )
-    scores = evaluate(captioner, splits.measured, silence=silence_of(splits.training.sentences))
-    found = scores.likelihood
-    return Result(
-        mark="",
-        row="",
-        label="",
-        seed=0,
-        evaluation=scores.plain(),
-        single=scores.said,
-        multi=scores.told,
-        nats=tuple(round(float(x), 4) for x in found.nats) if found else (),
-        tokens=tuple(int(n) for n in found.tokens) if found else (),
-        curves=tuple(point.plain() for point in trained.curves),
-        pretraining=_pretraining_curves(checkpoint),
-        best_epoch=trained.best_epoch,
-        parameters=_trained_numbers(captioner),
-        peak_mib=meter.peak_mib(),
-        samples_per_s=meter.samples_per_s(config.training.batch),
-        seconds_per_epoch=round(trained.seconds, 3),
-    )
-
-
-def _captioner(config: TrainConfig, encoder: Encoder, shelf: Shelf, seed: int) -> tuple[Captioner, Splits]:
-    """A new captioner and its splits; the training sentences give its vocabulary."""
-    from models import CAPTIONERS  # noqa: PLC0415 - the table of classes
-
-    splits = shelf.splits(config, CAPTIONERS[config.captioner]())
-    torch.manual_seed(seed)
-    sentences = [sentence for annotation in splits.training.sentences for sentence in annotation]
-    return build_captioner(config, Vocabulary.build(sentences, config.min_count), encoder), splits
-
-
-def _mark(row: System, config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions) -> str:
-    """Hash over what decides a result."""
-    seen = [each.sha256 for each in (splits.training, splits.validation, splits.measured)]
-    for listed in (options.folders[need] / LISTS[need] for need in row.needs):
-        content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
-        seen.append(hashlib.sha256(content).hexdigest())
-    said = config.model_dump(mode="json", exclude={"learning"})  # that is the grounded captioner's
-    decides = [FORMAT, said, seen, encoder.sha256, options.half]
-    if row.key == NARRATOR:
-        decides = [FORMAT, seen, read_label(DEFAULT_CHECKPOINT).sha256]
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
-
-
-def _pretrained(checkpoint: Path) -> Path:
-    return checkpoint.with_name(f"{checkpoint.stem}-pretrained{checkpoint.suffix}")
-
-
-def _pretraining_curves(checkpoint: Path) -> tuple[dict[str, Any], ...]:
-    path = _pretrained(checkpoint)
-    return tuple(read_label(path).record["curves"]) if path.is_file() else ()
-
-
-def _trained_numbers(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error

@@ -1,47 +1,44 @@
-"""Tables of `narrated-train compare` in Markdown, in the papers' own form, theirs and ours told apart."""
+"""Tables of `narrated-train compare`, 80 columns wide, in the papers' own form, theirs below ours."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from train.learning.batches import Split
-from train.papers.claims import GAIN, Found, difference
-from train.papers.results import Result, Spread, pair_ciders, spread
-from train.papers.suites import Column, PaperTable, Suite
+import numpy as np
 
-_RIGHT = (
-    Column("type", "truth.type"),
-    Column("polarity", "truth.polarity"),
-    Column("object", "truth.object"),
-    Column("place", "truth.place"),
-    Column("all three", "truth.all"),
-    Column("no change, precision", "truth.no_change_precision"),
-    Column("no change, recall", "truth.no_change_recall"),
-    Column("alignment precision", "alignment.precision"),
-    Column("by chance", "alignment.chance"),
-)
-_COST = (
-    Column("parameters", "parameters", 0),
-    Column("peak memory, MiB", "peak_mib", 0),
-    Column("samples/s", "samples_per_s", 0),
-    Column("s/epoch", "seconds_per_epoch", 1),
-    Column("best epoch", "best_epoch", 1),
-)
-_HOW = (
-    "Both systems have the same seeds and pairs. The interval is that of a t test over both: the variance of "
-    "the seeds' mean differences by their number plus that of the pairs' by theirs, with Satterthwaite's "
-    "degrees of freedom (of a figure that is no mean over pairs, over seeds alone; of perplexities, the "
-    "logarithms' difference, on the same sentences). It lies above a true zero in one case of twenty at "
-    "most. *gain* is what the paper prints, as a share of the worse (*ours*: it prints none, a twentieth is "
-    "looked for); *power* is how probably so much would be shown at the measured spread. **Shown**: the "
-    "interval lies above 0. **Not shown**: it lies below, or reaches 0 although the power is .8. "
-    "**Cannot be told**: all the rest, and whatever has fewer than three seeds."
-)
-_GROUPS = (Column("BLEU-4", "bleu.3"), Column("ROUGE-L", "rouge_l"), Column("CIDEr", "cider"))
-_THEIR_TYPES = {"appeared": "add", "disappeared": "drop", "moved": "move"}
-"""Our types of change, and what the authors of CLEVR-Change call them."""
+from train.papers.batches import Split
+from train.papers.claims import GAIN, Found, difference
+from train.papers.results import Result, result_ciders
+from train.papers.suites import PaperTable, Suite
+
+WIDTH = 80
+_LABEL = 24
+_SHORT = {
+    **{f"BLEU-{n}": f"B-{n}" for n in range(1, 5)},
+    "METEOR": "METE",
+    "ROUGE-L": "R-L",
+    "perplexity": "perpl",
+    "LenRatio": "LenR",
+}
+_RIGHT = {
+    "type": "truth.type",
+    "polar": "truth.polarity",
+    "object": "truth.object",
+    "place": "truth.place",
+    "all": "truth.all",
+    "no-P": "truth.no_change_precision",
+    "no-R": "truth.no_change_recall",
+    "said": "distinct",
+}
+_HOW = """\
+A difference is tested over seeds and pairs: the variance of the seeds' means by their number plus that of
+the pairs' by theirs, with Satterthwaite's degrees of freedom; the interval is one of 95 %. *Gain* is what the
+paper prints, as a share of the worse figure (*ours*: it prints none); *power* is how probably so much would
+be shown at the measured spread. Shown: the interval lies above 0. Reversed: below. Not shown: it reaches 0
+although the power is .8. There is no verdict where a system does not beat the best constant of the training
+captions, or where another number of seeds ran than the suite has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,197 +46,154 @@ class Report:
     """Everything that a comparison found.
 
     Attributes:
-        suite: of the paper.
+        name, suite: of the paper.
         measured: the split that was measured on.
-        results: of all rows and seeds.
+        results: of all systems and seeds.
         trivial: of systems that look at no picture.
-        found: what became of the paper's claims.
+        found: the paper's claims.
         about: lines about how it was made.
-        notes: what is missing.
     """
 
+    name: str
     suite: Suite
     measured: Split
     results: tuple[Result, ...]
     trivial: tuple[Result, ...]
     found: tuple[Found, ...]
     about: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
     def of(self, row: str) -> list[Result]:
-        """The results of a row, by seed."""
+        """The results of a system, by seed."""
         return sorted((r for r in self.results if r.row == row), key=lambda r: r.seed)
 
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        """Keys and labels of the rows that have results, in the suite's order."""
-        return [(row.key, row.label) for row in self.suite.rows if self.of(row.key)]
 
-
-def markdown(report: Report) -> str:
-    """The whole report; it ends with a line break."""
+def page(report: Report) -> str:
+    """The whole report as Markdown."""
     suite = report.suite
-    head = [f"# {suite.name}", "", f"{suite.paper}.", "", *(f"{line}  " for line in report.about), ""]
-    head += [
+    cameras = len({sample.camera for sample in report.measured.samples})
+    parts = [
+        f"# {report.name}",
+        f"{suite.paper}.",
+        "\n".join(f"{line}  " for line in report.about),
         (
-            f"Rows marked *theirs* are the figures that the paper prints, of its own data ({suite.data}), "
-            "encoder and sizes: they stand here to be seen, and do not compare with ours. ± is the standard "
-            "deviation over seeds."
+            f"Rows *theirs* are the figures that the paper prints, of its own data ({suite.data}), encoder "
+            "and sizes: they are here to be seen, and do not compare with ours. ± is the standard deviation "
+            "over seeds, CIDEr's interval one of 95 % over seeds and pairs (of one seed over pairs alone). "
+            f"Pairs are taken as independent; those measured are of {cameras} cameras. *said* is how many "
+            "different sentences are said."
         ),
-        "",
-        *(f"{note}\n" for note in suite.notes),
+        *suite.notes,
     ]
-    parts = [head, *(_paper_table(table, report) for table in suite.tables)]
-    parts += [_right(report), _groups(report), _claims(report), _cost(report), _trivial_sentences(report)]
-    if report.notes:
-        parts.append([*(f"- {note}" for note in report.notes), ""])
-    return "\n".join(line for part in parts for line in part).rstrip() + "\n"
-
-
-def _paper_table(table: PaperTable, report: Report) -> list[str]:
-    labels = dict(report.rows)
-    keys = [key for key in table.rows if key in labels]
-    if not keys:
-        return []
-    with_interval = table.columns and any(c.value.endswith(".cider") for c in table.columns)
-    headings = [c.heading for c in table.columns] + (["CIDEr, 95 %"] if with_interval else [])
-    lines = []
-    for key in keys:
-        cells = [_cell(spread(report.of(key), c.value), c, table.times) for c in table.columns]
-        if with_interval:
-            cells.append(_interval(report, key, table))
-        lines.append([labels[key], *cells])
-        if key in table.theirs:
-            theirs = [_number(value, c, 1) for value, c in zip(table.theirs[key], table.columns, strict=True)]
-            lines.append(["*theirs*", *(f"*{cell}*" for cell in theirs), *([""] if with_interval else [])])
-    if any(c.value.split(".")[0] in ("single", "multi", "groups") for c in table.columns):
-        for result in report.trivial:
-            cells = [_number(result.value(c.value), c, table.times) for c in table.columns]
-            lines.append([f"_{result.label}_", *cells, *([""] if with_interval else [])])
-    return [f"## {table.title}", "", *_lines(["", *headings], lines), ""]
-
-
-def _interval(report: Report, key: str, table: PaperTable) -> str:
-    path = next(c.value for c in table.columns if c.value.endswith(".cider"))
-    scores = pair_ciders(report.of(key), report.measured, path)
-    if scores is None:
-        return "-"
-    places = 1 if table.times > 1 else 3
-    low, high = (f"{table.times * x:.{places}f}" for x in difference(scores).interval())
-    return f"[{low}, {high}]"
-
-
-def _right(report: Report) -> list[str]:
-    lines = [
-        [label, *(_cell(spread(report.of(key), c.value), c, 1) for c in _RIGHT)] for key, label in report.rows
-    ]
-    lines += [[f"_{r.label}_", *(_number(r.value(c.value), c, 1) for c in _RIGHT)] for r in report.trivial]
-    return [
+    for table in suite.tables:
+        if any(report.of(key) for key in table.rows):
+            parts += [f"## {table.title}", paper_table(table, report)]
+    parts += [
         "## Is it right?",
-        "",
         (
-            "Of pairs with a change whose first sentence tells one: shares whose type, polarity, object and "
-            "place agree with some reference; of all pairs: precision and recall of telling no change."
+            "Of pairs with a change whose first sentence says one: shares whose type, polarity, object and "
+            "place agree with some reference; of all pairs: precision and recall of silence."
         ),
-        "",
-        *_lines(["", *(c.heading for c in _RIGHT)], lines),
-        "",
+        _figures(report, _RIGHT),
     ]
+    if report.found:
+        chance = len(report.found) * (1 - 0.95) / 2
+        parts += [
+            "## What the paper claims",
+            f"{_HOW} Were none of {len(report.found)} claims true, about {chance:.1f} would be shown.",
+            "```\n" + "\n".join(claim_lines(report.found)) + "\n```",
+        ]
+    constants = [f'{r.row}: "{r.single[0]}"' for r in report.trivial if r.value("distinct") == 1]
+    wrapped = [
+        part if part[0] in "#`" else _wrapped(part) for part in [*parts, "  \n".join(constants)] if part
+    ]
+    return "\n\n".join(wrapped) + "\n"
 
 
-def _groups(report: Report) -> list[str]:
-    names = list(dict.fromkeys(n for r in report.results for n in r.evaluation.get("groups", {})))
-    if not names:
-        return []
-    kinds = [n for n in names if n in ("changed", "distractor")]
-    columns = [(f"{n}: {c.heading}", Column("", f"groups.{n}.{c.value}")) for n in kinds for c in _GROUPS]
-    columns += [(f"{n}: CIDEr", Column("", f"groups.{n}.cider")) for n in names if n not in kinds]
+def paper_table(table: PaperTable, report: Report) -> str:
+    """One table: a line of each system, below it the paper's, then the trivial rows."""
+    places = {column: table.value(column) for column in table.columns}
+    lines: list[tuple[str, list[str]]] = []
+    for key, printed in table.rows.items():
+        own = report.of(key)
+        if not own:
+            continue
+        cells = [_cell([r.value(v) for r in own], c, table.times) for c, v in places.items()]
+        lines.append((report.suite.systems[key].label, cells))
+        if printed:
+            figures = zip(printed, places, strict=True)
+            lines.append(("  theirs", [_cell([figure], column, 1) for figure, column in figures]))
+        if interval := _interval(own, report.measured, table):
+            lines.append((f"  CIDEr {interval}", [""] * len(places)))
+    if table.setting:
+        lines += [
+            (r.row, [_cell([r.value(v)], c, table.times) for c, v in places.items()]) for r in report.trivial
+        ]
+    return _block(lines, [_SHORT.get(column, column) for column in places])
+
+
+def claim_lines(found: Sequence[Found]) -> list[str]:
+    """Every claim with its figures and verdict, wrapped to 80 columns."""
     lines = []
-    for key, label in report.rows:
-        lines.append([label, *(_cell(spread(report.of(key), c.value), c, 1) for _, c in columns)])
-        theirs = report.suite.types.get(key)
-        if theirs:
-            cells = []
-            for _, column in columns:
-                name = column.value.split(".")[1]
-                value = theirs.get(_THEIR_TYPES.get(name, name))
-                cells.append("" if value is None else f"*{value / 100:.3f}*")
-            lines.append(["*theirs*", *cells])
-    lines += [
-        [f"_{r.label}_", *(_number(r.value(c.value), c, 1) for _, c in columns)] for r in report.trivial
-    ]
-    return [
-        "## Changed and distractor pairs, and types of change",
-        "",
-        "Each group is scored by its own references: CIDEr of two groups do not compare.",
-        "",
-        *_lines(["", *(name for name, _ in columns)], lines),
-        "",
-    ]
-
-
-def _claims(report: Report) -> list[str]:
-    if not report.found:
-        return []
-    labels = dict(report.rows)
-    lines = []
-    for found in report.found:
-        claim, measured = found.claim, found.difference
-        low, high = measured.interval()
-        lines.append(
-            [
-                claim.text,
-                claim.value,
-                f"{labels[claim.better]} {found.better:.3f}",
-                f"{claim.worse_value.rpartition('.')[2] or labels[claim.worse]} {found.worse:.3f}",
-                f"[{low:+.3f}, {high:+.3f}]" if high < math.inf else "",
-                f"{measured.seeds}" + (f" x {measured.pairs}" if measured.pairs else ""),
-                f"{GAIN if found.printed is None else found.printed:.1%}"
-                + (" *ours*" if found.printed is None else ""),
-                f"{found.power:.2f}",
-                found.verdict,
-            ]
+    for each in found:
+        low, high = each.difference.interval()
+        gain = f"gain {GAIN:.0%} ours" if each.printed is None else f"gain {each.printed:.1%}"
+        figures = (
+            f"{each.better:.3f} against {each.worse:.3f}, {each.difference.mean:+.3f} "
+            f"[{low:+.3f}, {high:+.3f}], {gain}, power {each.power:.2f}: {each.verdict}"
         )
-    headings = ["claim", "figure", "should be better", "should be worse", "difference, 95 %", "seeds x pairs"]
-    return [
-        "## What the paper claims",
-        "",
-        _HOW,
-        "",
-        *_lines([*headings, "gain", "power", "here"], lines),
-        "",
-    ]
+        lines.append(f"{each.claim.text} ({each.claim.value})")
+        lines += textwrap.wrap(figures, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return lines
 
 
-def _cost(report: Report) -> list[str]:
+def _figures(report: Report, places: dict[str, str]) -> str:
+    rows = [(system.label, report.of(key)) for key, system in report.suite.systems.items() if report.of(key)]
+    rows += [(r.row, [r]) for r in report.trivial]
     lines = [
-        [label, *(_cell(spread(report.of(key), c.value), c, 1) for c in _COST)] for key, label in report.rows
+        (label, [_cell([r.value(v) for r in own], c, 1) for c, v in places.items()]) for label, own in rows
     ]
-    note = "Peak memory is that of the whole process (on a GPU: of its memory); samples are annotations."
-    return ["## Cost", "", note, "", *_lines(["", *(c.heading for c in _COST)], lines), ""]
+    return _block(lines, list(places))
 
 
-def _trivial_sentences(report: Report) -> list[str]:
-    constants = [(r.label, r.evaluation.get("sentence")) for r in report.trivial]
-    return [*(f'{label}: "{text}"  ' for label, text in constants if text), ""]
+def _block(lines: Sequence[tuple[str, list[str]]], columns: list[str]) -> str:
+    """A table as text, its labels cut to fit."""
+    rows = [("", columns), *lines]
+    widths = [max(len(cells[k]) for _, cells in rows) for k in range(len(columns))]
+    shown = []
+    for label, cells in rows:
+        cut = label if label.startswith("  ") else textwrap.shorten(label, _LABEL, placeholder="…")
+        figures = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        shown.append(f"{cut:{_LABEL}} {figures}".rstrip())
+    return "```\n" + "\n".join(shown) + "\n```"
 
 
-def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    rule = ["---", *("---:" for _ in headings[1:])]
-    return [f"| {' | '.join(cells)} |" for cells in (headings, rule, *rows)]
+def _interval(own: Sequence[Result], measured: Split, table: PaperTable) -> str:
+    if "CIDEr" not in table.columns:
+        return ""
+    scores = result_ciders(own, measured, table.value("CIDEr"))
+    if scores is None:
+        return ""
+    low, high = (f"{table.times * x:.{1 if table.times > 1 else 3}f}" for x in difference(scores).interval())
+    return f"95 % [{low}, {high}]"
 
 
-def _cell(found: Spread | None, column: Column, times: float) -> str:
-    if found is None:
+def _cell(values: Sequence[float | None], column: str, times: float) -> str:
+    """The mean of some figures, of CIDEr with the standard deviation."""
+    known = [v for v in values if v is not None and np.isfinite(v)]
+    if not known:
         return "-"
-    mean = _number(found.mean, column, times)
-    if found.deviation is None:
+    if column in ("said", "aligned sentences"):
+        return f"{np.mean(known):.0f}"
+    places = 2 if column == "perplexity" else 1 if times > 1 else 3
+    scale = 1.0 if column == "perplexity" else times
+    mean = f"{scale * float(np.mean(known)):.{places}f}"
+    mean = mean[1:] if mean.startswith("0.") else mean
+    if column != "CIDEr" or len(known) < 2:  # noqa: PLR2004 - no deviation of one
         return mean
-    return f"{mean} ± {_number(found.deviation, column, times)}"
+    return f"{mean}±{scale * float(np.std(known, ddof=1)):.{max(places - 1, 1)}f}"
 
 
-def _number(value: float | None, column: Column, times: float) -> str:
-    if value is None:
-        return "-"
-    own = times if column.value != "perplexity" else 1
-    return f"{own * value:,.{column.places}f}"
+def _wrapped(text: str) -> str:
+    if "  \n" in text:
+        return text
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -14,30 +14,29 @@ from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
-from daemon.threads.accounts import TOLD_ALREADY
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
 from tests.balanced import balanced
 
-TIMES = 50
+TIMES = 12
 NAMES = ("busy", "open")
 
 
-def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
+def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     configure: Callable[..., Path],
     busy_clip: Path,
     tmp_path: Path,
     server: EmbeddedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One camera leaves while its pairs are told, one while a record of it is held open for a merge."""
+    """Two cameras leave and come back while their frames and pairs are narrated."""
     monkeypatch.setattr(module, "_TURN_S", 0.005)
     pairs = "pairs: {lower: 20, upper: 250}, evidence: {keep: none}"
     busy = (
         f"  busy: {{url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}}}\n"
-        f"  open: {{url: {busy_clip}, {pairs}, narrate: {{merge: 1h, cooldown: 0s, max_per_hour: null}}}}\n"
+        f"  open: {{url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}}}\n"
     )
     away = configure(redis=server.url).read_text()
     config = configure(busy, redis=server.url)
@@ -50,8 +49,8 @@ def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
         until(daemon, lambda: daemon.reloads["taken"] > taken)
 
     def proposes(daemon: Daemon) -> None:
-        before = {name: daemon.queue.accounts.of(name).proposed for name in NAMES}
-        until(daemon, lambda: all(daemon.queue.accounts.of(name).proposed > before[name] for name in NAMES))
+        threads = [daemon.cameras.watched[name].thread for name in NAMES]
+        until(daemon, lambda: all(thread.read_s > 6 for thread in threads))
 
     def operate(daemon: Daemon) -> None:
         for k in range(TIMES):
@@ -68,14 +67,13 @@ def test_fifty_removals_of_busy_cameras_end_nothing_and_lose_nothing(
 
     with running(config) as daemon:
         operated(daemon, lambda: operate(daemon))
-    accounts = daemon.queue.accounts.by_camera()
+    counters = daemon.queue.counters.by_camera()
     for name in NAMES:
-        account = accounts[name]
-        assert balanced(account)
-        assert (account.waiting, account.dropped.total()) == (0, 0)
+        counts = counters[name]
+        assert balanced(counts)
+        assert (counts.waiting, counts.dropped.total()) == (0, 0)
         journalled = [*read_journal(tmp_path / "state" / "journal" / f"{name}.jsonl")]
-        assert len(journalled) == len({record.id for record in journalled}) == account.published["alone"]
-        assert account.suppressed[TOLD_ALREADY] >= TIMES / 2  # the same footage, read again
+        assert len(journalled) == len({record.id for record in journalled}) > 0  # footage is read many times
         stream = subscribe(server.url, [name], "0")
         assert [next(stream).id for _ in journalled] == [record.id for record in journalled]
         stream.close()

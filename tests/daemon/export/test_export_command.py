@@ -102,7 +102,7 @@ def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_
         said = capsys.readouterr().out
         assert "yard: records 3, 6, 9: none of them signed" in said
         assert "2 gaps: nothing shows what lies between" in said
-        assert "3 could have been written anew" in said
+        assert "3 could have been rewritten" in said
         assert "3 records, 6 pictures, 3 recordings" in said
     (noted,) = re.findall(r"sum of all, ([0-9a-f]{64})", told)
     assert noted in said
@@ -121,7 +121,7 @@ def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys)
     said = capsys.readouterr().out
     assert "yard: records 3-8: 6 of 6 signed" in said
     assert "gaps" not in said
-    assert "could have been written anew" not in said
+    assert "could have been rewritten" not in said
     assert len((out / "records.jsonl").read_bytes().splitlines()) == 2
     assert len(list((out / "pictures").iterdir())) == 4  # of the records that were asked for alone
     assert verify(out, "--public-key", "0" * 64) == 1

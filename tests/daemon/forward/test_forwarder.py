@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import redis
+from doc_pages import page
 from forwarding_here import Camera, Receiver, forwarding, until
 
 from daemon.forward.forwarder import Forwarding
@@ -334,3 +336,24 @@ def test_a_folder_that_cannot_be_written_stops_nothing(
         until(lambda: len(receiver.taken) == 3)
         until(lambda: "the groups in Redis go on" in caplog.text)
     assert receiver.ids == told
+
+
+def test_the_rights_of_the_page_are_enough(
+    configure: Configure,
+    camera: Cameras,
+    receiver: Receiver,
+    narrated: Callable[..., Any],
+    redis_server: EmbeddedServer,
+) -> None:
+    (rules,) = re.findall(r"`(~narrated:\* [^`]*)`", page("forward.md"))
+    path, yard = configure(hook(receiver, "attempts: 1")), camera()
+    with redis.Redis.from_url(redis_server.url) as admin:
+        admin.execute_command("ACL", "SETUSER", "forward", "on", ">SECRET", "resetkeys", *rules.split())
+    path.write_text(path.read_text().replace("unix://", "unix://forward:SECRET@"))
+    receiver.status = 400
+    with forwarding(path):
+        told = yard.tell()
+        until(lambda: "1 dead letter" in narrated("forward", "-c", path, "--dead").err)
+        receiver.status = 204
+        narrated("forward", "-c", path, "--retry")
+        until(lambda: receiver.ids == told)

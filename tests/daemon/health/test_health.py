@@ -147,7 +147,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         loops = {"main", "narrator", "publisher", "http", "retention"}
 
         def all_went() -> bool:
-            return daemon.publishing.published == 2 and loops <= daemon.health.pulses.ages_s().keys()
+            return daemon.publishing.published == 2 and loops <= daemon.health.heartbeats.ages_s().keys()
 
         operated(daemon, lambda: until(daemon, all_went))
         captioning, retention = daemon.narrating.captioning, daemon.retention

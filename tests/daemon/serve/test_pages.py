@@ -363,6 +363,33 @@ def test_what_was_not_recorded_is_said_in_one_line(odd: ServedHouse, tmp_path: P
         assert json.loads(archive.read("export.json"))["gaps"] == [f"n{line}"]
 
 
+def test_visits_are_shown_with_how_long_they_were(odd: ServedHouse) -> None:
+    odd.tell(100, said("A white car has come.", thing="car", action="entered", track="c1"))
+    gone = {"action": "left", "track": "c1", "since_s": -59.0, "until_s": 1.0}
+    odd.tell(160, said("The white car has left.", "disappeared", "car", **gone))
+    with Served(odd) as served:
+        page = served.client.get("/review?q=how+long+was+the+car+here").text
+        assert "1 minute</td>" in page
+        assert "Wed 2024-05-01 00:01:40" in page
+        record = served.client.get(f"/record/{odd.records['yard'][1].id}").text
+        assert "since 00:01:40" in record
+
+
+def test_records_lead_to_those_they_are_about(odd: ServedHouse) -> None:
+    first = odd.tell(100, said("A person has come."))
+    covering = odd.tell(
+        160, said("1 person came.", "none", "scene"), event=RecordEvent.SUMMARY, covers=(first.id,)
+    )
+    completing = odd.tell(170, said("The person was in red."), continues=first.id)
+    with Served(odd) as served:
+        address = f'<a href="/record/{quote(first.id)}">'
+        assert f"Covers: {address}1</a>" in served.client.get(f"/record/{covering.id}").text
+        assert (
+            f"Completes {address}an earlier narration</a>"
+            in served.client.get(f"/record/{completing.id}").text
+        )
+
+
 def test_before_the_first_narration(odd: ServedHouse) -> None:
     odd.folder.mkdir(parents=True)
     with Served(odd) as served:

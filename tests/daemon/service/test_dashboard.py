@@ -110,7 +110,7 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
         metrics = Metrics()
         metrics.watch(daemon)
         metrics.observe(_record(tmp_path / "told"))
-        until(daemon, daemon.health.pulses.ages_s)
+        until(daemon, daemon.health.heartbeats.ages_s)
         families = list(metrics.registry.collect())
     exported = _labels(families)
     asked = [*drawn(), *(rule["expr"] for rule in rules())]

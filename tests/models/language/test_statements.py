@@ -40,13 +40,6 @@ def test_two_that_may_or_may_not_be_one_are_one_sentence_that_is_true_of_both() 
     assert near.action == "moved", "of one place there are no two names"
 
 
-def test_ways_through_the_edge_are_said_unless_the_place_says_it() -> None:
-    came = fact("appeared", None, MIDDLE, manner="came in", origin="left")
-    assert statement_of(came) == Statement("entered", "person", place="in the middle", origin="left")
-    left = fact("disappeared", RIGHT, None, manner="left", target="right", waited_s=40.0)
-    assert statement_of(left) == Statement("left", "person", place="on the right", duration_s=40.0)
-
-
 def test_what_cannot_be_said_is_refused() -> None:
     with pytest.raises(ValueError, match="no words for 1 person that flew"):
         statement_of(fact("flew", LEFT, None))

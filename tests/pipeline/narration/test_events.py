@@ -128,3 +128,10 @@ def test_every_kind_of_narration_is_a_record() -> None:
     assert len({record.id for record in records}) == 3
     assert summary.event is RecordEvent.SUMMARY
     assert replace(summary, covers=()).covers == ()
+
+
+def test_two_who_met_are_two() -> None:
+    met = event("met", DOOR, HALL, object="person", other="a-2", duration_s=4.0)
+    (sentence,) = narrate(met)[0].sentences
+    assert sentence.type == "unknown"
+    assert sentence.text.startswith("Two people have been standing together")

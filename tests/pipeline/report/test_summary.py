@@ -77,7 +77,7 @@ def test_what_happened_reads_as_english(kind: str, noun: str, count: int, words:
 
 
 def test_nouns_have_the_plural_that_the_sentences_use() -> None:
-    from train.compose.phrases import NOUNS
+    from train.papers.generated.captions import NOUNS
 
     assert {name: plural(name) for name in NOUNS} == {name: forms[0][1] for name, forms in NOUNS.items()}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from drawn_footage import begun
 
 from models.encoders.encoder import Encoder
 from models.label import read_label
@@ -47,14 +45,13 @@ def failed(result: tuple[int, str, str], code: int, *says: str) -> None:
     assert all(words in lines[0] for words in says), lines
 
 
-def test_train_then_evaluate(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
-    out, cache = tmp_path / "toy.safetensors", tmp_path / "cache"
-    command = ("train", "--data", sample_folder, "--out", out, "--config", toy, "--cache", cache)
-    code, shown, told = run(*command, "--epochs", 3, "--json")
+def test_train_then_score(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "toy.safetensors"
+    command = ("train", "--data", sample_folder, "--out", out, "--config", toy)
+    code, shown, told = run(*command)
     assert code == 0, told
-    result = json.loads(shown)
-    assert [p["epoch"] for p in result["curves"]] == [1, 2, 3]
-    assert "epoch 3: loss" in told
+    assert "toy, single" in shown
+    assert "trained for 5 epochs" in told
     assert "\x1b" not in told
     record = read_label(out).record
     assert record["training"]["seed"] == 7
@@ -63,63 +60,52 @@ def test_train_then_evaluate(run: Run, toy: Path, sample_folder: Path, tmp_path:
     )
     assert str(tmp_path) not in json.dumps(dict(record))
     assert set(record) >= {"versions", "train_sha256", "val_sha256", "curves", "scores", "changes", "metric"}
-    assert record["scores"]["val"] == result["val"]
     rows = {"constant", "best constant of train", "random training caption"}
     assert set(record["scores"]["val"]["trivial"]) == rows
 
-    code, shown, told = run(*command, "--epochs", 4, "--resume", "--json")
+    code, _, told = run(*command, "--resume")
     assert code == 0, told
-    assert json.loads(shown)["curves"][:3] == result["curves"]
-    trained = json.loads(shown)["val"]
+    failed(run(*command, "--resume", "--seed", 8), 1, "state of another run")
 
-    again = ("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache)
-    code, shown, told = run(*again, "--json")
+    code, shown, told = run("score", sample_folder, out, "--json")
     assert code == 0, told
-    evaluated = json.loads(shown)
-    assert {k: evaluated[k] for k in trained} == trained
-    assert evaluated["checkpoint"] == read_label(out).sha256
-    code, shown, _ = run(*again, "--split", "test")
+    measured = json.loads(shown)
+    assert (measured["split"], measured["single"]["pairs"]) == ("test", 3)
+    assert measured["checkpoint"] == read_label(out).sha256
+    code, shown, _ = run("score", sample_folder, out)
     assert code == 0
-    for row in (
-        "toy, single",
-        "toy, multi",
-        "best constant of train",
-        "alignment precision",
-        "no change: precision",
-    ):
+    for row in ("toy, test, single", "toy, test, multi", "best constant of train", "different sentences"):
         assert row in shown
+    assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("constant"))
+    page = tmp_path / "page.html"
+    code, _, told = run("score", sample_folder, out, "--page", page)
+    assert code == 0, told
+    assert "</html>" in page.read_text()
 
 
-def test_a_run_without_resume_replaces_the_earlier_state(
-    run: Run, toy: Path, sample_folder: Path, tmp_path: Path
-) -> None:
-    command = (
-        "train",
-        "--data",
-        sample_folder,
-        "--out",
-        tmp_path / "x",
-        "--config",
-        toy,
-        "--cache",
-        tmp_path / "c",
+def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
+    network = "{size: 24, words: 12, cells: 8}"
+    toy.write_text(
+        TOY.replace("epochs: 5", "epochs: 1")
+        + f"objective: {{name: joint, arguments: {{candidates: 4, network: {network}}}}}\n"
     )
-    assert run(*command, "--epochs", 1)[0] == 0
-    code, _, told = run(*command, "--epochs", 1, "--seed", 8)
-    assert code == 0
-    assert "--resume would go on with it" in told
-    assert read_label(tmp_path / "x").record["training"]["seed"] == 8
-    failed(run(*command, "--epochs", 1, "--resume"), 1, "state of another run")
+    out = tmp_path / "joint.safetensors"
+    code, _, told = run("train", "--data", sample_folder, "--out", out, "--config", toy)
+    assert code == 0, told
+    code, shown, told = run("score", sample_folder, tmp_path / "joint.tirg.safetensors")
+    assert code == 0, told
+    assert json.loads(shown)["pairs"] == 3
+    failed(run("score", sample_folder, tmp_path / "none.tirg.safetensors"), 1, "no retrieval network at")
 
 
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
-        ("no folder", ["nowhere", "does not exist"]),
+        ("no folder", ["nowhere", "is not a folder"]),
         ("no training split", ["train.json", "does not exist"]),
         ("no validation split", ["val.json", "does not exist"]),
         ("broken json", ["train.json", "cannot be read as JSON"]),
-        ("no image", ["train001_2.png", "does not exist"]),
+        ("no image", ["train001_2.png", "images are missing"]),
         ("broken image", ["train001_2.png", "not a readable image"]),
         ("no sentences", ["train.json", "at least one caption"]),
         ("no differences", ["none of 3 pairs has a cluster"]),
@@ -150,17 +136,17 @@ def test_bad_samples_are_one_clear_line_and_nothing_half_written(
             shutil.copy(data / f"train00{number}.png", data / f"train00{number}_2.png")
     else:
         out.mkdir()
-    result = run("train", "--data", data, "--out", out, "--config", toy, "--cache", tmp_path / "c")
+    result = run("train", "--data", data, "--out", out, "--config", toy)
     told = [line for line in result[2].splitlines() if "training annotations are skipped" not in line]
     failed((result[0], result[1], "\n".join(told)), 1, *says)
     assert list(out.parent.iterdir()) == ([out] if harm == "out is a folder" else [])
 
 
-def test_evaluate_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Path) -> None:
+def test_score_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Path) -> None:
     missing = tmp_path / "none.safetensors"
-    failed(run("evaluate", "--data", sample_folder, "--checkpoint", missing), 1, "no checkpoint at")
+    failed(run("score", sample_folder, missing), 1, "no checkpoint at")
     missing.write_bytes(b"garbage")
-    failed(run("evaluate", "--data", sample_folder, "--checkpoint", missing), 1, "damaged")
+    failed(run("score", sample_folder, missing), 1, "damaged")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +176,7 @@ def test_a_bad_configuration_is_exit_78(
 ) -> None:
     toy.write_text(text)
     words = ("train", "--data", sample_folder, "--out", tmp_path / "x", "--config", toy)
-    failed(run(*words, "--cache", tmp_path / "c"), 78, says)
+    failed(run(*words), 78, says)
     assert not (tmp_path / "x").exists()
 
 
@@ -199,100 +185,64 @@ def test_a_missing_configuration_is_exit_78(run: Run, sample_folder: Path, tmp_p
     failed(run(*words), 78, "none.yaml cannot be read")
 
 
-def test_extract_from_stills(run: Run, tmp_path: Path) -> None:
+def test_bare_pairs_of_stills(run: Run, tmp_path: Path) -> None:
     stills = tmp_path / "cam"
     stills.mkdir()
     for number in range(12):
         scene = np.full((120, 160, 3), 90, np.uint8)
         scene[40:80, 10 * number : 10 * number + 30] = 230
         cv2.imwrite(str(stills / f"{number:03d}.png"), scene)
-    words = ("extract", stills, "--pairs", 3, "--lower", 10, "--upper", 90)
+    words = ("generate", "--footage", stills, "--pairs", 3)
     code, _shown, told = run(*words, "--out", tmp_path / "pairs", "--seed", 4)
     assert code == 0, told
     lines = [json.loads(line) for line in (tmp_path / "pairs" / "pairs.jsonl").read_text().splitlines()]
     assert len(lines) == 3
     assert all((tmp_path / "pairs" / line["before"]).is_file() for line in lines)
     failed(run(*words, "--out", tmp_path / "pairs"), 1, "exists already")
-    code, _, told = run(
-        "extract", stills, tmp_path / "gone.mp4", "--pairs", 3, "--out", tmp_path / "more", *words[4:]
-    )
+    code, _, told = run(*words, "--footage", tmp_path / "gone.mp4", "--out", tmp_path / "more")
     assert code == 3
     assert "gone.mp4" in told
-    code, _, told = run("extract", stills, "--out", tmp_path / "x", "--lower", 10)
-    assert code == 2
-    assert "--upper" in told
+    assert run(*words, "--frames", tmp_path, "--out", tmp_path / "x")[0] == 2
 
 
-def test_compose_says_what_is_missing(run: Run, tmp_path: Path) -> None:
+def test_label_says_what_is_missing(run: Run, tmp_path: Path) -> None:
     teacher, out = tmp_path / "none.onnx", tmp_path / "o"
-    words = ("compose", "--clips", tmp_path / "none", "--teacher", teacher, "--out", out)
-    failed(run(*words), 1, "no clips")
-    assert run(*words, "--variety", "poetic")[0] == 2
-    assert run(*words, "--pairs", 0)[0] == 2
-    assert run("compose", *words[1:3], *words[5:])[0] == 2, "no teacher"
-    assert run("compose", *words[1:3], *words[5:], "--labels", tmp_path)[0] == 2, "pairs need a teacher"
-    failed(run(*words, "--frames-only"), 1, "no clips or stills")
-    failed(run(*words[:4], "a.xml:horse", *words[5:]), 1, "class 'horse' is unknown")
+    words = ("label", "--clips", tmp_path / "none", "--out", out)
+    assert run(*words)[0] == 2, "no teacher"
+    failed(run(*words, "--teacher", teacher), 1, "no clips or stills")
+    failed(run(*words, "--teacher", "a.xml:horse"), 1, "class 'horse' is unknown")
     assert list(tmp_path.iterdir()) == []
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("disturb: 0.3")
-    failed(run(*words, "--recipe", recipe), 78, "recipe.yaml", "disturb")
 
 
-@pytest.mark.footage
-@pytest.mark.slow
-def test_compose_from_footage(run: Run, clips: Path, tmp_path: Path) -> None:
-    teacher = clips.parent / "weights" / "yolox_nano_416_coco.onnx"
-    if not teacher.is_file():
-        pytest.skip("no teacher beside the checkout (../shared/data/weights)")
-    (tmp_path / "clips").mkdir()
-    for name in ("tfl_a40-old-oak-rd.mp4", "intelprev_person-bicycle-car-detection.mp4"):
-        begun(clips / name, tmp_path / "clips" / name)
-    out = tmp_path / "samples"
-    words = ("compose", "--clips", tmp_path / "clips", "--teacher", teacher, "--out", out, "--pairs", 2)
-    code, _, told = run(*words, "--val-pairs", 1, "--val-camera", "tfl_a40-old-oak-rd")
-    assert code == 0, told
-    assert "validation cameras tfl_a40-old-oak-rd" in told
-    assert len(json.loads((out / "train.json").read_text())) == 2
+def test_generate_refuses_what_cannot_be_shared(run: Run, tmp_path: Path) -> None:
+    code, _, told = run("generate", "--out", tmp_path / "x", "--pairs", 9)
+    assert code == 2
+    assert "at least 10" in " ".join(told.split())
 
 
-def test_stats(run: Run, tmp_path: Path) -> None:
-    code, shown, _ = run("stats", Path(write_annotations(tmp_path)), "--json")
-    assert code == 0
-    rows = json.loads(shown)
-    assert list(rows) == ["train", "val", "all"]
-    assert rows["train"]["annotations"] == 2
-    assert run("stats", tmp_path)[1].count("paper, Table 1") == 1
-    failed(run("stats", tmp_path / "none"), 1, "is not a folder")
-    (tmp_path / "val.json").write_text('[{"img_id": 3}]')
-    failed(run("stats", tmp_path), 1, "val.json", "entry 0")
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_shipped_configurations_are_valid(path: Path) -> None:
+    from train.papers.config import load_config
+
+    assert load_config(path).version == 1
 
 
-def write_annotations(folder: Path) -> Path:
-    told = [{"img_id": "1", "sentences": ["a car", "2"]}, {"img_id": "1", "sentences": ["gone"]}]
-    (folder / "train.json").write_text(json.dumps(told))
-    (folder / "val.json").write_text(json.dumps(told[:1]))
-    return folder
+def test_six_verbs_and_fifty_options() -> None:
+    import typer.main
 
+    from train.cli import app
 
-@pytest.mark.parametrize("name", ["ddla.yaml", "ddla-uniform.yaml"])
-def test_the_shipped_configurations_are_valid(name: str) -> None:
-    from pipeline.changes import ChangeOptions
-    from train.learning.config import load_config
-    from train.learning.loop import TrainOptions
-
-    config = load_config(CONFIGS / name, epochs=7)
-    assert config.training == TrainOptions(epochs=7, learning_rate=4e-4, decay=0.9)
-    assert config.changes == ChangeOptions()
-    assert config.captioner == "ddla"
-    learned, uniform = (load_config(CONFIGS / f"{each}.yaml").arguments for each in ("ddla", "ddla-uniform"))
-    assert learned | {"prior": "uniform"} == uniform, "they differ in the prior alone"
+    group = typer.main.get_command(app)
+    commands = {name: group.get_command(None, name) for name in COMMANDS}  # type: ignore[attr-defined]
+    options = {name: [p.name for p in each.params] for name, each in commands.items()}
+    assert len(options) <= 6
+    assert sum(map(len, options.values())) <= 50, {name: len(own) for name, own in options.items()}
 
 
 def test_the_shipped_configuration_of_the_default_is_valid() -> None:
     from models import load_captioner
     from pipeline.changes import ChangeOptions
-    from train.learning.config import build_captioner, build_encoder, load_config
+    from train.papers.config import build_captioner, build_encoder, load_config
 
     config = load_config(CONFIGS / "grounded.yaml", seed=3)
     assert (config.captioner, config.training.seed) == ("grounded", 3)
@@ -304,59 +254,6 @@ def test_the_shipped_configuration_of_the_default_is_valid() -> None:
     assert captioner.sees_views
     assert {**captioner.arguments(), "members": config.learning.members} == shipped.arguments()
     assert captioner.encoder.name == shipped.encoder.name == "none"
-
-
-GROUNDED = """
-version: 1
-captioner: grounded
-arguments: {hidden: 8}
-encoder: none
-min_count: 1
-changes: {eps: 3}
-training: {epochs: 1, batch: 8, learning_rate: 0.002}
-"""
-
-
-def test_train_a_grounded_captioner_then_evaluate(
-    run: Run, make_samples: Callable[..., Path], tmp_path: Path
-) -> None:
-    """Of people's annotations, and few: who has learnt nothing sees hundreds of things in each pair."""
-    sample_folder = make_samples(train=4, val=2)
-    config, out, cache = tmp_path / "grounded.yaml", tmp_path / "small.safetensors", tmp_path / "cache"
-    config.write_text(GROUNDED)
-    command = ("train", "--data", sample_folder, "--out", out, "--config", config, "--cache", cache)
-    code, shown, told = run(*command, "--json")
-    assert code == 0, told
-    curves = json.loads(shown)["curves"]
-    assert len(curves) == 1
-    assert all(math.isfinite(value) for value in curves[0].values())
-    record = read_label(out).record
-    assert record["captioner"] == "grounded"
-    assert record["left_out"] == []
-    code, _, told = run("evaluate", "--data", sample_folder, "--checkpoint", out, "--cache", cache, "--json")
-    assert code == 0, told
-
-
-def test_cameras_can_be_left_out_of_training(
-    run: Run, toy: Path, make_samples: Callable[..., Path], tmp_path: Path
-) -> None:
-    """As scene and as a pasted object's source; validation stays whole."""
-    folder = make_samples()
-    for split in ("train", "val"):
-        path = folder / f"{split}.json"
-        entries = json.loads(path.read_text())
-        for number, entry in enumerate(entries):
-            entry["camera"], entry["kind"] = ("yard", "gate", "road")[number % 3], "pasted"
-            entry["sources"] = [entry["camera"], *(["gate"] if number % 6 == 0 else [])]
-        path.write_text(json.dumps(entries))
-    out = tmp_path / "some.safetensors"
-    command = ("train", "--data", folder, "--out", out, "--config", toy, "--cache", tmp_path / "cache")
-    code, _, told = run(*command, "--epochs", 1, "--leave-out", "gate")
-    assert code == 0, told
-    record = read_label(out).record
-    assert record["left_out"] == ["gate"]
-    assert record["train_annotations"] == 36 - 12 - 6
-    assert record["val_pairs"] == 9
 
 
 def test_usage_and_help(run: Run) -> None:
@@ -375,17 +272,3 @@ def test_usage_and_help(run: Run) -> None:
     assert "torch" not in helped.stderr
     assert run("train")[0] == run("fly")[0] == 2
     assert "Did you mean 'score'?" in run("scoer")[2]
-
-
-def test_gallery(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
-    checkpoint, out = tmp_path / "toy.safetensors", tmp_path / "page.html"
-    trained = ("--out", checkpoint, "--config", toy, "--cache", tmp_path / "cache", "--epochs", 2)
-    assert run("train", "--data", sample_folder, *trained)[0] == 0
-    command = ("gallery", "--checkpoint", checkpoint, "--out", out, "--number", 3)
-    code, shown, told = run(*command, "--data", sample_folder, "--json")
-    assert code == 0, told
-    assert json.loads(shown)["changes"] == 9
-    assert told.startswith(f"narrated-train: {out}: ")
-    assert out.read_text().count("<article") <= 3
-    assert run(*command)[0] == 2
-    failed(run(*command, "--data", sample_folder, "--camera", "attic"), 1, "attic")

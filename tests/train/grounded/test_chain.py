@@ -12,11 +12,11 @@ import train.grounded.chain
 from models import load_captioner
 from models.grounded.grounded import Grounded
 from models.label import read_label
+from train.checkpoints import TrainError
 from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
 from train.grounded.stages import Stages
-from train.learning.run_state import TrainError
 
 Run = Callable[..., tuple[int, str, str]]
 CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"

@@ -10,11 +10,12 @@ import cv2
 import numpy as np
 import pytest
 
-from train.metrics.groups import sample_groups
-from train.papers.datasets import check, layout_of, prepare
+from train.papers.datasets import has_split, incomplete_splits, load_pairs
 from train.papers.datasets.birds import COLUMNS, load_birds_to_words, load_cub, load_nabirds
 from train.papers.datasets.clevr_change import load_clevr_change
-from train.samples import SampleError, load_samples
+from train.papers.metrics.annotations import annotation_statistics
+from train.papers.metrics.groups import sample_groups
+from train.samples import SampleError
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -104,13 +105,11 @@ def spot(folder: Path) -> Path:
 SETS = {"clevr-change": clevr, "birds-to-words": birds, "cub": cub, "nabirds": nabirds, "spot-the-diff": spot}
 
 
+PAIRS = ("clevr-change", "birds-to-words", "spot-the-diff")
+
+
 def write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content))
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_layouts_are_known_by_their_files(name: str, tmp_path: Path) -> None:
-    assert layout_of(SETS[name](tmp_path / "set")) == name
 
 
 def test_clevr_change(tmp_path: Path) -> None:
@@ -149,25 +148,22 @@ def test_clevr_change_names_scenes_in_several_ways_and_blank_captions_cost_a_pai
         load_clevr_change(folder, "train")
 
 
-def test_stats_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
+def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
     folder = clevr(tmp_path / "clevr")
-    captions = json.loads((folder / "change_captions.json").read_text())
-    write(folder / "change_captions.json", {**captions, "CLEVR_default_000000.png": ["it moved", ""]})
-    code, shown, told = run("stats", folder, "--json")
-    assert (code, told) == (0, "")
-    rows = json.loads(shown)
-    assert {name: row["pairs"] for name, row in rows.items()} == {"train": 4, "val": 2, "test": 2, "all": 8}
-    assert (rows["train"]["annotations"], rows["train"]["empty"]) == (8, 1)
-    assert "Table 1" not in run("stats", folder)[1]
-    code, shown, _ = run("stats", birds(tmp_path / "birds"), "--json")
-    assert (code, json.loads(shown)["train"]["annotations"]) == (0, 2)
-    code, _, told = run("stats", cub(tmp_path / "cub"))
-    assert code == 1
-    assert "single images" in told
-    (tmp_path / "empty").mkdir()
-    code, _, told = run("stats", tmp_path / "empty")
-    assert code == 1
-    assert "holds no set that is known" in told
+    code, shown, told = run("score", folder, "--json")
+    assert code == 3, "a part of the release"
+    assert "train: 4 of 67660 pairs are named" in told
+    table = json.loads(shown)
+    counted = {name: table[name]["distinct pairs"] for name in ("train", "val", "test", "all")}
+    assert counted == {"train": 4, "val": 2, "test": 2, "all": 8}
+    assert table["train"]["annotations"] == 8
+    assert annotation_statistics(birds(tmp_path / "birds"))["train"]["annotations"] == 2
+    for name in ("cub", "empty"):
+        other = cub(tmp_path / name) if name == "cub" else tmp_path / name
+        other.mkdir(exist_ok=True)
+        code, _, told = run("score", other)
+        assert code == 1
+        assert "holds no set that is known" in told
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
@@ -178,7 +174,7 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     spotted = spot(tmp_path / "spot")
     entries = (spotted / "train.json").read_text()
     (spotted / "train.json").write_text(entries, encoding="utf-8-sig")
-    assert [s.id for s in load_samples(spotted, "train")] == ["train1"]
+    assert [s.id for s in load_pairs(spotted, "train")] == ["train1"]
 
 
 def test_birds_to_words(tmp_path: Path) -> None:
@@ -200,80 +196,41 @@ def test_single_birds(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_what_is_prepared_is_read_by_the_training_commands(name: str, tmp_path: Path, run: Run) -> None:
-    source, out = SETS[name](tmp_path / "set"), tmp_path / "ready" / "set"
-    code, _, told = run("prepare", source, "--out", out)
-    assert code == 0, told
-    if name in ("cub", "nabirds"):
-        file, key = ("captions", "captions") if name == "cub" else ("classes", "class")
-        entries = json.loads((out / f"{file}.json").read_text())
-        assert len(entries) == 2
-        assert all((out / e["image"]).is_file() and e[key] for e in entries)
-        return
-    samples = load_samples(out, "train")
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_every_set_are_read(name: str, tmp_path: Path) -> None:
+    samples = load_pairs(SETS[name](tmp_path / "set"), "train")
     assert len(samples) == {"clevr-change": 4, "birds-to-words": 1, "spot-the-diff": 1}[name]
     assert len(samples[0].annotations) == (1 if name == "spot-the-diff" else 2)
-    assert run("check", out)[0] == 0
+    assert has_split(tmp_path / "set", "val")
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_check_finds_what_is_missing_and_what_is_broken(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PAIRS)
+def test_missing_images_are_named(name: str, tmp_path: Path) -> None:
     folder = SETS[name](tmp_path / "set")
-    layout, findings = check(folder)
-    assert layout == name
-    assert all(f.missing == f.broken == 0 for f in findings)
-    small = [f.problem for f in findings]
-    if name == "birds-to-words":
-        assert small == ["", "", ""]
-    else:
-        assert all("this is a part of the release" in problem for problem in small)
-    paths = sorted(
-        p for p in folder.rglob("*") if p.suffix in (".png", ".jpg", ".jpeg") and "_diff" not in p.name
-    )
-    paths[0].unlink()
-    paths[1].write_bytes(b"half")
-    _, findings = check(folder)
-    assert sum(f.missing for f in findings) >= 1
-    assert sum(f.broken for f in findings) >= 1
-    problems = " ".join(f.problem for f in findings)
-    assert f"{paths[0].with_suffix('')}." in problems
-    assert str(paths[1]) in problems
-    assert sum(f.broken for f in check(folder, decode=False)[1]) == 0
-    with pytest.raises(SampleError, match=r"missing|does not exist"):
-        prepare(folder, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_check_command(tmp_path: Path, run: Run) -> None:
-    folder = birds(tmp_path / "set")
-    code, shown, told = run("check", folder, "--json")
-    assert (code, told) == (0, "")
-    assert [p["items"] for p in json.loads(shown)["parts"]] == [1, 1, 1]
-    (folder / "images" / "3.jpg").unlink()
-    code, shown, told = run("check", folder, "--quick")
-    assert code == 3
-    assert "birds-to-words" in shown
-    assert told.count("\n") == 1
-    assert "test: 1 images are missing, the first is" in told
-    code, shown, told = run("check", tmp_path)
-    assert (code, shown) == (1, "")
-    assert "holds no set that is known" in told
+    sample = load_pairs(folder, "test")[0]
+    sample.after.unlink()
+    with pytest.raises(SampleError, match=r"test: 1 of \d images are missing, the first is"):
+        load_pairs(folder, "test")
+    assert load_pairs(folder, "test", require_images=False)
+    lines = incomplete_splits(folder)
+    assert any(str(sample.after.with_suffix("")) in line for line in lines)
+    released = [line for line in lines if "a part of the release" in line]
+    assert len(released) == (0 if name == "birds-to-words" else 3)
 
 
 BROKEN: dict[str, tuple[str, str, str, str]] = {
     "no splits": ("clevr-change", "splits.json", "{}", "has no list 'train'"),
     "no JSON": ("clevr-change", "splits.json", "{", "is not valid JSON"),
     "odd scene": ("clevr-change", "splits.json", '{"train": ["x"]}', "expected numbers of scenes"),
-    "list": ("clevr-change", "change_captions.json", "[]", "expected an object"),
+    "list": ("clevr-change", "change_captions.json", "[]", "valid dictionary"),
     "no caption": (
         "clevr-change",
         "change_captions.json",
         "{}",
         "has no caption of CLEVR_default_000000.png",
     ),
-    "odd caption": ("clevr-change", "change_captions.json", '{"a": [3]}', "a must have a list of texts"),
-    "odd type": ("clevr-change", "type_mapping.json", '{"move": ["x.png"]}', "expected names such as"),
+    "odd caption": ("clevr-change", "change_captions.json", '{"a": [3]}', "valid string"),
+    "odd type": ("clevr-change", "type_mapping.json", '{"move": ["x.png"]}', "or names such as 000000.png"),
     "columns": ("birds-to-words", "birds-to-words-v1.0.tsv", "a\tb\n", "expected the columns"),
     "no pair": (
         "birds-to-words",
@@ -299,9 +256,11 @@ def test_broken_files_are_named_with_their_cure(case: str, tmp_path: Path) -> No
     name, file, text, said = BROKEN[case]
     folder = SETS[name](tmp_path / "set")
     (folder / file).write_text(text)
-    problems = [f.problem for f in check(folder)[1]]
-    assert Path(file).name in problems[0]
-    assert said in problems[0]
+    load = {"cub": load_cub, "nabirds": load_nabirds}.get(name)
+    with pytest.raises(SampleError) as raised:
+        load(folder) if load else load_pairs(folder, "train")
+    assert Path(file).name in str(raised.value)
+    assert said in str(raised.value)
 
 
 def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
@@ -312,4 +271,4 @@ def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
     ):
         load_clevr_change(folder, "train")
     with pytest.raises(SampleError, match="not a folder"):
-        layout_of(tmp_path / "none")
+        load_pairs(tmp_path / "none", "train")

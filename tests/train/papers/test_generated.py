@@ -5,18 +5,15 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
-from drawn_clusters import read_clusters
 
 from models.language.wording import read
 from pipeline.changes import ChangeOptions, image_changes
-from train.learning.features import read_image
+from train.papers.features import read_image
 from train.papers.generated import GenerateOptions, GenerateReport, StageOptions, generate
 from train.papers.generated import folder as written
 from train.papers.generated.captions import NO_CHANGE
-from train.papers.generated.rendering import Viewpoint, render
 from train.papers.generated.scenery import scenery
 from train.papers.generated.sprites import SHAPES, sprite, sprite_size
 from train.papers.generated.stage import NoRoomError, stage
@@ -53,11 +50,11 @@ def test_the_folder_reads_as_samples(made: tuple[Path, GenerateReport], samples:
     assert not views["val"] & views["test"]
 
 
-def test_the_same_seed_gives_the_same_bytes_whoever_does_the_work(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     options = GenerateOptions(20, seed=9, side=96, cameras=5)
     told: list[tuple[str, int, int]] = []
     generate(options, tmp_path / "one", progress=lambda *seen: told.append(seen))
-    generate(options, tmp_path / "two" / "one", workers=2)
+    generate(options, tmp_path / "two" / "one")
     first = digest(tmp_path / "one")
     assert first == digest(tmp_path / "two" / "one")
     assert told[-1] == ("test", 2, 2)
@@ -93,25 +90,32 @@ def test_annotators_differ_and_leave_out_what_is_small(samples: list[Sample]) ->
     assert sum(a == sorted(a, reverse=True) for a in areas) > 0.7 * len(areas)
 
 
-def test_clusters_are_exactly_what_differs(made: tuple[Path, GenerateReport], samples: list[Sample]) -> None:
-    """Without noise and moving light, the frames differ nowhere else, and somewhere in every cluster."""
-    folder, _ = made
-    entries = {e["img_id"]: e for e in json.loads((folder / "train.json").read_text())}
-    still = [s for s in samples if entries[s.id]["camera_change"] == "still"]
+def inside(sample: Sample, side: int) -> list[np.ndarray]:
+    """Per change which pixels its boxes hold, two pixels wider, bool ``(side, side)``."""
+    masks = []
+    for change in sample.changes:
+        mask = np.zeros((side, side), bool)
+        for box in (change.box_before, change.box_after):
+            if box is not None:
+                x, y, width, height = (v * side for v in box)
+                mask[max(int(y) - 2, 0) : int(y + height) + 3, max(int(x) - 2, 0) : int(x + width) + 3] = True
+        masks.append(mask)
+    return masks
+
+
+def test_frames_differ_in_every_change_and_nowhere_else(tmp_path: Path) -> None:
+    """Without moving light, a turned view or small things that nobody tells."""
+    options = GenerateOptions(60, side=224, distractors=0.0, stage=StageOptions(ignored=0.0))
+    generate(options, tmp_path / "set")
+    entries = {e["img_id"]: e for e in json.loads((tmp_path / "set" / "train.json").read_text())}
+    still = [s for s in load_samples(tmp_path / "set", "train") if entries[s.id]["camera_change"] == "still"]
     assert len(still) > 10
     for sample in still:
         before, after = read_image(sample.before).astype(int), read_image(sample.after).astype(int)
         differs = np.abs(before - after).max(2) > 30
-        told, ignored = read_clusters(folder, sample.id)
-        assert len(told) == len(sample.changes)
-        near = cv2.dilate(np.any([*told, *ignored], axis=0).astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-        assert not (differs & ~near).any()
-        for mask, change in zip(told, sample.changes, strict=True):
-            assert (mask & differs).sum() > 0.25 * mask.sum(), (sample.id, change)
-            box = change.box_after or change.box_before
-            assert box is not None
-            x, y, width, height = (v * 224 for v in box)
-            assert mask[round(y) : round(y + height), round(x) : round(x + width)].sum() > 0.3 * mask.sum()
+        masks = inside(sample, 224)
+        assert not (differs & ~np.any(masks, axis=0)).any()
+        assert all((mask & differs).sum() > 0.1 * mask.sum() for mask in masks)
 
 
 def test_the_true_shift_lays_before_on_after(made: tuple[Path, GenerateReport]) -> None:
@@ -127,16 +131,12 @@ def test_the_true_shift_lays_before_on_after(made: tuple[Path, GenerateReport]) 
     assert right == len(shifted)
 
 
-def test_the_pipeline_finds_most_changes_as_one_cluster_each(
-    made: tuple[Path, GenerateReport], samples: list[Sample]
-) -> None:
-    folder, _ = made
+def test_the_pipeline_finds_most_changes_as_one_cluster_each(samples: list[Sample]) -> None:
     told = found = alone = 0
     for sample in (s for s in samples if s.kind == "changed"):
         _, clusters, _ = image_changes(read_image(sample.before), read_image(sample.after), ChangeOptions())
-        masks, _ = read_clusters(folder, sample.id)
-        for mask in masks:
-            meets = [c for c in clusters if (c.mask & mask).sum() > 0.2 * mask.sum()]
+        for mask in inside(sample, 224):
+            meets = [c for c in clusters if (c.mask & mask).sum() > 0.5 * c.active_pixels]
             told += 1
             found += bool(meets)
             alone += len(meets) == 1
@@ -202,17 +202,3 @@ def test_sprites_fill_their_box_and_have_soft_edges(label: str) -> None:
     assert ((drawn.alpha > 0.05) & (drawn.alpha < 0.95)).any()
     mirrored = sprite(label, SHAPES[label].colours[0], size, flip=True, variant=1)
     assert np.array_equal(mirrored.alpha, drawn.alpha[:, ::-1])
-
-
-def test_a_turned_view_keeps_boxes_and_labels_together() -> None:
-    rng = np.random.default_rng(4)
-    staged = stage(scenery(1, 1, 128), StageOptions(ignored=1.0), rng, changed=True)
-    drawn = render(staged, Viewpoint("view", (2, -1), turn=2.0, zoom=1.03), rng)
-    for k, change in enumerate(staged.changes):
-        assert len(drawn.before_boxes[k]) == len(change.before)
-        assert len(drawn.after_boxes[k]) == len(change.after)
-        for x, y, width, height in drawn.after_boxes[k]:
-            part = drawn.labels[
-                round(y * 128) : round((y + height) * 128), round(x * 128) : round((x + width) * 128)
-            ]
-            assert (part == k + 1).mean() > 0.3

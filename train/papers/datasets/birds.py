@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,8 +24,6 @@ COLUMNS = (
     *("img2ObservationURL", "img2ImgURL", "img2Species", "img2Selection"),
     *("split", "annN", "description"),
 )
-CUB_IMAGES, NABIRDS_IMAGES = 11_788, 48_562
-
 _ENDINGS = (".jpg", ".jpeg", ".png")
 
 
@@ -116,11 +113,6 @@ def load_nabirds(folder: Path) -> list[SingleImage]:
     if not found:
         raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
     return found
-
-
-def missing_images(paths: Iterable[Path]) -> list[Path]:
-    """Those of the paths that are no file."""
-    return [path for path in dict.fromkeys(paths) if not path.is_file()]
 
 
 def _photo(path: Path, number: int, address: str | None) -> str:

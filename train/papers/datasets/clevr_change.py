@@ -11,17 +11,20 @@ out.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from train.papers.datasets.files import list_of, named_captions, object_of, read_json
+from pydantic import TypeAdapter
+
+from train.papers.datasets.files import CAPTIONS, read_json
 from train.samples import Sample, SampleError, worded
 
 SIZES = {"train": 67_660, "val": 3_976, "test": 7_970}
 """Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""
 
-CAPTIONS, NO_CAPTIONS, SPLIT_FILE = "change_captions.json", "no_change_captions.json", "splits.json"
-TYPE_FILE = "type_mapping.json"
+SPLIT_FILE, TYPE_FILE = "splits.json", "type_mapping.json"
+_CHANGED = ("change_captions.json", "", "sc_images", "semantic")
+_DISTRACTOR = ("no_change_captions.json", "_n", "nsc_images", "nonsemantic")
+_NAMES = TypeAdapter(dict[str, list[int | str]])
 
 
 def load_clevr_change(folder: Path, split: str) -> list[Sample]:
@@ -38,83 +41,45 @@ def load_clevr_change(folder: Path, split: str) -> list[Sample]:
     Raises:
         SampleError: a file is missing or broken, a scene of the split has no caption, or no caption a word.
     """
-    path = folder / SPLIT_FILE
-    captions = named_captions(folder / CAPTIONS)
-    unchanged = named_captions(folder / NO_CAPTIONS)
-    types = _types(folder)
+    path, types = folder / SPLIT_FILE, _types(folder)
+    sources = [(source, read_json(folder / source[0], CAPTIONS)) for source in (_CHANGED, _DISTRACTOR)]
     samples = []
     for scene in _scenes(path, split):
-        number = f"{scene:06d}"
-        before = folder / "images" / f"CLEVR_default_{number}.png"
-        for name, by_name, file, after, kind in (
-            (
-                number,
-                captions,
-                CAPTIONS,
-                folder / "sc_images" / f"CLEVR_semantic_{number}.png",
-                types.get(scene, "changed"),
-            ),
-            (
-                f"{number}_n",
-                unchanged,
-                NO_CAPTIONS,
-                folder / "nsc_images" / f"CLEVR_nonsemantic_{number}.png",
-                "distractor",
-            ),
-        ):
-            if before.name not in by_name:
+        before = folder / "images" / f"CLEVR_default_{scene:06d}.png"
+        for (file, ending, images, name), captions in sources:
+            if before.name not in captions:
                 raise SampleError(f"{folder / file} has no caption of {before.name}, which {path} names")
-            own = [text for text in by_name[before.name] if worded(text)]
-            if own:
-                first = Sample(name, before, after, (own[0],), kind=kind)
-                samples.append(replace(first, further=tuple((text,) for text in own[1:])))
+            said = [" ".join(text.split()) for text in captions[before.name] if worded(text)]
+            if not said:
+                continue
+            after = folder / images / f"CLEVR_{name}_{scene:06d}.png"
+            kind = "distractor" if ending else types.get(scene, "changed")
+            further = tuple((text,) for text in said[1:])
+            samples.append(
+                Sample(f"{scene:06d}{ending}", before, after, (said[0],), kind=kind, further=further)
+            )
     if not samples:
         raise SampleError(f"{path}: no pair of {split} has a caption with a word; fetch the captions again")
     return samples
 
 
-def clevr_captions(folder: Path, split: str) -> list[tuple[str, str]]:
-    """Every caption of a split, also one without a word, with the name of its pair.
-
-    Raises:
-        SampleError: a file is missing or broken.
-    """
-    found = []
-    for file, ending in ((CAPTIONS, ""), (NO_CAPTIONS, "_n")):
-        captions = named_captions(folder / file)
-        for scene in _scenes(folder / SPLIT_FILE, split):
-            texts = captions.get(f"CLEVR_default_{scene:06d}.png", ())
-            found += [(f"{scene:06d}{ending}", text) for text in texts]
-    return found
-
-
 def _scenes(path: Path, split: str) -> list[int]:
     """The numbers of a split's scenes, each once."""
-    found = dict[int, None]()
-    for scene in list_of(path, object_of(path, read_json(path)), split):
-        digits = _digits(scene)
-        if not digits or isinstance(scene, bool):
-            raise SampleError(f"{path}: {split} holds {scene!r}, expected numbers of scenes; fetch it again")
-        found[int(digits)] = None
-    return list(found)
-
-
-def _digits(name: object) -> str:
-    """The number in a name such as 17, 000017, 000017.png or CLEVR_default_000017.png; empty of others."""
-    number = str(name).split(".")[0].split("_")[-1]
-    return number if number.isdecimal() else ""
+    splits = read_json(path, _NAMES)
+    if split not in splits:
+        raise SampleError(f"{path} has no list {split!r}; it has {', '.join(splits) or 'nothing'}")
+    return list(dict.fromkeys(_number(path, name) for name in splits[split]))
 
 
 def _types(folder: Path) -> dict[int, str]:
     path = folder / TYPE_FILE
-    if not path.is_file():
-        return {}
-    content = object_of(path, read_json(path))
-    found = {}
-    for kind in content:
-        for name in list_of(path, content, kind):
-            number = _digits(name)
-            if not number:
-                raise SampleError(f"{path}: {kind} holds {name!r}, expected names such as 000000.png")
-            found[int(number)] = kind
-    return found
+    content = read_json(path, _NAMES) if path.is_file() else {}
+    return {_number(path, name): kind for kind, names in content.items() for name in names}
+
+
+def _number(path: Path, name: int | str) -> int:
+    """The number in a name such as 17, 000017, 000017.png or CLEVR_default_000017.png."""
+    number = str(name).split(".")[0].split("_")[-1]
+    if not number.isdecimal():
+        raise SampleError(f"{path} holds {name!r}, expected numbers of scenes or names such as 000000.png")
+    return int(number)

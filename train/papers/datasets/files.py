@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from train.samples import SampleError
+
+_Value = TypeVar("_Value")
+
+CAPTIONS = TypeAdapter(dict[str, list[str]])
+"""Captions by the name of an image."""
 
 
 def read_text(path: Path) -> str:
@@ -26,55 +33,20 @@ def read_text(path: Path) -> str:
         raise SampleError(f"{path} cannot be read ({error}); fetch it again") from error
 
 
-def read_json(path: Path) -> object:
-    """A JSON file.
+def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
+    """The content of a JSON file.
 
     Raises:
-        SampleError: it is missing or broken.
+        SampleError: it is missing, broken, or of another form.
     """
     try:
-        return json.loads(read_text(path))
+        return kind.validate_python(json.loads(read_text(path)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"])) or "its content"
+        raise SampleError(f"{path}: {at}: {first['msg']}; fetch it again") from error
     except ValueError as error:
         raise SampleError(f"{path} is not valid JSON ({error}); fetch it again") from error
-
-
-def object_of(path: Path, content: object) -> Mapping[str, object]:
-    """The content as an object.
-
-    Raises:
-        SampleError: it is something else.
-    """
-    if not isinstance(content, dict):
-        raise SampleError(f"{path}: expected an object, found {type(content).__name__}; fetch it again")
-    return content
-
-
-def list_of(path: Path, content: Mapping[str, object], key: str) -> list[object]:
-    """The list under a key.
-
-    Raises:
-        SampleError: there is none.
-    """
-    found = content.get(key)
-    if not isinstance(found, list):
-        raise SampleError(f"{path} has no list {key!r}; it has {', '.join(map(str, content)) or 'nothing'}")
-    return found
-
-
-def named_captions(path: Path) -> dict[str, tuple[str, ...]]:
-    """Captions by image: an object of lists of texts, with those that have no word.
-
-    Raises:
-        SampleError: the file is missing or broken, or an entry is no list of texts.
-    """
-    content = object_of(path, read_json(path))
-    found = {}
-    for name in content:
-        texts = list_of(path, content, name)
-        if not all(isinstance(text, str) for text in texts):
-            raise SampleError(f"{path}: {name} must have a list of texts; fetch it again")
-        found[name] = tuple(" ".join(str(t).split()) for t in texts)
-    return found
 
 
 def rows_of(path: Path) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.boxes import Box
-from train.compose.phrases import NOUNS, NUMBERS, PAINTED, slots
+from models.families import VEHICLES as PAINTED
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.stage import Prop, Stage, StagedChange, surface_name
 
@@ -49,6 +49,20 @@ _FORMS: dict[str, tuple[tuple[str, float], ...]] = {
 }
 """Wordings of each type with their shares; ``{at}`` is the place or nothing."""
 
+NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
+    "person": (("person", "people"),),
+    "car": (("car", "cars"), ("vehicle", "vehicles")),
+    "vehicle": (("vehicle", "vehicles"),),
+    "van": (("van", "vans"),),
+    "bus": (("bus", "buses"),),
+    "truck": (("truck", "trucks"), ("lorry", "lorries")),
+    "bicycle": (("bicycle", "bicycles"), ("bike", "bikes")),
+    "cyclist": (("cyclist", "cyclists"),),
+    "motorcycle": (("motorcycle", "motorcycles"), ("motorbike", "motorbikes")),
+}
+"""Nouns of each class, singular and plural, the plain one first. They are the benchmark's, and stay."""
+
+_NUMBERS = ("zero", "one", "two", "three", "four")
 _DOING = {"person": ("walking ", "standing "), "car": ("parked ", ""), "cyclist": ("riding ", "")}
 _TELLS = (0.97, 0.75, 0.55, 0.4)
 """How probably an annotator tells the largest change, the second, and so on."""
@@ -88,20 +102,33 @@ def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> Pa
     return PairCaption(tuple(sentences[k] for k in kept), tuple(kept))
 
 
-def plain_form(change: str) -> str:
-    """The most usual wording of a type of change; of an unknown one, that of something new."""
-    forms = _FORMS.get(change, _FORMS["appeared"])
-    return max(forms, key=lambda form: form[1])[0]
+def form_words(one: str, many: str, number: int = 1, colour: str | None = None) -> dict[str, str]:
+    """The words for the braces of a form, but for the place, of one noun and its plural."""
+    one, many = (f"{colour} {noun}" if colour else noun for noun in (one, many))
+    if number == 1:
+        article = "an" if one[0] in "aeiou" else "a"
+        return {
+            "a": f"{article} {one}",
+            "the": f"the {one}",
+            "one": one,
+            "many": many,
+            "has": "has",
+            "is": "is",
+        }
+    several = f"{_NUMBERS[number]} {many}"
+    return {"a": several, "the": f"the {several}", "one": one, "many": many, "has": "have", "is": "are"}
 
 
-def side_words(box: Box) -> str:
-    """Where a thing is in the picture, as annotators say it; empty in its middle."""
+def plain_sentence(change: str, label: str, box: Box) -> str:
+    """The most usual wording of a change of one object, with the side of the picture where it is."""
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+    at = ""
     if not 0.4 <= x <= 0.6:  # noqa: PLR2004 - shares of the head of this file
-        return "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
-    if not 0.36 <= y <= 0.7:  # noqa: PLR2004
-        return "in the background" if y < 0.36 else "in the foreground"  # noqa: PLR2004
-    return ""
+        at = "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
+    elif not 0.36 <= y <= 0.7:  # noqa: PLR2004
+        at = "in the background" if y < 0.36 else "in the foreground"  # noqa: PLR2004
+    one, many = NOUNS.get(label, ((label, f"{label}s"),))[0]
+    return " ".join(_FORMS[change][0][0].format(**form_words(one, many), at=at).split())
 
 
 def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Generator) -> str:
@@ -109,7 +136,7 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
     form = _FORMS[change.type][int(rng.choice(len(shares), p=shares / shares.sum()))][0]
     things = change.before if change.type in ("disappeared", "fewer", "moved", "replaced") else change.after
     one, many = _nouns(things[0], rng)
-    words = slots(one, many, NUMBERS[len(things)] if len(things) > 1 else None, _colour(change, things, rng))
+    words = form_words(one, many, len(things), _colour(change, things, rng))
     if stage.places:
         at = stage.places[int(rng.integers(len(stage.places)))]
     else:

@@ -1,8 +1,6 @@
 """The generated benchmark on disk: `generate` writes it.
 
-The folder has the layout of `train.samples`. Beside it stand ``<id>_clusters.png`` (8-bit grey, in the
-coordinates of the after frame: k on the pixels that change k repaints, from 1 in the order of ``changes``;
-from 128 on what changed but nobody tells; 0 elsewhere) and ``generated.json`` (how it was made). Every
+The folder has the layout of `train.samples`; ``generated.json`` says how it was made. Every
 annotator is an entry of its own with a repeated id. Further keys of an entry: ``shift`` ``[dx, dy]``,
 ``turn`` (degrees) and ``zoom`` of the after frame, ``camera_change`` (still, light, view or shift), and of
 each change its ``colour`` and ``surface``. ``kind`` is changed, or the distractor's: light, view or shift.
@@ -11,11 +9,9 @@ each change its ``colour`` and ``surface``. ``kind`` is changed, or the distract
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -66,7 +62,7 @@ class GenerateOptions:
 
     Attributes:
         pairs: of all splits together, shared 80:10:10.
-        seed: the same options give the same bytes, whatever the number of workers.
+        seed: the same options give the same bytes.
         side: of the frames in pixels.
         annotators: captions per pair, each of one sentence or more.
         distractors: share 0..1 of pairs in which nothing changes but light, view or position.
@@ -114,15 +110,12 @@ class GenerateReport:
     sentences: float
 
 
-def generate(
-    options: GenerateOptions, out: Path, workers: int = 1, progress: Progress | None = None
-) -> GenerateReport:
+def generate(options: GenerateOptions, out: Path, progress: Progress | None = None) -> GenerateReport:
     """Write a benchmark.
 
     Args:
         options: what is generated.
         out: folder to make.
-        workers: processes; they do not change what is written.
         progress: told the split, how many pairs of it are done, and how many there are.
 
     Raises:
@@ -131,9 +124,9 @@ def generate(
     written: dict[str, list[Entries]] = {}
     with new_folder(out) as folder:
         for split, pairs in _shares(options.pairs).items():
-            made = []
-            for entries in _mapped(partial(_pair, options, folder, split), pairs, workers):
-                made.append(entries)
+            made: list[Entries] = []
+            for number in range(pairs):
+                made.append(_pair(options, folder, split, number))
                 if progress:
                     progress(split, len(made), pairs)
             write_entries(folder / f"{split}.json", (entry for entries in made for entry in entries))
@@ -180,12 +173,9 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
     camera = drawn_camera(camera_kind, options.side, drawing, hard=not changed)
     drawn = render(staged, camera, drawing)
     name = f"{split}{number:06d}"
-    for suffix, image in (
-        ("", drawn.before[..., ::-1]),
-        ("_2", drawn.after[..., ::-1]),
-        ("_clusters", drawn.labels),
-    ):
-        if not cv2.imwrite(str(folder / f"{name}{suffix}.png"), np.ascontiguousarray(image), _FAST_PNG):
+    for suffix, image in (("", drawn.before), ("_2", drawn.after)):
+        bgr = np.ascontiguousarray(image[..., ::-1])
+        if not cv2.imwrite(str(folder / f"{name}{suffix}.png"), bgr, _FAST_PNG):
             raise SampleError(f"{folder} cannot be written; is the disk full or the folder read-only?")
     named = [
         (after if change.type in ("appeared", "more") else before)[0]
@@ -264,14 +254,6 @@ def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tu
         sides = (hull(before), hull(after))
         changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
     return tuple(changes), tuple(objects)
-
-
-def _mapped(work: Callable[[int], Entries], number: int, workers: int) -> Iterator[Entries]:
-    if workers == 1:
-        yield from map(work, range(number))
-        return
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap(work, range(number), chunksize=16)
 
 
 def _report(out: Path, written: dict[str, list[Entries]]) -> GenerateReport:

@@ -1,10 +1,10 @@
-"""Drawing a staged pair: both frames, and which pixels each change repaints."""
+"""Drawing a staged pair: both frames, the boxes of what changes, and how the camera differs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import cv2
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline.sources import Image
-from train.compose.nuisances import Nuisance, disturb
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.sprites import sprite
 from train.papers.generated.stage import Prop, Stage
@@ -22,9 +21,6 @@ LabelMap = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
 CameraKind = Literal["still", "light", "view", "shift"]
 """How the camera itself differs between the frames; still: by its noise only."""
-
-IGNORED = 255
-"""Label of the first small change that nobody tells; further ones count down from it."""
 
 _COVERED = 0.25
 _GRAIN = 2.0
@@ -40,14 +36,14 @@ class Viewpoint:
         shift: ``(dx, dy)`` in pixels, what lies at p before lies at p + shift after; of view it is rounded.
         turn: degrees that the view turned.
         zoom: by which it grew.
-        light: nuisances of the light on the after frame.
+        light: changes of the light on the after frame, applied in their order.
     """
 
     kind: CameraKind
     shift: tuple[int, int] = (0, 0)
     turn: float = 0.0
     zoom: float = 1.0
-    light: tuple[Nuisance, ...] = ()
+    light: tuple[Callable[[Image], Image], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,15 +52,12 @@ class Rendered:
 
     Attributes:
         before, after: RGB uint8 ``(side, side, 3)``.
-        labels: uint8 ``(side, side)`` in the coordinates of the after frame: k on every pixel that change k
-            (from 1) repaints on either frame, `IGNORED` and below on what nobody tells, 0 elsewhere.
         before_boxes, after_boxes: per change the tight box of every thing on that frame.
         camera: how the after frame was taken.
     """
 
     before: Image
     after: Image
-    labels: LabelMap
     before_boxes: tuple[tuple[Box, ...], ...]
     after_boxes: tuple[tuple[Box, ...], ...]
     camera: Viewpoint
@@ -83,13 +76,14 @@ def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard:
         return Viewpoint(kind)
     if kind == "light":
         gain, gamma, tint = (0.35, 0.25, 0.12) if hard else (0.15, 0.1, 0.05)
-        light = [
-            Nuisance("gain", (1 + rng.uniform(-gain, gain), 1 + rng.uniform(-gamma, gamma))),
-            Nuisance("cast", tuple(1 + rng.uniform(-tint, tint, 3))),
+        light: list[Callable[[Image], Image]] = [
+            partial(_with_gain, gain=1 + rng.uniform(-gain, gain), gamma=1 + rng.uniform(-gamma, gamma)),
+            partial(_with_tint, tint=1 + rng.uniform(-tint, tint, 3)),
         ]
         if hard and rng.random() < _SHADE:
             strength = rng.uniform(0.45, 0.75) if rng.random() < 0.7 else rng.uniform(1.3, 1.7)  # noqa: PLR2004
-            light.append(Nuisance("patch", (strength, rng.uniform(0.8, 5.0)), int(rng.integers(2**31))))
+            softness, seed = rng.uniform(0.8, 5.0), int(rng.integers(2**31))
+            light.append(partial(_with_patch, strength=strength, softness=softness, seed=seed))
         return Viewpoint(kind, light=tuple(light))
     most = max(round(0.018 * side), 1)
     if kind == "shift":
@@ -116,19 +110,17 @@ def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendere
         _paint(canvas, things, numbers)
         frames.append(canvas)
         numbered.append(numbers)
-    _ignored(frames[1], numbered[1], stage, rng)
+    _ignored(frames[1], stage, rng)
     way = _way(scenery, camera)
     before = _cut(frames[0].round().astype(np.uint8), None, scenery)
-    after = disturb(_cut(frames[1].round().astype(np.uint8), way, scenery), camera.light)
-    own_before, on_after = _cut(numbered[0], None, scenery), _cut(numbered[0], way, scenery)
-    own_after = _cut(numbered[1], way, scenery)
+    after = _cut(frames[1].round().astype(np.uint8), way, scenery)
+    for change in camera.light:
+        after = change(after)
+    own_before, own_after = _cut(numbered[0], None, scenery), _cut(numbered[1], way, scenery)
     counts = [(len(c.before), len(c.after)) for c in stage.changes]
-    table_before, table_after = (_table([c[k] for c in counts]) for k in range(2))
-    labels = np.maximum(table_before[on_after], table_after[own_after])
     return Rendered(
         _noisy(before, rng),
         _noisy(after, rng),
-        labels,
         _boxes(own_before, [c[0] for c in counts]),
         _boxes(own_after, [c[1] for c in counts]),
         camera,
@@ -149,17 +141,16 @@ def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMa
             numbers[rows, columns][drawn.alpha[..., 0] >= _COVERED] = number
 
 
-def _ignored(canvas: NDArray[np.float32], numbers: LabelMap, stage: Stage, rng: np.random.Generator) -> None:
+def _ignored(canvas: NDArray[np.float32], stage: Stage, rng: np.random.Generator) -> None:
     """A bird, a puddle or a bag that blows about: something small, dark or light."""
-    for k, (x, y, radius) in enumerate(stage.ignored):
-        blot = np.zeros(numbers.shape, np.uint8)
+    for x, y, radius in stage.ignored:
+        blot = np.zeros(canvas.shape[:2], np.uint8)
         axes = (max(round(radius), 1), max(round(radius * rng.uniform(0.4, 0.9)), 1))
         cv2.ellipse(blot, (round(x), round(y)), axes, rng.uniform(0, 180), 0, 360, 1, -1)
         inside = blot > 0
         mean = float(canvas[inside].mean())
         canvas[inside] += rng.uniform(55, 90) * (-1 if mean > 110 else 1)  # noqa: PLR2004
         np.clip(canvas, 0, 255, out=canvas)
-        numbers[inside] = IGNORED - k
 
 
 def _way(scenery: Scenery, camera: Viewpoint) -> Matrix:
@@ -178,14 +169,6 @@ def _cut(canvas: Image, way: Matrix | None, scenery: Scenery) -> Image:
     flags = cv2.INTER_LINEAR if canvas.ndim == 3 else cv2.INTER_NEAREST  # noqa: PLR2004
     cut = cv2.warpAffine(canvas, way, (side, side), flags=flags, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(cut, np.uint8)
-
-
-def _table(counts: Sequence[int]) -> NDArray[np.uint8]:
-    """From the numbers of things to the numbers of their changes; what nobody tells stays as it is."""
-    table = np.arange(256, dtype=np.uint8)
-    owners = [change for change, count in enumerate(counts, 1) for _ in range(count)]
-    table[1 : 1 + len(owners)] = owners
-    return table
 
 
 def _boxes(numbers: LabelMap, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
@@ -215,3 +198,30 @@ def _noisy(image: Image, rng: np.random.Generator) -> Image:
     side = len(image)
     lifted = cv2.add(image, np.ascontiguousarray(_grain(side)[y : y + side, x : x + side]))
     return np.asarray(cv2.subtract(lifted, np.full_like(image, 8)), np.uint8)
+
+
+def _with_gain(image: Image, gain: float, gamma: float) -> Image:
+    """255 * gain * (v / 255) ** gamma."""
+    table = np.clip(255 * gain * (np.arange(256) / 255) ** gamma, 0, 255).round()
+    return np.asarray(cv2.LUT(image, table.astype(np.uint8)), np.uint8)
+
+
+def _with_tint(image: Image, tint: NDArray[np.float64]) -> Image:
+    """One gain per channel."""
+    return np.asarray(np.clip(image * np.asarray(tint, np.float32), 0, 255).round(), np.uint8)
+
+
+def _with_patch(image: Image, strength: float, softness: float, seed: int) -> Image:
+    """A polygon of shade (strength < 1) or light (> 1) over a part of the frame; softness is in pixels."""
+    rng = np.random.default_rng(seed)
+    height, width = image.shape[:2]
+    angles = np.sort(rng.uniform(0, 2 * np.pi, int(rng.integers(3, 9))))
+    reach = rng.uniform(0.4, 1.0, len(angles)) * rng.uniform(0.12, 0.5) * height
+    tilt, flat = rng.uniform(0, np.pi), rng.uniform(0.2, 1.0)
+    along, across = np.cos(angles) * reach, np.sin(angles) * reach * flat
+    x = rng.uniform(0, width) + along * np.cos(tilt) - across * np.sin(tilt)
+    y = rng.uniform(0.2, 1) * height + along * np.sin(tilt) + across * np.cos(tilt)
+    covered = np.zeros((height, width), np.float32)
+    cv2.fillPoly(covered, [np.stack([x, y], axis=1).round().astype(np.int32)], 1.0)
+    soft = cv2.GaussianBlur(covered, (0, 0), max(softness, 0.5))[..., None]
+    return np.asarray(np.clip(image * (1 + (strength - 1) * soft), 0, 255).round(), np.uint8)

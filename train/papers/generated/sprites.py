@@ -176,7 +176,7 @@ SHAPES: dict[str, Shape] = {
         ("yellow", "red", "white", "blue"),
     ),
 }
-"""Every class that is drawn; they are keys of `train.compose.phrases.NOUNS`."""
+"""Every class that is drawn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,42 +1,70 @@
-"""What `narrated-train compare` trains: the rows of each paper's tables, and the figures that it printed.
+"""The systems of each paper's tables, the figures that it prints, and the orderings that it claims.
 
-A suite is plain values: rows with their training configuration (as in configs/train), tables in the paper's
-own form, and the orderings that the paper claims. "full" is the papers' setting, but for the encoder, which
-is that at hand; "small" the same architectures with small dimensions, for a generated benchmark of about
-1,200 training pairs on one core.
+A suite is a YAML file beside this one: systems with their training configuration (as in configs/train),
+tables in the paper's own form, claims. "full" is the papers' setting, but for the encoder, which is that at
+hand; "small" the same architectures with small dimensions, for a generated benchmark of about 1,200 training
+pairs on one core. What stands under `base` is there to be referred to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
+import yaml
+from pydantic import BaseModel, ConfigDict
+
 SizeName = Literal["small", "full"]
-SIZES: tuple[SizeName, ...] = ("small", "full")
 FolderName = Literal["single_images", "classes"]
 
+_FOLDER = Path(__file__).parent
 
-@dataclass(frozen=True, slots=True)
-class System:
+SUITES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+"""Every suite by its name."""
+
+_PLACES = {"BLEU-1": "bleu.0", "BLEU-2": "bleu.1", "BLEU-3": "bleu.2", "BLEU-4": "bleu.3"} | {
+    "METEOR": "meteor",
+    "ROUGE-L": "rouge_l",
+    "CIDEr": "cider",
+    "SPICE": "spice",
+    **{kind: f"{kind}.cider" for kind in ("appeared", "disappeared", "moved")},
+}
+"""Columns of a setting, and where their values stand in it."""
+
+_ALONE = {
+    "perplexity": "perplexity",
+    "LenRatio": "length_ratio",
+    "alignment": "alignment.precision",
+    "by chance": "alignment.chance",
+    "aligned sentences": "alignment.sentences",
+}
+"""Columns that belong to no setting."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class System(_Strict):
     """One system.
 
     Attributes:
-        key: names its files.
-        label: as the paper calls it.
-        full: training configuration, see `train.learning.config.TrainConfig`; `version` is added.
-        small: what differs from it in the small size, section by section.
+        label: the paper's name for it.
+        full: training configuration, see `train.papers.config.TrainConfig`; `version` is added.
+        small: the differences of the small size, section by section.
         seeded: arguments of the captioner that take the run's seed.
-        needs: arguments of its pre-training that take a folder, which the user gives or goes without the row.
+        needs: arguments of its pre-training that take a folder; without it the row is left out.
+        passes: how many times the epochs that are asked for it takes.
     """
 
-    key: str
     label: str
-    full: Mapping[str, Any]
-    small: Mapping[str, Any] = field(default_factory=dict)
+    full: dict[str, Any]
+    small: dict[str, Any] = {}
     seeded: tuple[str, ...] = ()
     needs: tuple[FolderName, ...] = ()
+    passes: int = 1
 
     def content(self, size: SizeName) -> dict[str, Any]:
         """The training configuration of a size, as a YAML file would hold it."""
@@ -44,66 +72,46 @@ class System:
         return merged(content, self.small) if size == "small" else content
 
 
-NARRATOR_ROW = System(
-    "narrator", "the daemon's narrator, in the benchmark's words", {"captioner": "nn", "min_count": 1}
-)
-"""See `train.papers.narrator`; it is not trained, and its samples are those that NN has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its heading and where its value stands in a result's evaluation, by dots."""
-
-    heading: str
-    value: str
-    places: int = 3
-
-
-BLEU = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4")
-_SCORES = {
-    **{heading: f"bleu.{n}" for n, heading in enumerate(BLEU)},
-    "METEOR": "meteor",
-    "ROUGE-L": "rouge_l",
-    "CIDEr": "cider",
-    "SPICE": "spice",
-}
-
-
-def columns(setting: str, *headings: str, places: int = 3) -> tuple[Column, ...]:
-    """Columns of text scores in a setting: single, multi, groups.changed or groups.distractor."""
-    return tuple(Column(heading, f"{setting}.{_SCORES[heading]}", places) for heading in headings)
-
-
-@dataclass(frozen=True, slots=True)
-class PaperTable:
+class PaperTable(_Strict):
     """One table of a paper.
 
     Attributes:
         title: the paper's.
+        setting: of its columns: single, multi, groups, groups.changed or groups.distractor.
         columns: left to right.
-        rows: keys of the suite's rows.
-        theirs: the figures that the paper prints, by row and in the order of the columns; None where it
-            prints none.
+        rows: keys of systems, with the figures that the paper prints in the order of the columns; none where
+            it prints none.
         times: our scores are multiplied by this, to be read as the paper's.
     """
 
     title: str
-    columns: tuple[Column, ...]
-    rows: tuple[str, ...]
-    theirs: Mapping[str, tuple[float | None, ...]]
+    setting: str = ""
+    columns: tuple[str, ...]
+    rows: dict[str, tuple[float | None, ...]]
     times: float = 1.0
 
+    def value(self, column: str) -> str:
+        """The place of a column's figure in a result, by dots."""
+        return _ALONE.get(column) or f"{self.setting}.{_PLACES[column]}"
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+    def printed(self, row: str, value: str) -> float | None:
+        """The figure that the paper prints at a place; None where it prints none."""
+        for column, figure in zip(self.columns, self.rows.get(row, ()), strict=False):
+            if self.value(column) == value:
+                return figure
+        return None
+
+
+class Claim(_Strict):
     """An ordering that the paper claims.
 
     Attributes:
         text: in words.
-        better, worse: keys of rows.
-        value: what is compared, more is better, as in `Column`.
-        worse_value: of the worse row; "" takes `value`.
+        better, worse: keys of systems.
+        value: the figure that is compared, more is better; see `train.papers.results.Result.value`.
+        worse_value: of the worse system; "" takes `value`.
         less: less is better.
+        printed: the system whose printed figure stands for the worse one's; "" takes `worse`.
     """
 
     text: str
@@ -112,34 +120,38 @@ class Claim:
     value: str = "single.cider"
     worse_value: str = ""
     less: bool = False
+    printed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(_Strict):
     """Everything that `compare` needs to know of one paper.
 
     Attributes:
-        name: of the command line.
         paper: authors, title, place and year.
-        data: what the paper measured on.
-        rows: all systems.
+        data: the set of the paper's figures.
+        seeds: runs of every system, fixed before any result is seen: with another number there is no verdict.
+        systems: all systems by their keys.
         tables: in the paper's order.
         claims: the orderings that it claims.
-        pairs: training pairs of the small size, None for all.
-        types: our types of change to the paper's, with the CIDEr that it prints for each row, times 100.
         notes: sentences that stand in its page: where the small size has other settings than the paper,
             beyond sizes and length.
+        base: parts of systems, for YAML's references.
     """
 
-    name: str
     paper: str
     data: str
-    rows: tuple[System, ...]
+    seeds: int
+    systems: dict[str, System]
     tables: tuple[PaperTable, ...]
     claims: tuple[Claim, ...]
-    pairs: int | None = None
-    types: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    base: dict[str, Any] = {}
+
+
+@lru_cache
+def load_suite(name: str) -> Suite:
+    """The suite of a name in `SUITES`."""
+    return Suite.model_validate(yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")))
 
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,22 +162,3 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(mine, Mapping) and isinstance(value, Mapping)
         result[key] = merged(mine, value) if both and isinstance(mine, Mapping) else value
     return result
-
-
-def _in(module: str) -> Callable[[], Suite]:
-    def load() -> Suite:
-        suite: Suite = import_module(f"train.papers.suites.{module}").SUITE
-        return suite
-
-    return load
-
-
-SUITES: dict[str, Callable[[], Suite]] = {
-    "spot-the-diff": _in("spot_the_diff"),
-    "clevr-change": _in("clevr_change"),
-    "idc-pcl": _in("idc_pcl"),
-    "spot-it": _in("spot_it"),
-    "spot-the-diff-auxiliary": _in("spot_the_diff_auxiliary"),
-    "birds-to-words": _in("birds_to_words"),
-}
-"""Every suite by its name; call the value for it."""

@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import CAPTIONERS
+from models.captioner import Captioner, PairBatch
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from models.papers.ddla import DDLA
+from models.papers.tirg import TIRG, load_tirg
+from pipeline.changes import ChangeOptions
+from train.checkpoints import TrainError
+from train.papers.batches import Split, load_split
+from train.papers.objectives import Step
+from train.papers.objectives.joint import JointTraining, PicturedBatch, candidate_sets, caption_sets
+from train.papers.objectives.soft_words import forced_words, greedy_words, in_one_row
+from train.papers.retrieval import same_pictures, split_recall
+from train.papers.training import TrainOptions, train
+
+Splits = tuple[Split, Split]
+SMALL = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
+NETWORK = {"size": 48, "words": 24, "cells": 12, "scale": 4.0}
+FIRST, SECOND = Step(1, 1, 9), Step(1, 2, 9)
+
+
+@pytest.fixture
+def captioner(vocabulary: Vocabulary, toy_encoder: Encoder) -> Captioner:
+    torch.manual_seed(2)
+    return DDLA(vocabulary, toy_encoder, **SMALL)
+
+
+def batch(split: Split, captioner: Captioner, positions: list[int]) -> tuple[PairBatch, torch.Tensor]:
+    sentences = [split.samples[p].sentences for p in positions]
+    return split.features.batch(positions), captioner.vocabulary.batch(sentences)
+
+
+def test_soft_words_are_the_captioners_own(splits: Splits, captioner: Captioner) -> None:
+    pairs, tokens = batch(splits[0], captioner.eval(), [0, 1, 2, 3])
+    words = forced_words(captioner, pairs, tokens)
+    assert words.shape == (*tokens.shape, len(captioner.vocabulary))
+    torch.testing.assert_close(words.sum(3), (tokens != PAD).float())
+    alone = [b for b in range(4) if int(pairs.valid[b].sum()) == 1]
+    assert alone  # one cluster: the mixture is that cluster's distribution
+    likely = words.gather(3, tokens.unsqueeze(3))[..., 0].masked_fill(tokens == PAD, 1.0).log().sum(2)
+    expected = captioner.log_likelihood(pairs, tokens)
+    torch.testing.assert_close(likely[alone], expected[alone], rtol=1e-4, atol=1e-4)
+    assert (likely >= expected - 1e-3).all()  # where there are more, the posterior prefers the better ones
+    likely.sum().backward()
+    assert captioner.next_word.weight.grad is not None  # type: ignore[union-attr]
+
+
+def test_greedy_words_follow_what_it_says(splits: Splits, captioner: Captioner) -> None:
+    pairs, _ = batch(splits[0], captioner.eval(), [0, 1])
+    words = greedy_words(captioner, pairs, 6)
+    assert words.shape == (2, 1, 7, len(captioner.vocabulary))
+    spoken = words.detach().sum(3)[:, 0] > 0
+    assert all(bool(row[0]) for row in spoken)
+    assert all(row.tolist() == sorted(row.tolist(), reverse=True) for row in spoken)  # nothing after EOS
+
+
+def test_sentences_in_one_row() -> None:
+    tokens = torch.tensor([[[5, 2, 0], [6, 7, 2]], [[0, 0, 0], [8, 2, 0]]])
+    row, lengths = in_one_row(tokens.unsqueeze(3).float(), tokens != PAD)
+    assert lengths.tolist() == [5, 2]
+    assert row[0, :, 0].tolist() == [5, 2, 6, 7, 2]
+    assert row[1, :2, 0].tolist() == [8, 2]
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_candidates_get_harder(hard: bool) -> None:
+    torch.manual_seed(0)
+    maps = torch.rand(10, 3, 2, 2)
+    maps[7] = maps[5]  # the second pair's after frame is the first one's: never wrong for either
+    maps[4] = maps[9]  # nothing changes in the last pair
+    sets = candidate_sets(same_pictures(maps), 4, hard=hard)
+    assert sets.shape == (5, 10)
+    assert sets[torch.arange(5), torch.arange(5, 10)].all()
+    assert sets[:4].sum(1).tolist() == [4] * 4
+    own = sets[torch.arange(5), torch.arange(5)].tolist()
+    assert own == [hard] * 4 + [False]
+    assert not sets[0, 7]
+    assert not sets[2, 5]
+    every = candidate_sets(same_pictures(torch.rand(4, 3, 2, 2)), 99, hard=False)
+    assert every.tolist() == [[False, True, True, True], [True, False, True, True]]
+
+
+@pytest.mark.parametrize("name", ["ddla", "duda", "capt", "capt-multi", "idc-pcl"])
+def test_each_stage_trains_both_networks(splits: Splits, captioner: Captioner, name: str) -> None:
+    if name != "ddla":
+        small = {"size": 32, "inner": 48, "heads": 2} if name == "idc-pcl" else {}
+        captioner = CAPTIONERS[name]()(captioner.vocabulary, captioner.encoder, **small)
+    objective = JointTraining(captioner, splits[0], network=NETWORK, gamma=0.5, hard_from=1)
+    pairs, tokens = batch(splits[0], captioner, [0, 4, 8, 13])
+    for step in (FIRST, SECOND):
+        captioner.zero_grad()
+        objective.zero_grad()
+        objective.loss(captioner, pairs, tokens, step).backward()
+        for module in (captioner, objective):
+            missing = [n for n, p in module.named_parameters() if p.requires_grad and p.grad is None]
+            assert [n for n in missing if not n.startswith("judge.")] == []
+            assert all(torch.isfinite(p.grad).all() for p in module.parameters() if p.grad is not None)
+
+
+def test_the_auxiliary_loss_alone_teaches_the_captioner(splits: Splits, captioner: Captioner) -> None:
+    pairs, tokens = batch(splits[0], captioner, [0, 4, 8, 13])
+    grads = {}
+    for coupled in (True, False):
+        objective = JointTraining(captioner, splits[0], network=NETWORK, gamma=1.0, coupled=coupled)
+        captioner.zero_grad()
+        objective.loss(captioner, pairs, tokens, FIRST).backward()
+        grads[coupled] = captioner.next_word.weight.grad  # type: ignore[union-attr]
+    assert grads[True] is not None
+    assert grads[True].abs().sum() > 0
+    assert grads[False] is None
+
+
+def test_gamma_weighs_both_losses(splits: Splits, captioner: Captioner) -> None:
+    pairs, tokens = batch(splits[0], captioner.eval(), [0, 4, 8])
+    losses = []
+    for gamma in (0.0, 1.0, 0.25):
+        torch.manual_seed(1)
+        objective = JointTraining(captioner, splits[0], network=NETWORK, gamma=gamma).eval()
+        losses.append(float(objective.loss(captioner, pairs, tokens, FIRST).detach()))
+    assert losses[0] == pytest.approx(float(captioner.loss(pairs, tokens).detach()))
+    assert losses[2] == pytest.approx(0.75 * losses[0] + 0.25 * losses[1], rel=1e-4)
+
+
+@torch.no_grad()
+def test_candidates_are_scored_by_plain_dot_products(splits: Splits, captioner: Captioner) -> None:
+    """Equations 6 and 9; normalised and scaled, as in TIRG's own code, where that is asked for."""
+    pairs, tokens = batch(splits[0], captioner, [0, 3, 6])
+    assert pairs.maps is not None
+    network = JointTraining(captioner, splits[0]).eval().network
+    assert (network.scale, network.options.scale) == (None, None)
+    pictures = network.pictures(torch.cat(pairs.maps))
+    assert torch.equal(network.candidates(pictures), pictures)
+    words, lengths = in_one_row(network.embed_word(tokens), tokens != PAD)
+    before, twice = (network.queries(k * pictures[:3], words, lengths) for k in (1.0, 2.0))
+    assert not torch.allclose(before.norm(dim=1), twice.norm(dim=1), rtol=0.01)
+    seen = PicturedBatch(network, pairs.maps, 6, hard=True)
+    torch.testing.assert_close(seen.logits(before), before @ pictures.T)
+    scaled = JointTraining(captioner, splits[0], network=NETWORK).eval().network
+    lengths_of = scaled.candidates(scaled.pictures(pairs.maps[0])).norm(dim=1)
+    torch.testing.assert_close(lengths_of, torch.full((3,), 4.0))
+
+
+def test_annotators_are_not_joined_into_one_text(
+    splits: Splits, captioner: Captioner, tmp_path: Path
+) -> None:
+    objective = JointTraining(captioner, splits[0], network=NETWORK)
+    options = TrainOptions(epochs=1, batch=6, by_pair=True)
+    with pytest.raises(TrainError, match=r"as one text.* leave out training\.by_pair; training\.drawn"):
+        train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
+
+
+def test_captions_are_told_from_others() -> None:
+    torch.manual_seed(0)
+    tokens = torch.tensor([[[5, 2]], [[6, 2]], [[5, 2]], [[0, 0]], [[7, 2]], [[8, 2]]])
+    changed = torch.tensor([True, True, True, True, False, False])
+    every = caption_sets(tokens, changed, 9)
+    assert every.diagonal().all()
+    assert not every[0, 2], "the same words"
+    assert not every[:, 3][[0, 1, 2, 4, 5]].any(), "no words"
+    assert not every[4, 5], "two distractors"
+    assert every[4, :3].all()
+    assert every[0, 1]
+    few = caption_sets(tokens, None, 2)
+    assert few.sum(dim=1).tolist() == [2] * 6
+    assert few.diagonal().all()
+
+
+def test_the_caption_is_read_where_captions_are_told_apart(splits: Splits, captioner: Captioner) -> None:
+    """A network that cannot read is left with log n of n captions; the paper's form needs no reading."""
+    pairs, tokens = batch(splits[0], captioner, [0, 4, 8, 13])
+    pairs = replace(pairs, changed=torch.ones(4).bool())
+    torch.manual_seed(3)
+    deaf = JointTraining(captioner, splits[0], gamma=1.0, coupled=False, network=NETWORK).eval()
+    reading = JointTraining(
+        captioner, splits[0], gamma=1.0, coupled=False, network=NETWORK, against="captions"
+    ).eval()
+    reading.load_state_dict(deaf.state_dict())
+    for objective in (deaf, reading):
+        objective.network.embed_word.weight.data.zero_()
+    losses = []
+    for objective in (deaf, reading):
+        torch.manual_seed(4)
+        losses.append(float(objective.loss(captioner, pairs, tokens, FIRST).detach()))
+    assert losses[1] - losses[0] == pytest.approx(math.log(4), rel=1e-4)
+    captioner.zero_grad()
+    coupled = JointTraining(captioner, splits[0], gamma=1.0, network=NETWORK, against="captions")
+    coupled.loss(captioner, pairs, tokens, FIRST).backward()
+    grad = captioner.next_word.weight.grad  # type: ignore[union-attr]
+    assert grad is not None
+    assert grad.abs().sum() > 0
+
+
+@torch.no_grad()
+def test_what_reading_is_worth_is_measured(splits: Splits, captioner: Captioner) -> None:
+    network = JointTraining(captioner, splits[0], network=NETWORK).network
+    known = split_recall(network, splits[1])
+    assert known.sibling is None, "no two pairs have one before frame"
+    network.embed_word.weight.zero_()
+    deaf = split_recall(network, splits[1])
+    assert deaf.before == deaf.before_otherwise
+
+
+@torch.no_grad()
+def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> None:
+    pairs, _ = batch(splits[0], captioner, [0, 3, 6])
+    objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
+    assert pairs.maps is not None
+    before, after = (each.float() for each in pairs.maps)
+    seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
+    undecided = seen.chosen(torch.zeros(3, 48))
+    torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
+    assert objective.network.scale is not None
+    objective.network.scale.fill_(1e3)
+    seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
+    sure = seen.chosen(objective.network.candidates(objective.network.pictures(after)))
+    torch.testing.assert_close(sure, after)
+
+
+def test_the_second_stage_captions_the_chosen_picture(splits: Splits, captioner: Captioner) -> None:
+    pairs, tokens = batch(splits[0], captioner.eval(), [0, 3, 6])
+    objective = JointTraining(captioner, splits[0], network=NETWORK, gamma=0.0).eval()
+    own = float(captioner.loss(pairs, tokens).detach())
+    assert float(objective.loss(captioner, pairs, tokens, SECOND).detach()) != pytest.approx(own, rel=1e-4)
+
+
+def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captioner, tmp_path: Path) -> None:
+    options = TrainOptions(epochs=2, batch=6, learning_rate=3e-3, seed=1, keep="last")
+
+    def run(out: Path, epochs: int, *, resume: bool = False) -> JointTraining:
+        torch.manual_seed(7)
+        fresh = DDLA(captioner.vocabulary, captioner.encoder, **SMALL)
+        objective = JointTraining(fresh, splits[0], network=NETWORK, hard_from=2)
+        train(
+            fresh,
+            *splits,
+            replace(options, epochs=epochs),
+            out,
+            objective=objective,
+            resume=resume,
+        )
+        assert fresh.record["objective"]["gamma"] == 0.2
+        return objective
+
+    objective = run(tmp_path / "whole.safetensors", 2)
+    run(tmp_path / "parts.safetensors", 1)
+    run(tmp_path / "parts.safetensors", 2, resume=True)
+    for suffix in (".safetensors", ".tirg.safetensors"):
+        whole, parts = (tmp_path / f"{stem}{suffix}" for stem in ("whole", "parts"))
+        assert whole.read_bytes() == parts.read_bytes()
+    loaded = load_tirg(tmp_path / "whole.tirg.safetensors")
+    assert loaded.encoder == ("toy", captioner.encoder.sha256)
+    assert split_recall(loaded, splits[1]) == split_recall(objective.network, splits[1])
+    other = JointTraining(captioner, splits[0], network=NETWORK, gamma=0.3)
+    out = tmp_path / "parts.safetensors"
+    with pytest.raises(TrainError, match="another run"):
+        train(captioner, *splits, options, out, objective=other, resume=True)
+
+
+def test_the_retrieval_network_alone_learns_to_find_the_frame(
+    splits: Splits, captioner: Captioner, tmp_path: Path
+) -> None:
+    objective = JointTraining(
+        captioner, splits[0], network=NETWORK, gamma=1.0, coupled=False, candidates=12, hard_from=1
+    )
+    untrained = split_recall(objective.network, splits[1])
+    options = TrainOptions(epochs=40, batch=12, learning_rate=5e-3, patience=40)
+    trained = train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
+    recall = split_recall(objective.network, splits[1])
+    assert recall.candidates == 10
+    assert recall.chance(1) == pytest.approx(0.1)
+    assert recall.at_1 == max(p.score for p in trained.curves)
+    assert recall.at_1 > max(0.5, untrained.at_1)
+    assert recall.at_1 <= recall.at_5 <= recall.at_10
+    assert all(math.isnan(p.val_cider) for p in trained.curves)
+    assert captioner.record["metric"] == "val_recall_1"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_siblings_are_told_apart_by_their_captions(
+    reads: bool, make_samples: Callable[..., Path], captioner: Captioner, tmp_path: Path
+) -> None:
+    folder = make_samples(train=3, val=4)
+    entries = json.loads((folder / "val.json").read_text())
+    entries[1]["before"], entries[1]["after"] = "val000.png", "val001_2.png"
+    (folder / "val.json").write_text(json.dumps(entries))
+    options = ChangeOptions(eps=3.0, max_shift=0)  # or each before frame is aligned with its own after frame
+    split = load_split(folder, "val", captioner.encoder, options, cache=tmp_path, whole=True)
+
+    class Choosing(TIRG):
+        def scores(
+            self, before: torch.Tensor, tokens: torch.Tensor, candidates: torch.Tensor
+        ) -> torch.Tensor:
+            right = torch.arange(4) if reads else torch.tensor([1, 0, 2, 3])
+            return torch.nn.functional.one_hot(right, len(candidates)).float()
+
+    network = Choosing(captioner.vocabulary, captioner.encoder.channels, **NETWORK)
+    assert split_recall(network, split).sibling == float(reads)
+
+
+def test_a_captioner_of_crops_is_refused(splits: Splits, captioner: Captioner) -> None:
+    captioner.needs_images = True
+    with pytest.raises(ValueError, match="whole frames"):
+        JointTraining(captioner, splits[0])
+
+
+@pytest.mark.parametrize("wrong", [{"gamma": 2.0}, {"candidates": 1}, {"words": "loud"}, {"against": "all"}])
+def test_arguments_without_meaning_are_refused(
+    splits: Splits, captioner: Captioner, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        JointTraining(captioner, splits[0], **wrong)  # type: ignore[arg-type]

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.captioner import DescribeOptions, PairBatch, Sentence
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import PAD, Vocabulary
+from pipeline.changes import ChangeOptions
+from train.papers.batches import Split, load_split
+from train.papers.evaluation import (
+    SILENCE,
+    evaluate,
+    likelihood,
+    silence_of,
+    single_sentences,
+)
+
+
+class Oracle:
+    """Says what it is told to, by position in the split; its words have probability 1/4 each."""
+
+    name, device, whole = "oracle", torch.device("cpu"), False
+
+    def __init__(self, split: Split, says: Callable[[int], list[str]], aligned: int = 0) -> None:
+        self._split, self._says, self._aligned = split, says, aligned
+        self.vocabulary = Vocabulary.build([s for told in split.sentences for s in told], 1)
+
+    def eval(self) -> None:
+        pass
+
+    def _position(self, maps: Tensor) -> int:
+        seen = (i for i, clusters in enumerate(self._split.features.counts) if clusters)
+        return next(i for i in seen if torch.equal(self._split.features.batch([i]).maps[1][0], maps))
+
+    def describe(self, pairs: PairBatch, options: DescribeOptions) -> list[list[Sentence]]:
+        told = [self._says(self._position(m)) for m in pairs.maps[1]]
+        return [[Sentence(t, "", "", None, 1.0, 1.0) for t in texts[: options.sentences]] for texts in told]
+
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        return -math.log(4) * (sentences != PAD).sum(dim=2)
+
+    def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        return torch.full(sentences.shape[:2], self._aligned)
+
+
+@pytest.fixture
+def split(make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path) -> Split:
+    """Six pairs; the second is annotated twice, nothing differs in the last."""
+    folder = make_samples(train=1, val=6)
+    entries = json.loads((folder / "val.json").read_text())
+    entries[0]["sentences"].append("a dog is gone")
+    entries.insert(2, {"img_id": entries[1]["img_id"], "sentences": ["the red car has left"]})
+    entries[-1].update(sentences=["nothing has changed"], changes=[])
+    (folder / "val.json").write_text(json.dumps(entries))
+    (folder / "val005_2.png").write_bytes((folder / "val005.png").read_bytes())
+    return load_split(folder, "val", toy_encoder, ChangeOptions(eps=3.0), cache=tmp_path / "c")
+
+
+def test_a_captioner_that_is_always_right(split: Split) -> None:
+    right = evaluate(Oracle(split, lambda i: list(split.samples[i].sentences)), split, split.sentences)
+    truth = right.truth
+    assert truth.pairs == 5
+    assert (truth.type, truth.polarity, truth.object, truth.place, truth.all) == (1, 1, 1, 1, 1)
+    assert (truth.no_change_precision, truth.no_change_recall) == (1, 1)
+    assert right.single.bleu[0] > 0.9
+    assert right.single.pairs == 6
+    assert right.perplexity == pytest.approx(4)
+    assert right.without_clusters == 1
+    assert right.length_ratio == pytest.approx(1, abs=0.1)
+    assert right.human is not None
+    assert right.human.pairs == 1
+    assert next(name for name, _, _ in right.trivial) == "constant"
+    assert json.loads(json.dumps(right.plain()))["truth"]["all"] == 1
+
+
+def test_wrong_words_are_told_apart(split: Split) -> None:
+    def says(i: int) -> list[str]:
+        return [
+            ["a red car on the left has disappeared"],  # polarity
+            ["the red truck on the left has disappeared"],  # object
+            ["the red car on the right has moved"],  # place
+            ["the blue car on the left has appeared"],
+            [],
+            [],
+        ][i]
+
+    truth = evaluate(Oracle(split, says), split).truth
+    assert truth.pairs == 4
+    assert truth.type == pytest.approx(
+        1.0
+    )  # "a dog is gone" makes the first type right, but not its polarity
+    assert truth.polarity == pytest.approx(1 / 2)
+    assert truth.object == pytest.approx(3 / 4)
+    assert truth.place == pytest.approx(3 / 4)
+    assert truth.all == pytest.approx(1 / 4)
+    assert (truth.no_change_precision, truth.no_change_recall) == (0.5, 1)
+
+
+def test_silence_is_scored_as_the_sentence_it_stands_for(split: Split) -> None:
+    silent = Oracle(split, lambda _: [])
+    assert single_sentences(silent, split) == [SILENCE] * 6
+    assert evaluate(silent, split).truth.pairs == 0
+    said = [["nothing has changed", "a car is gone"], ["no change"], ["Nothing has changed"], ["a red car"]]
+    assert single_sentences(silent, split, silence=silence_of(said)) == ["nothing has changed"] * 6
+    assert silence_of([["a car is gone"]]) == SILENCE
+
+
+def test_alignment_is_judged_where_there_is_a_choice(split: Split) -> None:
+    moved = [i for i in range(6) if split.features.counts[i] == 2]
+    assert moved == [2]
+    found = [evaluate(Oracle(split, lambda _: [], aligned=k), split).alignment for k in (0, 1)]
+    assert all(f is not None and (f.sentences, f.chance) == (1, 0.5) for f in found)
+    # Either cluster overlaps one of the two boxes of what moved; the larger overlap is the right one.
+    assert sorted(f.precision for f in found if f) == [0, 1]
+
+
+def test_the_number_of_sentences_is_given_in_the_multi_setting(split: Split) -> None:
+    both = Oracle(split, lambda i: ["the red car on the left has appeared", "a dog is gone", "a third"])
+    evaluated = evaluate(both, split)
+    # Two sentences are asked for about the first pair, one about each other, none about the last.
+    said = 8 + 4 + 4 * 8 + len(SILENCE.split())
+    gold = sum(len(" ".join(s.sentences).split()) for s in split.samples) - (8 - 6.5)
+    assert evaluated.length_ratio == pytest.approx(said / gold)
+
+
+def test_no_tokens_no_perplexity(split: Split) -> None:
+    nothing = Split(split.samples, split.features, (), 6, "")
+    assert math.isnan(likelihood(Oracle(split, lambda _: []), nothing).perplexity)
+    assert evaluate(Oracle(split, lambda _: []), nothing).plain()["perplexity"] is None
+
+
+def test_perplexities_are_of_the_same_sentences(split: Split) -> None:
+    """Of a captioner of whole pairs, too: nothing differs in the last, about which DDLA cannot be asked."""
+    every = tuple((k, a) for k, sample in enumerate(split.samples) for a in sample.annotations)
+    whole = replace(split, annotations=every, whole=True)
+    sees_all = Oracle(whole, lambda _: [])
+    sees_all.whole = True
+    one, other = likelihood(Oracle(split, lambda _: []), split), likelihood(sees_all, whole)
+    assert one.tokens.tolist() == other.tokens.tolist()
+    assert (one.tokens > 0).tolist() == [True] * 5 + [False]
+    assert other.nats == pytest.approx(one.nats)
+    assert one.nats == pytest.approx(one.tokens * math.log(4))
+    assert other.perplexity == pytest.approx(4)

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from models.encoders.encoder import EfficientNetLite0, Encoder
+from pipeline.changes import Change, ChangeOptions, find_changes
+from pipeline.narration.batch import pair_batch
+from pipeline.pairs import FramePair
+from pipeline.sources import Clock, Frame
+from train.papers.features import FeatureError, Features, read_image, sample_features
+from train.samples import Sample, load_samples
+
+OPTIONS = ChangeOptions(eps=3.0)
+
+
+@dataclass
+class Sized:
+    """As much of a captioner as the daemon's edge asks for."""
+
+    sees_views: bool = False
+    image_size: tuple[int, int] = (224, 224)
+
+
+class Counting:
+    """An encoder that counts the images it is given."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self.images = encoder, 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._encoder, name)
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        self.images += len(images)
+        return self._encoder(images)
+
+
+def entries(cache: Path) -> list[Path]:
+    return list(cache.glob("*.safetensors"))
+
+
+class Still:
+    """A picture that is there already."""
+
+    def __init__(self, image: NDArray[np.uint8]) -> None:
+        self._image = image
+
+    def rgb(self) -> NDArray[np.uint8]:
+        return self._image
+
+
+def frame(path: Path, pts: int) -> Frame:
+    image = read_image(path)
+    luma = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    return Frame("c", datetime(2024, 1, 1, 0, 0, pts, tzinfo=UTC), Clock.FILE, pts, luma, Still(image))
+
+
+def equal(one: Features, other: Features) -> bool:
+    a, b = one.batch(range(len(one))), other.batch(range(len(other)))
+    assert a.maps is not None
+    assert b.maps is not None
+    pairs = [
+        (a.masks, b.masks),
+        (a.boxes, b.boxes),
+        (a.active, b.active),
+        (a.valid, b.valid),
+        *zip(a.maps, b.maps, strict=False),
+    ]
+    return one.sha256 == other.sha256 and all(torch.equal(x, y) for x, y in pairs)
+
+
+def shaken(folder: Path) -> list[Sample]:
+    """The training samples of a folder, the camera of the first one shaken between its frames."""
+    before = cv2.imread(str(folder / "train000.png"))
+    cv2.imwrite(str(folder / "train000.png"), np.roll(np.roll(before, 2, axis=0), -3, axis=1))
+    textured = np.random.default_rng(0).integers(0, 60, before.shape, np.uint8)
+    for name in ("train000.png", "train000_2.png"):
+        image = cv2.imread(str(folder / name))
+        shift = (2, -3) if name == "train000.png" else (0, 0)
+        moved = np.roll(np.roll(textured, shift[0], axis=0), shift[1], axis=1)
+        cv2.imwrite(str(folder / name), np.maximum(image, cv2.blur(moved, (5, 5))))
+    return load_samples(folder, "train")
+
+
+def changes_of(samples: list[Sample]) -> list[Change]:
+    pairs = [FramePair(frame(s.before, 0), frame(s.after, 1), 9.0) for s in samples]
+    changes = find_changes(pairs, OPTIONS)
+    assert changes[0].shift == (3, -2)
+    return changes
+
+
+def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tmp_path: Path) -> None:
+    """Same clusters, same maps as the daemon's edge between numpy and torch, also where the camera shook."""
+    samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
+    features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
+    changes = changes_of(samples)
+    told = pair_batch(changes, Sized())
+    known = features.batch(range(4))
+    assert torch.equal(known.masks, told.masks)
+    assert torch.equal(known.boxes, told.boxes)
+    assert torch.equal(known.valid, told.valid)
+    assert torch.allclose(known.active, told.active)
+    assert known.maps is not None
+    assert told.before is not None
+    assert told.after is not None
+    for kept, image in zip(known.maps, (told.before, told.after), strict=True):
+        assert kept.shape == (4, 432, 14, 14)
+        assert torch.equal(kept, encoder(image).half())
+
+
+def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+    features = sample_features(load_samples(sample_folder, "train"), toy_encoder, OPTIONS, tmp_path)
+    moved = next(i for i in range(len(features)) if features.counts[i] == 2)
+    plain = next(i for i in range(len(features)) if features.counts[i] == 1)
+    both = features.batch([plain, moved])
+    assert both.valid.tolist() == [[True, False], [True, True]]
+    assert not both.masks[0, 1].any()
+    for b, index in enumerate((plain, moved)):
+        one, k = features.batch([index]), int(features.counts[index])
+        assert torch.equal(both.masks[b, :k], one.masks[0])
+        assert torch.equal(both.boxes[b, :k], one.boxes[0])
+        assert np.array_equal(features.boxes(index), one.boxes[0].numpy())
+        assert np.array_equal(features.active(index), one.active[0].numpy())
+        assert both.maps is not None
+        assert one.maps is not None
+        assert torch.equal(both.maps[1][b], one.maps[1][0])
+
+
+def test_the_cache_is_used_and_keyed_by_content(
+    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    samples = load_samples(make_samples(train=6), "train")
+    encoder, seen = Counting(toy_encoder), []
+    first = sample_features(samples, encoder, OPTIONS, tmp_path, lambda *n: seen.append(n))
+    assert encoder.images == 12
+    assert seen[-1] == (6, 6)
+    assert equal(sample_features(samples, encoder, OPTIONS, tmp_path), first)
+    assert encoder.images == 12
+    other = sample_features(samples, encoder, ChangeOptions(eps=9.0), tmp_path)
+    assert encoder.images == 24
+    assert other.sha256 != first.sha256
+    image = cv2.imread(str(samples[3].after))
+    image[0, 0] = 255
+    cv2.imwrite(str(samples[3].after), image)
+    assert sample_features(samples, encoder, OPTIONS, tmp_path).sha256 != first.sha256
+    assert encoder.images == 26
+
+
+@pytest.mark.parametrize("harm", ["cut", "no header", "gone"])
+def test_a_damaged_file_is_made_again(
+    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path, harm: str
+) -> None:
+    samples = load_samples(sample_folder, "val")
+    encoder, cache = Counting(toy_encoder), tmp_path / "cache"
+    sample_features(samples, encoder, OPTIONS, cache)
+    file = entries(cache)[0]
+    if harm == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-100] if harm == "cut" else b"")
+    again = sample_features(samples, encoder, OPTIONS, cache)
+    assert encoder.images == 18 + 2
+    assert equal(again, sample_features(samples, toy_encoder, OPTIONS, tmp_path / "other"))
+
+
+def test_masks_are_left_away_where_nobody_looks(
+    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    samples = load_samples(sample_folder, "train")
+    with_masks = sample_features(samples, toy_encoder, OPTIONS, tmp_path)
+    without = sample_features(samples, toy_encoder, OPTIONS, tmp_path, masks=False)
+    assert without.sha256 == with_masks.sha256
+    one, other = (features.batch([0, 2]) for features in (with_masks, without))
+    assert one.masks.shape[:2] == other.masks.shape[:2]
+    assert other.masks.shape[2:] == (0, 0)
+    assert torch.equal(one.boxes, other.boxes)
+    assert torch.equal(one.valid, other.valid)
+
+
+def test_unreadable_images_and_caches_are_named(
+    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    samples = load_samples(make_samples(train=2), "train")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FeatureError, match="make room"):
+        sample_features(samples, toy_encoder, OPTIONS, tmp_path / "file" / "cache")
+    samples[1].after.write_bytes(b"no picture")
+    with pytest.raises(FeatureError, match=r"train001_2\.png is missing or not a readable image"):
+        sample_features(samples, toy_encoder, OPTIONS, tmp_path / "cache")
+    samples[1].after.unlink()
+    with pytest.raises(FeatureError, match=r"train001_2\.png cannot be read"):
+        sample_features(samples, toy_encoder, OPTIONS, tmp_path / "cache")
+
+
+def test_pairs_without_a_difference_have_no_clusters(
+    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
+) -> None:
+    folder = make_samples(train=3)
+    (folder / "train001_2.png").write_bytes((folder / "train001.png").read_bytes())
+    features = sample_features(load_samples(folder, "train"), toy_encoder, OPTIONS, tmp_path / "cache")
+    assert features.counts.tolist() == [1, 0, 2]
+    with pytest.raises(ValueError, match="at least one cluster"):
+        features.batch([0, 1])
+
+
+def test_no_more_clusters_than_the_options_allow(tmp_path: Path, toy_encoder: Encoder) -> None:
+    before = np.full((224, 224, 3), 90, np.uint8)
+    after = before.copy()
+    for x in range(10, 210, 40):
+        for y in range(10, 210, 40):
+            after[y : y + 8, x : x + 8] = (250, 20, 20)
+    for name, image in (("a.png", before), ("a_2.png", after)):
+        cv2.imwrite(str(tmp_path / name), image)
+    sample = Sample("a", tmp_path / "a.png", tmp_path / "a_2.png", ("many cars have appeared",))
+    features = sample_features([sample], toy_encoder, OPTIONS, tmp_path / "cache")
+    assert features.counts.tolist() == [8]

@@ -1,0 +1,55 @@
+"""Writing checkpoints of trained captioners, and what their training record says of the software."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from models.captioner import Captioner
+from models.checkpoint import save
+from pipeline.changes import ChangeOptions
+
+
+class TrainError(Exception):
+    """Training cannot start or go on; the message says what to do."""
+
+
+def refuse_folder(out: Path) -> None:
+    """Check `out` before a long training, not after it.
+
+    Raises:
+        TrainError: `out` is a folder.
+    """
+    if out.is_dir():
+        raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+
+
+def write_checkpoint(captioner: Captioner, out: Path) -> str:
+    """Write a checkpoint and return its sha256 (hex).
+
+    Raises:
+        TrainError: it cannot be written.
+    """
+    try:
+        return save(captioner, out)
+    except OSError as error:
+        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
+
+
+def versions() -> dict[str, str]:
+    """Versions of narrated, Python, torch and NumPy, for the training record."""
+    return {
+        "narrated": version("narrated"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def trained_changes(captioner: Captioner) -> ChangeOptions:
+    """The change options in a captioner's training record; the defaults where it has none."""
+    return ChangeOptions.of(captioner.record.get("changes", {}))

@@ -1,1 +1,0 @@
-"""The data engine: pairs with captions that are true, made from footage."""

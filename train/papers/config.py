@@ -1,0 +1,219 @@
+"""Training configuration: a YAML file, checked strictly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from models import CAPTIONERS
+from models.captioner import Captioner
+from models.encoders.encoder import ENCODERS, Encoder
+from models.language.vocabulary import Vocabulary
+from pipeline.changes import ChangeOptions
+from pipeline.yaml_lines import YamlError, read_yaml
+from train.grounded.options import ChainOptions
+from train.papers.batches import Split
+from train.papers.objectives import OBJECTIVES, Objective
+from train.papers.training import TrainOptions
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the file, the key and what is allowed."""
+
+    exit_code = 78
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _section(options: type[Any]) -> Any:
+    """A strict section with the keys, types and defaults of an options dataclass."""
+    hints = get_type_hints(options)
+    fields: dict[str, Any] = {f.name: (hints[f.name], f.default) for f in dataclasses.fields(options)}
+    return create_model(options.__name__, __base__=_Strict, **fields)
+
+
+class ObjectiveConfig(_Strict):
+    """What is lowered instead of the captioner's own loss.
+
+    Attributes:
+        name: key of `train.papers.objectives.OBJECTIVES`.
+        arguments: of its constructor.
+    """
+
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class PreTrainingConfig(_Strict):
+    """What is trained before, on the same samples.
+
+    Attributes:
+        objective: what it lowers.
+        training: see `TrainOptions`; the seed is the run's.
+    """
+
+    objective: ObjectiveConfig
+    training: TrainOptions = TrainOptions()
+
+
+class TrainConfig(_Strict):
+    """Everything that decides a training run besides the samples.
+
+    Attributes:
+        version: of this file format.
+        captioner: key of `models.CAPTIONERS`.
+        arguments: of its constructor, see the captioner's `Options`.
+        encoder: key of `models.encoders.encoder.ENCODERS`.
+        encoder_weights: file with the encoder's weights; None takes those of its package.
+        min_count: words seen less often in the training sentences are unknown (paper's Table 1: 5).
+        changes: how clusters are found, see `ChangeOptions`.
+        training: see `TrainOptions`.
+        learning: how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`.
+        objective: None lowers the captioner's own loss.
+        pretraining: None for none.
+    """
+
+    version: Literal[1]
+    captioner: str = "ddla"
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    encoder: str = "efficientnet_lite0"
+    encoder_weights: Path | None = None
+    min_count: int = Field(5, ge=1)
+    changes: ChangeOptions = ChangeOptions()
+    training: TrainOptions = TrainOptions()
+    learning: ChainOptions = ChainOptions()
+    objective: ObjectiveConfig | None = None
+    pretraining: PreTrainingConfig | None = None
+
+    def pretrain_options(self) -> TrainOptions:
+        """The section `pretraining.training`, with the run's seed; the defaults without that section."""
+        own = self.pretraining.training if self.pretraining else TrainOptions()
+        return dataclasses.replace(own, seed=self.training.seed)
+
+
+def load_config(path: Path, **training: Any) -> TrainConfig:
+    """Read and check a configuration.
+
+    Args:
+        path: YAML file.
+        training: keys of the section `training` that override the file; None leaves the file's value.
+
+    Raises:
+        ConfigError: absent, no YAML, an unknown key, or a value of the wrong type or name.
+    """
+    try:
+        content = read_yaml(path.read_text(encoding="utf-8")).values
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except YamlError as error:
+        raise ConfigError(error.within(path)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold a mapping that begins with `version: 1`")
+    explicit = {key: value for key, value in training.items() if value is not None}
+    if explicit and isinstance(content.get("training", {}), dict | None):
+        content = {**content, "training": {**(content.get("training") or {}), **explicit}}
+    return checked_config(content, str(path))
+
+
+def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
+    """Check a configuration.
+
+    Raises:
+        ConfigError: an unknown key, or a value of the wrong type or name.
+    """
+    try:
+        config = TrainConfig.model_validate(dict(content))
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_wrong(error)}") from error
+    _check_names(config, source)
+    return config
+
+
+def build_encoder(config: TrainConfig) -> Encoder:
+    """The encoder that a configuration names.
+
+    Raises:
+        ConfigError: its weights file cannot be used, or its package is not installed.
+    """
+    try:
+        return ENCODERS[config.encoder](config.encoder_weights)
+    except (OSError, ImportError, RuntimeError) as error:
+        raise ConfigError(f"encoder {config.encoder} cannot be loaded: {error}") from error
+
+
+def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> Captioner:
+    """The captioner that a configuration names, with random weights.
+
+    Raises:
+        ConfigError: an argument has a value that the captioner does not take.
+    """
+    try:
+        return CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"captioner {config.captioner} does not take its arguments: {error}") from error
+
+
+def build_objective(
+    config: ObjectiveConfig | None, captioner: Captioner, training: Split
+) -> Objective | None:
+    """The objective that a configuration names; None for the captioner's own loss.
+
+    Raises:
+        ConfigError: an argument has a value that the objective does not take, or the captioner does not suit.
+    """
+    if config is None:
+        return None
+    try:
+        kind: Callable[..., Objective] = OBJECTIVES[config.name]()
+        return kind(captioner, training, **config.arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"objective {config.name} does not take its arguments: {error}") from error
+
+
+def _check_names(config: TrainConfig, source: str) -> None:
+    for key, name, known in (
+        ("captioner", config.captioner, CAPTIONERS),
+        ("encoder", config.encoder, ENCODERS),
+    ):
+        if name not in known:
+            raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
+    options = CAPTIONERS[config.captioner]().Options
+    _check_keys(source, "arguments", config.captioner, options, config.arguments)
+    try:
+        _section(options).model_validate(config.arguments, strict=True)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_wrong(error, 'arguments')}") from error
+    before = config.pretraining.objective if config.pretraining else None
+    for key, objective in (("objective", config.objective), ("pretraining.objective", before)):
+        if objective is None:
+            continue
+        if objective.name not in OBJECTIVES:
+            raise ConfigError(
+                f"{source}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
+            )
+        taken = OBJECTIVES[objective.name]().Options
+        _check_keys(source, f"{key}.arguments", objective.name, taken, objective.arguments)
+
+
+def _check_keys(source: str, key: str, name: str, options: type[Any], arguments: Iterable[str]) -> None:
+    taken = [each.name for each in dataclasses.fields(options)]
+    for each in arguments:
+        if each not in taken:
+            raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(taken)}")
+
+
+def _wrong(error: ValidationError, *section: str) -> str:
+    return "; ".join(f"{'.'.join(map(str, (*section, *e['loc'])))}: {_advice(e)}" for e in error.errors())
+
+
+def _advice(error: Any) -> str:
+    unknown = ("extra_forbidden", "unexpected_keyword_argument")
+    return "unknown key" if error["type"] in unknown else str(error["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,301 @@
+"""How good a captioner is on a split: text scores beside the trivial rows, and whether it is right."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.boxes import Box, overlaps
+from models.captioner import Captioner, DescribeOptions, Sentence
+from models.language.vocabulary import PAD, tokenize
+from models.language.wording import read
+from models.papers.nearest import Nearest
+from train.papers.batches import Split, by_pair, tells_stories
+from train.papers.metrics.groups import group_scores, sample_groups
+from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
+from train.papers.metrics.truth import Ratio, Truth, share, truth_of, truth_ratios
+from train.samples import Sample
+
+SILENCE = "there are no differences"
+"""The text of a captioner that says nothing about a pair, where text is scored.
+
+One that says in its own words that nothing changed is scored by these words, as the papers do.
+"""
+
+_AT_ONCE = 32
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How often a gold sentence is aligned to the cluster that overlaps its box best.
+
+    Only pairs with at least two clusters are counted.
+
+    Attributes:
+        sentences: how many were counted.
+        precision: share 0..1 of right ones.
+        chance: that of a random cluster.
+    """
+
+    sentences: int
+    precision: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Likelihood:
+    """How likely a captioner finds what people said of each pair.
+
+    Attributes:
+        nats: -log P of all sentences about each pair, summed, float64 ``(N,)``; 0 where none counts.
+        tokens: how many tokens that are, int64 ``(N,)``.
+    """
+
+    nats: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+
+    @property
+    def perplexity(self) -> float:
+        """Exponential of the nats per token; NaN where there is no token."""
+        tokens = int(self.tokens.sum())
+        return math.exp(min(float(self.nats.sum()) / tokens, 700.0)) if tokens else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything measured on one split.
+
+    Attributes:
+        single: the first sentence against all sentences of the pair (the paper's Table 4).
+        multi: T sentences, T given, joined, against each annotator's joined sentences (Table 5).
+        length_ratio: LenRatio of the multi-sentence setting.
+        perplexity: per token, under the marginal likelihood, of the pairs that have a cluster; None without.
+        truth: whether what is said is right, with the captioner's own number of sentences for no change.
+        alignment: None where no sample knows its boxes or the captioner aligns nothing.
+        trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
+        human: one annotator's first sentence against the others', on the pairs that have several annotators.
+        without_clusters: pairs in which nothing differs; nothing is said about them. 0 for a
+            captioner that sees pairs as a whole.
+        groups: scores in the single setting of changed and distractor pairs and of each type of change, where
+            samples know; each by its own references.
+        distinct: how many different first sentences there are.
+        likelihood, ratios: what the perplexity and the shares are made of; not among the plain values.
+        first, whole: the texts that were scored, one sentence and all of them; not among the plain values.
+    """
+
+    single: TextScores
+    multi: TextScores
+    length_ratio: float
+    perplexity: float | None
+    truth: Truth
+    alignment: Alignment | None
+    trivial: tuple[tuple[str, str, TextScores], ...]
+    human: TextScores | None
+    without_clusters: int
+    groups: tuple[tuple[str, TextScores], ...] = ()
+    distinct: int = 0
+    likelihood: Likelihood | None = None
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON and training records."""
+        rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
+        rest: dict[str, Any] = {
+            key: value if value is None else {k: _rounded(v) for k, v in asdict(value).items()}
+            for key, value in (("truth", self.truth), ("alignment", self.alignment))
+        }
+        return {
+            "single": self.single.plain(),
+            "multi": self.multi.plain(),
+            "length_ratio": _rounded(self.length_ratio),
+            "perplexity": _rounded(self.perplexity),
+            **rest,
+            "trivial": rows,
+            "human": self.human.plain() if self.human else None,
+            "without_clusters": self.without_clusters,
+            "groups": {name: scores.plain() for name, scores in self.groups},
+            "distinct": self.distinct,
+        }
+
+
+def evaluate(
+    captioner: Captioner,
+    split: Split,
+    training: Sequence[Sequence[str]] = (),
+    options: DescribeOptions | None = None,
+    silence: str = SILENCE,
+) -> Evaluation:
+    """Measure a captioner on a split.
+
+    Args:
+        captioner: trained.
+        split: at least one pair.
+        training: sentences of the training pairs, for the trivial rows.
+        options: how words are sought, and how many sentences are told when the number is its own choice.
+        silence: what a captioner that says nothing about a pair is scored as, see `silence_of`.
+    """
+    options = options or DescribeOptions()
+    single = single_sentences(captioner, split, options, silence)
+    described_pairs = described(captioner, split, lambda _: options)
+    multi = multi_texts(captioner, split, options, silence)
+    joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
+    found = likelihood(captioner, split)
+    right = truth_ratios(single, [not sentences for sentences in described_pairs], split.sentences)
+    aligned = _alignment(captioner, split)
+    return Evaluation(
+        single=text_scores(single, split.sentences),
+        multi=text_scores(multi, joined),
+        length_ratio=length_ratio(multi, joined),
+        perplexity=None if math.isnan(found.perplexity) else found.perplexity,
+        truth=truth_of(right),
+        alignment=_figures(aligned) if aligned else None,
+        trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
+        human=_human(split.samples),
+        without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
+        groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
+        distinct=len(set(single)),
+        likelihood=found if found.tokens.any() else None,
+        ratios={f"truth.{name}": each for name, each in right.items()}
+        | {f"alignment.{name}": each for name, each in (aligned or {}).items()},
+        first=tuple(single),
+        whole=tuple(multi),
+    )
+
+
+def silence_of(training: Sequence[Sequence[str]]) -> str:
+    """How the training captions most often say that nothing changed; `SILENCE` where none does.
+
+    A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
+    annotator uses, while others have learnt theirs.
+    """
+    said = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
+    return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
+
+
+def single_sentences(
+    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+) -> list[str]:
+    """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
+    one = _given(options or DescribeOptions(), 1)
+    sentences_of = described(captioner, split, lambda _: one)
+    return [sentences[0].text if sentences else silence for sentences in sentences_of]
+
+
+def multi_texts(
+    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+) -> list[str]:
+    """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
+    chosen = options or DescribeOptions()
+    given = described(captioner, split, lambda sample: _given(chosen, len(sample.sentences)))
+    return [" ".join(s.text for s in sentences) or silence for sentences in given]
+
+
+def likelihood(captioner: Captioner, split: Split) -> Likelihood:
+    """-log P(S_i | X) of the sentences about the pairs that have a cluster.
+
+    The pairs are the same for every captioner, also for one that sees pairs as a whole and could be asked
+    about the others: perplexities of different sentences do not compare. A captioner that is certain of every
+    word has none.
+    """
+    nats, tokens = np.zeros(len(split.samples)), np.zeros(len(split.samples), np.int64)
+    if isinstance(captioner, Nearest):
+        return Likelihood(nats, tokens)
+    captioner.eval()
+    if not tells_stories(captioner):
+        split = by_pair(split)
+    asked = [each for each in split.annotations if split.features.counts[each[0]]]
+    with torch.inference_mode():
+        for some in _chunks(asked):
+            said = captioner.vocabulary.batch([sentences for _, sentences in some])
+            positions = [position for position, _ in some]
+            pairs = split.features.batch(positions, whole=captioner.whole).to(captioner.device)
+            found = captioner.log_likelihood(pairs, said.to(captioner.device))
+            np.subtract.at(nats, positions, found.double().sum(dim=1).cpu().numpy())
+            np.add.at(tokens, positions, (said != PAD).sum(dim=(1, 2)).numpy())
+    return Likelihood(nats, tokens)
+
+
+def _given(options: DescribeOptions, number: int) -> DescribeOptions:
+    return replace(options, sentences=number, max_sentences=number, no_change=True)
+
+
+def described(
+    captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
+) -> list[list[Sentence]]:
+    """Sentences about every pair, each pair with its own options.
+
+    A pair without clusters has none, but of a captioner that sees pairs as a whole.
+    """
+    described: list[list[Sentence]] = [[] for _ in split.samples]
+    groups: dict[DescribeOptions, list[int]] = {}
+    for position, sample in enumerate(split.samples):
+        if captioner.whole or split.features.counts[position]:
+            groups.setdefault(options(sample), []).append(position)
+    for chosen, positions in groups.items():
+        for some in _chunks(positions):
+            predicted = captioner.describe(split.features.batch(some, whole=captioner.whole), chosen)
+            for position, sentences in zip(some, predicted, strict=True):
+                described[position] = sentences
+    return described
+
+
+def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]
+
+
+def _alignment(captioner: Captioner, split: Split) -> dict[str, Ratio] | None:
+    """Right alignments, and those of a random cluster, of every pair; None where nothing is aligned."""
+    align = getattr(captioner, "alignment", None)  # DDLA's; not every captioner aligns
+    known = [
+        (position, [c for c in sample.changes if c.sentence])
+        for position, sample in enumerate(split.samples)
+        if split.features.counts[position] > 1 and any(c.sentence for c in sample.changes)
+    ]
+    if align is None or not known:
+        return None
+    found = {name: np.zeros((len(split.samples), 2)) for name in ("precision", "chance")}
+    for some in _chunks(known):
+        tokens = captioner.vocabulary.batch([[c.sentence for c in changes] for _, changes in some])
+        chosen = align(split.features.batch([p for p, _ in some]), tokens).tolist()
+        for (position, changes), row in zip(some, chosen, strict=True):
+            boxes = split.features.boxes(position)
+            for change, cluster in zip(changes, row, strict=False):
+                gold = _overlapping(boxes, [b for b in (change.box_before, change.box_after) if b])
+                if gold is not None and cluster >= 0:
+                    found["precision"][position] += cluster == gold, 1
+                    found["chance"][position] += 1 / len(boxes), 1
+    return found if found["precision"][:, 1].any() else None
+
+
+def _figures(ratios: Mapping[str, Ratio]) -> Alignment:
+    sentences = int(ratios["precision"][:, 1].sum())
+    return Alignment(sentences, share(ratios["precision"]) or 0.0, share(ratios["chance"]) or 0.0)
+
+
+def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:
+    """The cluster ``(K, 4)`` whose box shares the largest intersection over union with any of the boxes."""
+    best = overlaps(np.asarray(clusters, np.float64), boxes).max(1, initial=0.0)
+    return int(best.argmax()) if best.max(initial=0) > 0 else None
+
+
+def _human(samples: Sequence[Sample]) -> TextScores | None:
+    several = [s.annotations for s in samples if s.further]
+    if not several:
+        return None
+    others = [[sentence for one in annotations[1:] for sentence in one] for annotations in several]
+    return text_scores([annotations[0][0] for annotations in several], others)
+
+
+def _rounded(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else round(value, 4)

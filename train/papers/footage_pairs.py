@@ -1,0 +1,165 @@
+"""Pairs of real footage with captions, from labelled frames (`train.footage.frames`).
+
+Two frames of one camera, and of each family the objects that the detectors are sure of: one without an
+overlapping object of its family on the other frame has appeared or disappeared. Nothing is said of anything
+that the difference mask does not show, and a pair is left out where the mask shows more than that explains.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from models.boxes import Box, area, intersection, overlaps
+from pipeline.changes import ChangeOptions, image_changes
+from pipeline.clusters import Cluster
+from train.footage.frames import LabelledFrame, picture, read_frames
+from train.footage.votes import Vote
+from train.papers.generated.captions import NO_CHANGE, plain_sentence
+from train.progress import Progress
+from train.samples import (
+    Sample,
+    SampleChange,
+    SampleError,
+    new_folder,
+    sample_entry,
+    write_entries,
+    write_image,
+)
+
+_SAME_PLACE = 0.3
+"""Objects of a family that overlap by more (intersection over union) may be one: nothing is said of them."""
+
+_SHOWN = 0.3
+"""Share of an object's box that clusters must cover."""
+
+_EXPLAINED = 0.5
+"""Share of a cluster's box that changed objects must cover."""
+
+_TRIES = 20
+_VALIDATION = 6
+"""Every so many-th camera is held out."""
+
+
+def write_footage_pairs(
+    frames: Path, out: Path, pairs: int, seed: int = 0, progress: Progress | None = None
+) -> dict[str, int]:
+    """Write pairs in the layout of `train.samples`; validation cameras are in no training pair.
+
+    Args:
+        frames: folder of labelled frames.
+        out: folder to make.
+        pairs: of training; a tenth as many of validation.
+        seed: of what is drawn.
+        progress: called with the split, pairs written, and all of them.
+
+    Returns:
+        How many pairs each split has; fewer than asked for where the footage gives no more.
+
+    Raises:
+        FootageError: the frames are damaged.
+        SampleError: fewer than two cameras have two frames, they give no pair, or `out` exists.
+    """
+    cameras: dict[str, list[LabelledFrame]] = {}
+    for frame in read_frames(frames):
+        cameras.setdefault(frame.camera, []).append(frame)
+    names = sorted(name for name, own in cameras.items() if len(own) > 1)
+    if len(names) < 2:  # noqa: PLR2004 - one to learn from, one to hold out
+        raise SampleError(f"{frames} needs labelled frames of at least two cameras, two of each")
+    held_out = names[::_VALIDATION] if len(names) >= _VALIDATION else names[:1]
+    written: dict[str, int] = {}
+    with new_folder(out) as folder:
+        for split, own, count in (
+            ("train", [n for n in names if n not in held_out], pairs),
+            ("val", held_out, max(pairs // 10, 1)),
+        ):
+            rng = np.random.default_rng([seed, len(written)])
+            entries = []
+            for sample in _samples(
+                frames, [cameras[name] for name in own], folder, split, count=count, rng=rng
+            ):
+                entries.append(sample_entry(sample))
+                if progress:
+                    progress(split, len(entries), count)
+            write_entries(folder / f"{split}.json", entries)
+            if not entries:
+                raise SampleError(
+                    f"no two frames of {', '.join(own)} differ in what their labels show alone; "
+                    "label more footage"
+                )
+            written[split] = len(entries)
+        (folder / "footage.json").write_text(json.dumps({"frames": frames.name, "pairs": written}) + "\n")
+    return written
+
+
+def _samples(
+    frames: Path,
+    cameras: Sequence[Sequence[LabelledFrame]],
+    folder: Path,
+    split: str,
+    *,
+    count: int,
+    rng: np.random.Generator,
+) -> Iterator[Sample]:
+    """Draw pairs until there are enough, all cameras about equally often, and write their images."""
+    kinds: Counter[str] = Counter()
+    for _ in range(_TRIES * count):
+        if kinds.total() == count:
+            return
+        own = cameras[int(rng.integers(len(cameras)))]
+        first, second = (own[int(k)] for k in rng.choice(len(own), 2, replace=False))
+        before, after = picture(frames, first), picture(frames, second)
+        if before.shape != after.shape:
+            continue
+        changes = _changes(first, second, image_changes(before, after, ChangeOptions())[1])
+        # As in Spot-the-diff, few pairs are without a change.
+        if changes is None or (not changes and kinds["distractor"] > count // 10):
+            continue
+        name, kind = f"{split}{kinds.total():06d}", "changed" if changes else "distractor"
+        kinds[kind] += 1
+        paths = folder / f"{name}.png", folder / f"{name}_2.png"
+        for path, image in zip(paths, (before, after), strict=True):
+            write_image(path, image)
+        said = tuple(c.sentence for c in changes) or (NO_CHANGE[0],)
+        yield Sample(name, *paths, tuple(dict.fromkeys(said)), changes, first.camera, kind)
+
+
+def _changes(
+    before: LabelledFrame, after: LabelledFrame, clusters: Sequence[Cluster]
+) -> tuple[SampleChange, ...] | None:
+    """The changes that the clusters show, largest first; None where they show more than is known."""
+    found = []
+    for kind, here, there in (
+        ("disappeared", before.votes, after.votes),
+        ("appeared", after.votes, before.votes),
+    ):
+        for vote in here:
+            others = [v.box for v in there if v.family == vote.family]
+            if not vote.sure or overlaps([vote.box], others).max(initial=0.0) > _SAME_PLACE:
+                continue
+            label = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else _named(vote)
+            sides: tuple[Box | None, Box | None] = (
+                (None, vote.box) if kind == "appeared" else (vote.box, None)
+            )
+            change = SampleChange(kind, label, 1, *sides)
+            if _covered(vote.box, [c.box for c in clusters]) >= _SHOWN:
+                found.append(replace(change, sentence=plain_sentence(kind, label, vote.box)))
+    boxes = [c.box_after or c.box_before for c in found]
+    known = [box for box in boxes if box]
+    if any(_covered(cluster.box, known) < _EXPLAINED for cluster in clusters):
+        return None
+    return tuple(sorted(found, key=lambda change: -change.area))
+
+
+def _named(vote: Vote) -> str:
+    return "bicycle" if vote.family == "two-wheeler" else vote.family
+
+
+def _covered(box: Box, others: Sequence[Box]) -> float:
+    """Share of a box that other boxes cover, at most 1; where these overlap, more than that."""
+    return min(sum(intersection(box, other) for other in others) / max(area(box), 1e-9), 1.0)

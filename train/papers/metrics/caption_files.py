@@ -1,0 +1,191 @@
+"""Caption files: COCO's form, its results form, and the Spot-the-diff form.
+
+* ``{"annotations": [{"image_id": ..., "caption": ...}, ...]}``, or that list alone;
+* ``[{"img_id": ..., "sentences": [...]}, ...]``: every sentence is a caption of the pair.
+
+Captions of one id are merged in their order. An entry may say what kind of pair it is by ``kind`` and
+``changes`` (`train.samples`) or by a word, ``type``. Who wrote a caption is known where an entry holds all
+``sentences`` of one annotator, or names its ``annotator``. CLEVR-Change's names of a pair (``000000.png``,
+``CLEVR_semantic_000000.png``, with ``_n`` of a distractor) are one: ``000000``, ``000000_n``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from models.language.wording import read
+from train.papers.datasets.files import read_json
+from train.papers.metrics.groups import CHANGED, DISTRACTOR
+from train.papers.metrics.tokens import ptb_tokens
+from train.samples import SampleError
+
+_ANY = TypeAdapter(Any)
+_FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
+
+
+_CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)?(_n)?(?:\.png)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    """The captions of a file.
+
+    Attributes:
+        texts: per id, in the order of the file, its captions; also those without a word.
+        empty: how many captions have no word.
+        groups: per id the names of its groups, see `train.papers.metrics.groups`; empty where the
+            file does not say.
+        bare: ids without any caption; they are not in `texts`.
+        annotators: per id the captions of each annotator; empty where the file does not say who wrote what.
+    """
+
+    texts: dict[str, tuple[str, ...]]
+    empty: int
+    groups: dict[str, tuple[str, ...]]
+    bare: tuple[str, ...] = ()
+    annotators: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+
+
+def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
+    """Read a caption file.
+
+    Args:
+        path: the file.
+        may_be_silent: whether there may be no word in it at all, as in predictions.
+
+    Raises:
+        SampleError: it cannot be read, has another form, an entry lacks a key, or no caption has words.
+    """
+    texts: dict[str, list[str]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    written: dict[str, dict[object, list[str]]] = {}
+    known, empty = True, 0
+    for number, entry in enumerate(_entries(path)):
+        name, captions = _captions(path, number, entry)
+        texts.setdefault(name, []).extend(captions)
+        empty += sum(not ptb_tokens(caption) for caption in captions)
+        writer = (number,) if "sentences" in entry else entry.get("annotator")
+        known = known and writer is not None
+        if captions:
+            written.setdefault(name, {}).setdefault(str(writer), []).extend(captions)
+        groups[name] = groups.get(name) or _groups(entry, captions)
+    if not may_be_silent and empty == sum(map(len, texts.values())):
+        raise SampleError(f"{path} holds no caption with a word in it; expected {_FORM}")
+    return Captions(
+        {name: tuple(own) for name, own in texts.items() if own},
+        empty,
+        groups,
+        tuple(name for name, own in texts.items() if not own),
+        {name: tuple(map(tuple, own.values())) for name, own in written.items()} if known else {},
+    )
+
+
+def pair_id(name: str) -> str:
+    """The id of a pair; CLEVR-Change's several names of one pair are one, see the head of this file."""
+    found = _CLEVR.fullmatch(name)
+    if found is None:
+        return name
+    image, number, distractor = found.groups()
+    return f"{number}_n" if distractor or image == "nonsemantic" else number
+
+
+def matched(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
+    """One predicted caption per referenced id, in the references' order.
+
+    Args:
+        references: of the pairs.
+        predictions: exactly one per pair.
+        names: both files, for messages.
+
+    Raises:
+        SampleError: an id is missing, unknown, or predicted twice.
+    """
+    unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
+    missing = [name for name in references.texts if name not in predictions.texts]
+    twice = [name for name, own in predictions.texts.items() if len(own) > 1]
+    for ids, what in (
+        (unknown, f"{names[0]} has no reference for; take them out or name the references of this split"),
+        (
+            missing,
+            f"are in {names[0]} but not predicted; predict every pair, since a subset does not compare",
+        ),
+        (twice, "have more than one prediction; join the sentences of a pair, or keep one"),
+    ):
+        if ids:
+            shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")  # noqa: PLR2004
+            raise SampleError(f"{names[1]}: {len(ids)} ids ({shown}) {what}")
+    return [predictions.texts[name][0] for name in references.texts]
+
+
+def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Groups of pairs by a file such as CLEVR-Change's ``type_mapping.json``: ``{"move": ["000000.png"]}``.
+
+    Args:
+        path: the file.
+        ids: of the pairs, see `pair_id`; one that ends in ``_n`` is a distractor.
+
+    Returns:
+        Per id the names of its groups; none where the file does not name it.
+
+    Raises:
+        SampleError: the file cannot be read, has another form, or names none of the ids.
+    """
+    content = read_json(path, _ANY)
+    if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
+        raise SampleError(f'{path} has another form; expected {{"type": ["id", ...]}}')
+    type_of = {pair_id(str(name)): str(kind) for kind, own in content.items() for name in own}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in ids:
+        distractor = name.endswith("_n") and name not in type_of
+        known = (CHANGED, type_of[name]) if name in type_of else ()
+        groups[name] = (DISTRACTOR,) if distractor else known
+    if not any(CHANGED in own for own in groups.values()):
+        raise SampleError(f"{path} names none of the scored ids; name the types of this set")
+    return groups
+
+
+def _entries(path: Path) -> Iterator[Mapping[str, object]]:
+    content = read_json(path, _ANY)
+    if isinstance(content, dict):
+        content = content.get("annotations")
+    if not isinstance(content, list):
+        raise SampleError(f"{path} has another form; expected {_FORM}")
+    for number, entry in enumerate(content):
+        if not isinstance(entry, dict):
+            raise SampleError(f"{path}: entry {number} is not an object; expected {_FORM}")
+        yield entry
+
+
+def _captions(path: Path, number: int, entry: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
+    name = entry.get("image_id", entry.get("img_id"))
+    captions = [entry["caption"]] if "caption" in entry else entry.get("sentences")
+    named = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
+    if not named or not isinstance(captions, list) or not all(isinstance(c, str) for c in captions):
+        raise SampleError(
+            f'{path}: entry {number} needs an id ("image_id") and a text ("caption"); expected {_FORM}'
+        )
+    return pair_id(str(name)), tuple(captions)
+
+
+def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str, ...]:
+    """What an entry says of its pair."""
+    changes = entry.get("changes")
+    listed = changes if isinstance(changes, list) else []
+    types = {str(c.get("type")) for c in listed if isinstance(c, dict)}
+    if isinstance(entry.get("type"), str):
+        types = {str(entry["type"])}
+    types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}
+    if types == {DISTRACTOR}:
+        return (DISTRACTOR,)
+    if types:
+        return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
+    if not entry.get("kind"):
+        return ()
+    said = [c for c in captions if ptb_tokens(c)]
+    return (DISTRACTOR if all(read(c).type == "none" for c in said) else CHANGED,) if said else ()

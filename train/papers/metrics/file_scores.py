@@ -1,0 +1,146 @@
+"""Scores of a file of predicted captions against one of references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from train.papers.metrics.caption_files import Captions, matched, read_captions, read_types
+from train.papers.metrics.groups import group_scores
+from train.papers.metrics.scores import TextScores, length_ratio, meteors, spices, text_scores, trivial_rows
+from train.papers.metrics.tokens import ptb_tokens
+from train.papers.metrics.truth import Truth, spoken_truth
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: a name, its sentence if it is a constant, its scores."""
+
+    name: str
+    sentence: str
+    scores: TextScores
+    further: dict[str, float | None] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        further = {name: None if value is None else round(value, 4) for name, value in self.further.items()}
+        return {**self.scores.plain(), **further, "sentence": self.sentence}
+
+
+@dataclass(frozen=True, slots=True)
+class FileScores:
+    """Everything about a file of predictions.
+
+    Attributes:
+        rows: the predictions first, then the trivial rows and, where annotators are known, the human rows.
+        groups: text scores of changed and distractor pairs and of each type; empty where it is not known.
+        truth: whether what is said is right.
+        length_ratio: mean predicted tokens over mean reference tokens.
+        notes: what the user should know.
+    """
+
+    rows: tuple[Row, ...]
+    groups: tuple[tuple[str, TextScores], ...]
+    truth: Truth
+    length_ratio: float
+    notes: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "rows": {row.name: row.plain() for row in self.rows},
+            "groups": {name: scores.plain() for name, scores in self.groups},
+            "truth": self.truth.plain(),
+            "length_ratio": round(self.length_ratio, 4),
+            "notes": list(self.notes),
+        }
+
+
+def score_files(
+    references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
+) -> FileScores:
+    """Score predicted captions against references, trivial rows beside them.
+
+    Args:
+        references: caption file; captions of one id are merged.
+        predictions: caption file with one caption per id.
+        training: caption file from which the best constant and the random captions are drawn; None leaves
+            these rows out.
+        types: file of the type of change of every pair, see `read_types`; None takes what the references say.
+
+    Raises:
+        AnnotationError: a file is broken, or the ids do not fit.
+    """
+    gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
+    predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
+    notes = _notes(references, gold)
+    rows = [Row(predictions.stem, "", text_scores(predicted, texts))]
+    rows += [Row(name, *row) for name, row in trivial_rows(texts, _with_words(training)).items()]
+    systems = [[row.sentence] * len(texts) if row.sentence else predicted for row in rows]
+    asked = [k for k, row in enumerate(rows) if row.sentence or not k]
+    for name, scores in (("meteor", meteors), ("spice", spices)):
+        found = scores([systems[k] for k in asked], texts)
+        if found is None and name == "meteor":
+            notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
+        for k, value in zip(asked, found or (), strict=False):
+            rows[k].further[name] = value
+    rows += human_rows([own for own in gold.annotators.values() if len(own) > 1])
+    groups = read_types(types, gold.texts) if types else gold.groups
+    return FileScores(
+        rows=tuple(rows),
+        groups=group_scores([groups[name] for name in gold.texts], predicted, texts),
+        truth=spoken_truth(predicted, texts),
+        length_ratio=length_ratio(predicted, texts),
+        notes=tuple(notes),
+    )
+
+
+def human_rows(annotated: Sequence[Sequence[Sequence[str]]]) -> list[Row]:
+    """Scores of people: every annotator of a pair in turn, judged by the pair's others.
+
+    Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
+    all sentences of the others compares with a prediction of one sentence.
+
+    Args:
+        annotated: pairs with at least two annotators each: the sentences of each.
+
+    Returns:
+        Two rows, whose `pairs` is the number of pairs; none of no pairs.
+    """
+    if not annotated:
+        return []
+    turns = [(own[k], [*own[:k], *own[k + 1 :]]) for own in annotated for k in range(len(own))]
+    joined = [(" ".join(one), [" ".join(each) for each in others]) for one, others in turns]
+    apart = [(one[0], [sentence for each in others for sentence in each]) for one, others in turns]
+    whole, first = (
+        text_scores([said for said, _ in own], [gold for _, gold in own]) for own in (joined, apart)
+    )
+    return [
+        Row(name, "", replace(scores, pairs=len(annotated)))
+        for name, scores in (("human, by the others", whole), ("human, first sentence", first))
+    ]
+
+
+def _with_words(path: Path | None) -> list[tuple[str, ...]]:
+    if path is None:
+        return []
+    texts = (tuple(text for text in own if ptb_tokens(text)) for own in read_captions(path).texts.values())
+    return [own for own in texts if own]
+
+
+def _notes(path: Path, gold: Captions) -> list[str]:
+    """What the user should know of the references."""
+    notes = []
+    if gold.empty:
+        notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")
+    if gold.bare:
+        few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
+        notes.append(f"{path}: {len(gold.bare)} pairs have no reference and are not scored ({few})")
+    if not gold.annotators and any(len(own) > 1 for own in gold.texts.values()):
+        notes.append(
+            f"{path} does not say who wrote which caption, so there is no human row; give an entry for each "
+            'annotator ({"img_id": ..., "sentences": [...]}), or name each caption\'s "annotator"'
+        )
+    return notes

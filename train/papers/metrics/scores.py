@@ -1,0 +1,186 @@
+"""Text scores by the field's scorer, pycocoevalcap, on its PTB tokens, and the trivial rows beside them.
+
+CIDEr is CIDEr-D; it depends on the set of references, so that scores of subsets do not compare. METEOR needs
+Java; SPICE needs Java and the CoreNLP 3.6.0 jars, which pycocoevalcap would download by itself: it is
+computed only where they lie in its folder ``spice/lib`` already.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pycocoevalcap.bleu.bleu import Bleu
+from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.rouge.rouge import Rouge
+
+from models.language.vocabulary import tokenize
+from train.papers.metrics.tokens import ptb_tokens
+
+CONSTANT = "there is a person walking in the parking lot"
+"""The constant sentence that scores like published DDLA on Spot-the-diff."""
+
+_CANDIDATES, _CANDIDATE_PAIRS = 20, 300
+_SPICE_JAR = "lib/stanford-corenlp-3.6.0.jar"
+
+Texts = Sequence[str]
+References = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """Agreement of predicted text with the references.
+
+    Attributes:
+        bleu: BLEU-1, -2, -3, -4 of the corpus, 0..1.
+        rouge_l: ROUGE-L, mean over pairs, 0..1.
+        cider: CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100).
+        pairs: how many pairs were scored.
+    """
+
+    bleu: tuple[float, float, float, float]
+    rouge_l: float
+    cider: float
+    pairs: int
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values, rounded to 4 places, for JSON and training records."""
+        return {
+            key: [round(x, 4) for x in value] if isinstance(value, tuple) else round(value, 4)
+            for key, value in asdict(self).items()
+        }
+
+
+_NOTHING = (0.0, 0.0, 0.0, 0.0)
+
+
+def text_scores(predicted: Texts, references: References) -> TextScores:
+    """Score one text per pair against the references of that pair.
+
+    Args:
+        predicted: one text per pair; an empty text is allowed and matches nothing.
+        references: at least one text per pair, in the same order.
+
+    Returns:
+        The scores; all zero where there is no pair, or no reference with a word.
+
+    Raises:
+        ValueError: the numbers of pairs differ, or a pair has no reference.
+    """
+    gold, said = _tokenized(predicted, references)
+    if not any(text for texts in gold.values() for text in texts):
+        return TextScores(_NOTHING, 0.0, 0.0, len(predicted))
+    bleu, _ = Bleu(4).compute_score(gold, said, verbose=0)
+    rouge, _ = Rouge().compute_score(gold, said)
+    cider, _ = Cider().compute_score(gold, said)
+    return TextScores((bleu[0], bleu[1], bleu[2], bleu[3]), float(rouge), float(cider), len(predicted))
+
+
+def pair_ciders(predicted: Texts, references: References) -> NDArray[np.float64]:
+    """CIDEr-D of every pair, float64 ``(N,)``; see `text_scores`."""
+    return np.asarray(Cider().compute_score(*_tokenized(predicted, references))[1], np.float64)
+
+
+def meteors(systems: Sequence[Texts], references: References) -> list[float] | None:
+    """METEOR 1.5 of several systems, 0..1; None without Java.
+
+    All in one run of the Java program, which takes seconds to read its paraphrases.
+    """
+    if shutil.which("java") is None:
+        return None
+    from pycocoevalcap.meteor.meteor import Meteor  # noqa: PLC0415 - starts Java
+
+    scorer = Meteor()
+    try:
+        return [float(scorer.compute_score(*_tokenized(each, references))[0]) for each in systems]
+    finally:
+        scorer.meteor_p.stdout.close()
+        scorer.meteor_p.stderr.close()
+
+
+def spices(systems: Sequence[Texts], references: References) -> list[float] | None:
+    """SPICE of several systems, 0..1; None without Java or the jars, see the head of this file."""
+    found = importlib.util.find_spec("pycocoevalcap.spice")
+    places = list(found.submodule_search_locations or ()) if found else []
+    if shutil.which("java") is None or not any((Path(place) / _SPICE_JAR).is_file() for place in places):
+        return None
+    from pycocoevalcap.spice.spice import Spice  # noqa: PLC0415 - downloads where the jars are missing
+
+    return [float(Spice().compute_score(*_tokenized(each, references))[0]) for each in systems]
+
+
+def trivial_rows(references: References, training: References) -> dict[str, tuple[str, TextScores]]:
+    """Scores of systems that look at no picture; every results table shows them.
+
+    Args:
+        references: sentences per scored pair.
+        training: sentences per training pair.
+
+    Returns:
+        Row name to its sentence ("" for the random row) and its scores.
+    """
+    rows = {"constant": (CONSTANT, text_scores([CONSTANT] * len(references), references))}
+    if any(training):
+        best = best_constant(training)
+        rows["best constant of train"] = (best, text_scores([best] * len(references), references))
+        drawn = random_captions(training, len(references))
+        rows["random training caption"] = ("", text_scores(drawn, references))
+    return rows
+
+
+def random_captions(training: References, number: int) -> list[str]:
+    """Training sentences drawn at random, always the same ones.
+
+    Args:
+        training: sentences per training pair, some of them not empty.
+        number: how many.
+    """
+    sentences = [s for pair in training for s in pair]
+    return random.Random(0).choices(sentences, k=number)  # noqa: S311 - no secret
+
+
+def best_constant(training: References) -> str:
+    """The frequent training sentence that, said of every training pair, gets the best CIDEr.
+
+    Only training pairs choose it (at most 300 of them, always the same ones), so that it may be scored on
+    validation and test pairs.
+
+    Args:
+        training: sentences per training pair, some of them not empty.
+    """
+    pairs = [p for p in training if p]
+    counts = Counter(" ".join(tokenize(s)) for p in pairs for s in p)
+    frequent = sorted(counts, key=lambda s: (-counts[s], s))[:_CANDIDATES]
+    if len(pairs) > _CANDIDATE_PAIRS:
+        pairs = random.Random(0).sample(pairs, _CANDIDATE_PAIRS)  # noqa: S311 - no secret
+    return max(frequent, key=lambda s: (float(pair_ciders([s] * len(pairs), pairs).mean()), s))
+
+
+def length_ratio(predicted: Texts, references: References) -> float:
+    """LenRatio of the paper: mean predicted tokens over mean gold tokens.
+
+    Args:
+        predicted: one text per pair.
+        references: gold texts per pair, each a whole annotation.
+    """
+    said = sum(len(tokenize(text)) for text in predicted)
+    gold = sum(sum(len(tokenize(t)) for t in texts) / len(texts) for texts in references if texts)
+    return said / gold if gold else 0.0
+
+
+def _tokenized(predicted: Texts, references: References) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """References and predictions as pycocoevalcap takes them: tokens with spaces between, by pair."""
+    if len(predicted) != len(references):
+        raise ValueError(f"{len(predicted)} texts cannot be scored against {len(references)} pairs")
+    if any(not texts for texts in references):
+        raise ValueError("every scored pair needs at least one reference sentence")
+    gold = {k: [" ".join(ptb_tokens(text)) for text in texts] for k, texts in enumerate(references)}
+    return gold, {k: [" ".join(ptb_tokens(text))] for k, text in enumerate(predicted)}

@@ -1,0 +1,117 @@
+"""Whether what is said is right: type, polarity, object and place of the first sentence, and no change.
+
+Text scores hardly punish a reversed polarity and reward a constant sentence, so these stand beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.language.vocabulary import tokenize
+from models.language.wording import read
+
+Claim = tuple[str, str, frozenset[str]]
+"""Type, object and place words of a sentence."""
+
+Ratio = NDArray[np.float64]
+"""Of every pair a numerator and a denominator, ``(N, 2)``; the figure is the ratio of the sums."""
+
+_ADDS, _REMOVES = ("appeared", "more"), ("disappeared", "fewer")
+_PLACE = re.compile(r"\b(left|right|top|bottom|middle|center|centre|front|back|near|far)\b")
+_ASPECTS = ("type", "object", "place")
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """How many pairs with a change have a first sentence that agrees with some gold sentence.
+
+    Shares 0..1; None where there is nothing to share.
+
+    Attributes:
+        pairs: pairs with a change of which a change was said.
+        type: the kind of change ("more" counts as appeared, "fewer" as disappeared).
+        polarity: the same of appeared and disappeared, where gold says one of them about that object.
+        object: the class of the object.
+        place: the place words are the same.
+        all: type, object and place of one gold sentence.
+        no_change_precision, no_change_recall: of pairs about which nothing is said, and of pairs without a
+            change.
+    """
+
+    pairs: int
+    type: float | None
+    polarity: float | None
+    object: float | None
+    place: float | None
+    all: float | None
+    no_change_precision: float | None
+    no_change_recall: float | None
+
+    def plain(self) -> dict[str, float | None]:
+        """As plain values for JSON, rounded to 4 places."""
+        return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
+
+
+def truth_ratios(
+    first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[str]]
+) -> dict[str, Ratio]:
+    """Compare first sentences with gold ones by the type, object and place that their words claim.
+
+    Args:
+        first: one sentence per pair.
+        silent: whether nothing is said about the pair.
+        gold: all gold sentences of each pair; a pair without a word in them is not counted.
+
+    Returns:
+        By attribute of `Truth` but `pairs`: of every pair whether it is right and whether it counts.
+    """
+    names = (*_ASPECTS, "all", "polarity", "no_change_precision", "no_change_recall")
+    found = {name: np.zeros((len(first), 2)) for name in names}
+    for k, (text, nothing, truths) in enumerate(zip(first, silent, gold, strict=True)):
+        claims = [claim(t) for t in truths if tokenize(t)]
+        if not claims:
+            continue
+        changed = [c for c in claims if c[0] != "none"]
+        found["no_change_precision"][k] = nothing and not changed, nothing
+        found["no_change_recall"][k] = nothing and not changed, not changed
+        said = claim(text)
+        if not changed or said[0] == "none":
+            continue
+        for position, name in enumerate(_ASPECTS):
+            found[name][k] = any(said[position] == c[position] for c in changed), 1
+        found["all"][k] = said in changed, 1
+        signs = {c[0] for c in changed if c[1] == said[1] and c[0] in ("appeared", "disappeared")}
+        if signs and said[0] in ("appeared", "disappeared"):
+            found["polarity"][k] = said[0] in signs, 1
+    return found
+
+
+def truth_of(ratios: Mapping[str, Ratio]) -> Truth:
+    """The figures of `truth_ratios`."""
+    return Truth(
+        pairs=int(ratios["type"][:, 1].sum()), **{name: share(each) for name, each in ratios.items()}
+    )
+
+
+def spoken_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Truth:
+    """`Truth` of bare captions: one that says that nothing changed is silence."""
+    return truth_of(truth_ratios(predicted, [claim(text)[0] == "none" for text in predicted], gold))
+
+
+def claim(text: str) -> Claim:
+    """What a sentence says; "more" is read as appeared, "fewer" as disappeared."""
+    wording = read(text)
+    kind = wording.type
+    kind = "appeared" if kind in _ADDS else "disappeared" if kind in _REMOVES else kind
+    return kind, wording.object, frozenset(_PLACE.findall(" ".join(tokenize(text))))
+
+
+def share(ratio: Ratio) -> float | None:
+    """The ratio of the sums; None where the denominator is 0."""
+    right, whole = ratio.sum(axis=0).tolist()
+    return right / whole if whole else None

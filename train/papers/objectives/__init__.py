@@ -1,0 +1,124 @@
+"""What training lowers, where that is not the captioner's own loss."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from models.captioner import Captioner, PairBatch
+from train.papers.batches import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a run is, when a batch is drawn.
+
+    Attributes:
+        epoch: from 1.
+        number: of the batch in its epoch, from 1.
+        batches: in an epoch.
+    """
+
+    epoch: int
+    number: int
+    batches: int
+
+    @property
+    def done(self) -> int:
+        """Batches of the whole run before this one."""
+        return (self.epoch - 1) * self.batches + self.number - 1
+
+
+class Objective(nn.Module, ABC):
+    """A loss around a captioner, with what it learns beside the captioner.
+
+    Its own parameters are trained with the captioner's, and its state is kept with the state of the run. What
+    it draws at random must come from torch's generator, which seed and epoch decide.
+
+    Attributes:
+        name: key in `OBJECTIVES`.
+        metric: what chooses between epochs, see `score`.
+        one_text: whether it takes all sentences of an annotation as one text.
+        options: what it was built with.
+    """
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """What the constructor takes besides captioner and training split: plain values with their defaults.
+
+        As those of a captioner: every objective writes its own here, and nowhere else.
+        """
+
+    name: str
+    metric: str = "val_cider"
+    one_text: bool = False
+    options: Options
+
+    def __init__(self, **arguments: Any) -> None:
+        """Take the options.
+
+        Raises:
+            TypeError: an argument that it does not take.
+            ValueError: a value out of range.
+        """
+        super().__init__()
+        self.options = self.Options(**arguments)
+
+    def arguments(self) -> dict[str, Any]:
+        """Its options as plain values, for the training record."""
+        return asdict(self.options)
+
+    @abstractmethod
+    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
+        """What training lowers, a scalar.
+
+        Args:
+            captioner: in training mode.
+            pairs: B pairs, on the captioner's device.
+            tokens: int64 ``(B, T, L)``, the sentences about each, see `Vocabulary.batch`.
+            step: how far the run is.
+        """
+
+    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
+        """How good an epoch is, more is better; None leaves it to the validation CIDEr.
+
+        An objective under which the captioner does not learn to write whole sentences needs its own.
+        """
+        return None
+
+    def keep(self, captioner: Captioner, out: Path) -> None:
+        """Write what the product needs beside the checkpoint `out`, whenever that is written."""
+
+
+class Own(Objective):
+    """The captioner's own loss."""
+
+    name = "own"
+
+    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
+        """See `Objective`."""
+        return captioner.loss(pairs, tokens)
+
+
+def _joint() -> type[Objective]:
+    from train.papers.objectives.joint import JointTraining  # noqa: PLC0415 - loaded when it is asked for
+
+    return JointTraining
+
+
+def _pretraining() -> type[Objective]:
+    from train.papers.objectives.pretraining import PreTraining  # noqa: PLC0415
+
+    return PreTraining
+
+
+OBJECTIVES: dict[str, Callable[[], type[Objective]]] = {"joint": _joint, "pretraining": _pretraining}
+"""Every objective by its name; call the value for its class.
+
+A class takes the captioner, the training split and, by keyword, its `Options`.
+"""

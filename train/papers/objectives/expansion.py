@@ -1,0 +1,201 @@
+"""Data expansion for IDC-PCL: captions of single images, and pictures of fine-grained classes.
+
+Yao, Wang and Jin 2022: captions of single birds (CUB) teach words for what is seen, and 555 classes of birds
+(NABirds) teach the difference encoder to see small differences:
+
+    L_cls  the class of each image, from its [IMG]
+    L_mtc  whether two images are of one class, from both [IMG]
+    L_con  [IMG]s of one class near each other, those of others less than a margin apart (cosine, .4)
+
+Captions are read in CUB's layout, classes in that of NABirds (`train.papers.datasets.birds`).
+
+Where the paper is silent, and departures:
+* A single image stands in the place of the first one; the second is absent, nothing attends to it.
+* Images of classes come two by two through the whole difference encoder, half of the pairs of one class.
+* L_con is the mean over all pairs of [IMG]s in the batch: 1 - cos within a class, max(0, cos - margin)
+  between classes (He et al., "TransFG", AAAI 2022). The three losses are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
+
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import Vocabulary
+from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
+from pipeline.disk import replacing
+from train.papers.datasets.birds import load_cub, load_nabirds
+from train.papers.features import FeatureError, read_image
+from train.samples import SampleError
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaptionedImages:
+    """Single images with what is said about them.
+
+    Attributes:
+        cells: float16 ``(N, 49, channels)``, their grid features.
+        captions: per image, at least one.
+    """
+
+    cells: NDArray[np.float16]
+    captions: tuple[tuple[str, ...], ...]
+
+    def batch(self, vocabulary: Vocabulary, size: int) -> tuple[Tensor, Tensor]:
+        """Random images, each with one of its captions.
+
+        Returns:
+            float32 ``(size, 2, 49, channels)``, zeros in the second place, and int64 ``(size, 1, L)``.
+        """
+        rows = torch.randint(len(self.captions), (size,)).tolist()
+        which = torch.rand(size).tolist()
+        words = [[self.captions[r][int(w * len(self.captions[r]))]] for r, w in zip(rows, which, strict=True)]
+        first = torch.from_numpy(np.stack([self.cells[r] for r in rows])).float()
+        return torch.stack([first, torch.zeros_like(first)], dim=1), vocabulary.batch(words)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassedImages:
+    """Single images with their classes.
+
+    Attributes:
+        cells: float16 ``(N, 49, channels)``, their grid features.
+        labels: int64 ``(N,)``.
+        classes: their names, at least two.
+    """
+
+    cells: NDArray[np.float16]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+    def pairs(self, size: int) -> tuple[Tensor, Tensor]:
+        """Random pairs of images, about half of one class.
+
+        Returns:
+            float32 ``(size, 2, 49, channels)``, and int64 ``(size, 2)``, their classes.
+        """
+        rows = []
+        for same in (torch.rand(size) < 0.5).tolist():  # noqa: PLR2004 - half
+            first = int(torch.randint(len(self.labels), ()))
+            alike = (self.labels == self.labels[first]) == same
+            alike[first] = False
+            others = np.flatnonzero(alike if alike.any() else np.arange(len(self.labels)) != first)
+            rows.append([first, int(others[int(torch.randint(len(others), ()))])])
+        cells = torch.from_numpy(np.stack([self.cells[pair] for pair in rows])).float()
+        return cells, torch.from_numpy(self.labels[np.array(rows)])
+
+
+class ClassTask(nn.Module):
+    """The three losses on fine-grained classes, with the heads that they need."""
+
+    def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
+        """Build the heads with random weights.
+
+        Raises:
+            ValueError: the captioner has no difference encoder, so nothing could be learnt.
+        """
+        super().__init__()
+        if not captioner.options.difference_encoder:
+            raise ValueError("task classes teaches the difference encoder, and this captioner has none")
+        self.images, self.margin = images, margin
+        self.which = nn.Linear(captioner.size, len(images.classes))
+        self.same = nn.Linear(2 * captioner.size, 1)
+
+    def forward(self, captioner: IDCPCL, size: int) -> Tensor:
+        """L_cls + L_mtc + L_con of a random batch of pairs."""
+        cells, labels = (each.to(captioner.device) for each in self.images.pairs(size))
+        heads = captioner.look(cells)[:, ::IMAGE]
+        of_class = cross_entropy(self.which(heads).flatten(0, 1), labels.flatten())
+        alike = (labels[:, 0] == labels[:, 1]).float()
+        of_pair = binary_cross_entropy_with_logits(self.same(heads.flatten(1))[:, 0], alike)
+        return of_class + of_pair + contrastive(heads.flatten(0, 1), labels.flatten(), self.margin)
+
+
+def contrastive(vectors: Tensor, labels: Tensor, margin: float) -> Tensor:
+    """Mean over all pairs of N vectors ``(N, size)``, N >= 2, see the head of this file."""
+    unit = normalize(vectors, dim=1)
+    near = unit @ unit.T
+    alike = labels.unsqueeze(0) == labels.unsqueeze(1)
+    each = torch.where(alike, 1 - near, (near - margin).clamp(min=0))
+    others = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    return each[others].mean()
+
+
+def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
+    """Read single images with captions; their features are computed once and kept in the folder.
+
+    Raises:
+        SampleError: a list is missing or broken, or there are no words in it.
+        FeatureError: an image cannot be read, or the features cannot be kept.
+    """
+    images = load_cub(folder)
+    cells = image_cells([image.path for image in images], encoder, folder / ".features")
+    return CaptionedImages(cells, tuple(image.captions for image in images))
+
+
+def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
+    """Read single images with classes; their features are computed once and kept in the folder.
+
+    Raises:
+        SampleError: a list is missing or broken, or there are fewer than two classes.
+        FeatureError: an image cannot be read, or the features cannot be kept.
+    """
+    images = load_nabirds(folder)
+    classes = tuple(sorted({image.label for image in images}))
+    if len(classes) < 2:  # noqa: PLR2004 - a class, and another one
+        raise SampleError(f"{folder}: {len(classes)} classes; to tell classes apart takes at least two")
+    cells = image_cells([image.path for image in images], encoder, folder / ".features")
+    labels = np.array([classes.index(image.label) for image in images], np.int64)
+    return ClassedImages(cells, labels, classes)
+
+
+def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArray[np.float16]:
+    """Grid features of image files, memory-mapped from the cache where they are known.
+
+    Args:
+        images: at least one.
+        encoder: gives the maps.
+        cache: folder; a file there is named by the hash of encoder and images.
+
+    Returns:
+        float16 ``(N, 49, channels)``.
+    """
+    digest = hashlib.sha256(f"{encoder.name} {encoder.sha256} {encoder.image_size}".encode())
+    for path in images:
+        try:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        except OSError as error:
+            raise FeatureError(f"{path} cannot be read: {error.strerror}; fetch it again") from error
+    file = cache / f"cells-{digest.hexdigest()[:32]}.npy"
+    if not file.is_file():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(file, durable=True) as out:
+                np.save(out, _computed(images, encoder))
+        except OSError as error:
+            raise FeatureError(f"{file} cannot be written ({error}); free some space") from error
+    cells: NDArray[np.float16] = np.load(file, mmap_mode="r")
+    return cells
+
+
+def _computed(images: Sequence[Path], encoder: Encoder) -> NDArray[np.float16]:
+    height, width = encoder.image_size
+    cells = np.empty((len(images), CELLS, encoder.channels), np.float16)
+    for start in range(0, len(images), _AT_ONCE):
+        read = [read_image(path) for path in images[start : start + _AT_ONCE]]
+        sized = [cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA) for image in read]
+        maps = encoder(torch.from_numpy(np.stack(sized)).permute(0, 3, 1, 2).contiguous())
+        cells[start : start + len(read)] = grid_features(maps).cpu().numpy()
+    return cells

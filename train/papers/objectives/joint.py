@@ -1,0 +1,260 @@
+"""Training a captioner jointly with a retrieval network, around any captioner that gives word distributions.
+
+Hosseinzadeh and Wang, "Image Change Captioning by Learning from an Auxiliary Task", CVPR 2021, section 4.
+
+    primary -> auxiliary   P = f(A, B); E = P W_emb                                       (3-5)
+                           L_aux = -log softmax over the candidates of <k(A, E), g(.)>    (6)
+    auxiliary -> primary   R = k(A, E_C); omega = softmax(S~ R); B^ = sum omega_j I_j     (7-10)
+                           L_pri = -log P(C | A, B^)                                      (11)
+    candidates             n - 1 random pictures and B; from epoch xi n - 2, A and B      (13)
+    L = (1 - gamma) L_pri + gamma L_aux                                                   (14)
+
+The two stages alternate from batch to batch. The auxiliary network is `models.papers.tirg`.
+
+Where the paper is silent, and departures:
+* Both losses are taken in both stages; a stage decides what one of them is given. In the first L_pri is the
+  captioner's own loss of (A, B) and L_aux is given its soft words; in the second L_aux is given the true
+  words and L_pri the picture softly chosen by it.
+* B^ of equation 10 is a vector, where a captioner needs a map: the candidates' maps are mixed with omega.
+  Clusters, where a captioner has them, stay those of (A, B).
+* L_pri is the captioner's whole loss, with its regularisers and for DDLA marginal over clusters.
+* P is taken along the true words (`words="forced"`), or along what the captioner says (`"greedy"`).
+* Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
+  up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
+  pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
+* gamma .2, n 8; xi is an epoch, 30 in the paper's 60. An epoch of the full size has one caption of each pair.
+* `against="captions"` is no paper's form. With other pictures as candidates the task is solved from A alone,
+  or by knowing the pictures by heart. Here L_aux also asks which of n captions, the pair's own and those of
+  other pairs of the batch, leads from A to B, and so cannot be lowered without reading:
+
+      L_aux = (6) - log softmax over the captions C_j of <k(A, E_j), g(B)>
+
+  Captions of the same words, and two that nothing changed, are never wrong for each other. It takes vectors
+  of length `scale` (16, learned): by plain dot products it learns pictures by heart, and reads nothing.
+* `coupled=False` trains both networks beside each other, each from true words and pictures: the row that
+  tells what coupling gives. With gamma 1 it trains the retrieval network alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from models.captioner import Captioner, PairBatch
+from models.language.vocabulary import PAD
+from models.papers.tirg import TIRG, save_tirg
+from train.papers.batches import Split
+from train.papers.objectives import Objective, Step
+from train.papers.objectives.soft_words import forced_words, greedy_words, in_one_row
+from train.papers.retrieval import same_pictures, split_recall
+
+SUFFIX = ".tirg.safetensors"
+
+
+class JointTraining(Objective):
+    """See the head of this file."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Objective.Options):
+        """How the two networks learn from each other.
+
+        Attributes:
+            gamma: share 0..1 of the auxiliary loss.
+            candidates: n, how many pictures are chosen from, at least 2.
+            hard_from: xi, the first epoch in which A is a candidate; None never (the easy set).
+            words: along which words the captioner's probabilities are taken.
+            coupled: whether one network is given what the other one makes.
+            against: what the auxiliary task tells apart: pictures, as in the paper, or captions, too.
+            network: arguments of `TIRG`.
+        """
+
+        gamma: float = 0.2
+        candidates: int = 8
+        hard_from: int | None = 30
+        words: Literal["forced", "greedy"] = "forced"
+        coupled: bool = True
+        against: Literal["pictures", "captions"] = "pictures"
+        network: dict[str, Any] = field(default_factory=dict)
+
+        def __post_init__(self) -> None:
+            if (
+                not 0 <= self.gamma <= 1
+                or self.candidates < 2  # noqa: PLR2004 - B and another
+                or self.words not in ("forced", "greedy")
+                or self.against not in ("pictures", "captions")
+            ):
+                raise ValueError(
+                    f"gamma ({self.gamma}) must be 0..1, candidates ({self.candidates}) at least 2, "
+                    f"words ({self.words!r}) 'forced' or 'greedy', "
+                    f"against ({self.against!r}) 'pictures' or 'captions'"
+                )
+
+    name = "joint"
+    one_text = True
+    options: Options
+
+    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
+        """Build the retrieval network with random weights.
+
+        Args:
+            captioner: gives vocabulary and encoder.
+            training: what is learnt; nothing of it is kept.
+            arguments: see `Options`.
+
+        Raises:
+            ValueError: a value out of range, or a captioner that sees no maps of whole frames.
+        """
+        super().__init__(**arguments)
+        del training
+        if captioner.needs_images:
+            raise ValueError(
+                f"{captioner.name} does not look at maps of whole frames, which candidates are mixed from: "
+                "take ddla or duda"
+            )
+        encoder = captioner.encoder
+        self.network = TIRG(
+            captioner.vocabulary,
+            encoder.channels,
+            (encoder.name, encoder.sha256),
+            **self.options.network,
+        )
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        """Validation recall@1 where only the retrieval network is trained."""
+        return "val_recall_1" if self._retrieval_alone else "val_cider"
+
+    @property
+    def _retrieval_alone(self) -> bool:
+        return self.options.gamma == 1 and not self.options.coupled
+
+    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
+        """See `Objective`; equation 14."""
+        options, maps = self.options, captioner.maps(pairs)
+        pairs = replace(pairs, maps=maps)
+        hard = options.hard_from is not None and step.epoch >= options.hard_from
+        seen = PicturedBatch(self.network, maps, options.candidates, hard=hard)
+        first = options.coupled and step.done % 2 == 0
+        words, counted = (
+            self._soft(captioner, pairs, tokens)
+            if first
+            else (self.network.embed_word(tokens), tokens != PAD)
+        )
+        row, lengths = in_one_row(words, counted)
+        queries = self.network.queries(seen.pictures[: len(row)], row, lengths)
+        auxiliary = seen.loss(queries, lengths > 0)
+        if options.against == "captions":
+            others = caption_sets(tokens, pairs.changed, options.candidates)
+            auxiliary = auxiliary + self._among_captions(seen, row, lengths, others)
+        if options.coupled and not first:
+            pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
+        primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
+        return (1 - options.gamma) * primary + options.gamma * auxiliary
+
+    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
+        """See `Objective`."""
+        return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
+
+    def keep(self, captioner: Captioner, out: Path) -> None:
+        """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
+        self.network.record = captioner.record
+        save_tirg(self.network, out.with_name(out.stem + SUFFIX))
+
+    def _soft(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
+        if self.options.words == "forced":
+            likely = forced_words(captioner, pairs, tokens)
+        else:
+            likely = greedy_words(captioner, pairs, tokens.shape[2] - 1)
+        return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
+
+    def _among_captions(self, seen: PicturedBatch, row: Tensor, lengths: Tensor, sets: Tensor) -> Tensor:
+        """How surely a pair's own caption, of those in its set ``(B, B)``, leads from A to B."""
+        picture, caption = sets.nonzero(as_tuple=True)
+        queries = self.network.queries(seen.pictures[picture], row[caption], lengths[caption])
+        scores = (queries * seen.candidates[len(row) + picture]).sum(dim=1)
+        logits = scores.new_full(sets.shape, -torch.inf).index_put((picture, caption), scores)
+        own = torch.arange(len(row), device=row.device)
+        each = cross_entropy(logits, own, reduction="none")
+        counted = (lengths > 0) & (sets.sum(dim=1) > 1)
+        return (each * counted).sum() / counted.sum().clamp(min=1)
+
+
+class PicturedBatch:
+    """The pictures of a batch, first all before frames, then all after frames, and who chooses from which."""
+
+    def __init__(self, network: TIRG, maps: tuple[Tensor, Tensor], n: int, *, hard: bool) -> None:
+        """Look at the maps of before and after frames, float ``(B, C, h, w)``, and draw n candidates each."""
+        self.before, after = (each.float() for each in maps)
+        self.maps = torch.cat([self.before, after])
+        self.pictures = network.pictures(self.maps)
+        self.candidates = network.candidates(self.pictures)
+        self.allowed = candidate_sets(same_pictures(self.maps), n, hard=hard)
+
+    def logits(self, queries: Tensor) -> Tensor:
+        """<k(A, C), g(I)> ``(B, 2B)``; -inf for what is not in the set."""
+        return (queries @ self.candidates.T).masked_fill(~self.allowed, -torch.inf)
+
+    def loss(self, queries: Tensor, worded: Tensor) -> Tensor:
+        """Equation 6, over the pairs that have a sentence."""
+        b = len(queries)
+        right = torch.arange(b, 2 * b, device=queries.device)
+        each = cross_entropy(self.logits(queries), right, reduction="none")
+        return (each * worded).sum() / worded.sum().clamp(min=1)
+
+    def chosen(self, queries: Tensor) -> Tensor:
+        """B^, equations 9 and 10, as maps ``(B, C, 14, 14)``."""
+        omega = self.logits(queries).softmax(dim=1)
+        return (omega @ self.maps.flatten(1)).view(-1, *self.maps.shape[1:])
+
+
+def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
+    """The candidates of each pair, equation 13.
+
+    Args:
+        same: bool ``(2B, 2B)``, see `same_pictures`; before frames first, then after frames.
+        n: how many candidates, as far as there are so many.
+        hard: whether A is among them.
+
+    Returns:
+        bool ``(B, 2B)``: B always, A if `hard` and it is not the same picture, the others at random from the
+        other pairs.
+    """
+    b = len(same) // 2
+    own = torch.arange(b, device=same.device)
+    others = ~same[b:] & ~same[:b]  # neither B nor A
+    drawn = torch.rand(b, 2 * b, device=same.device).masked_fill(~others, -1.0)
+    sets = torch.zeros_like(others)
+    sets[own, own + b] = True
+    if hard:
+        sets[own, own] = ~same[own, own + b]
+    room = n - sets.sum(dim=1, keepdim=True)
+    ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
+    return sets | (others & (ranks < room))
+
+
+def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
+    """The captions that each pair's own is told from, and that.
+
+    Args:
+        tokens: int64 ``(B, T, L)``; the sentences about a pair are one caption.
+        changed: see `PairBatch`.
+        n: how many captions, as far as the batch has so many.
+
+    Returns:
+        bool ``(B, B)``: the own one always, the others at random from those of other words; never one without
+        words, and of a distractor no other distractor's.
+    """
+    flat, b = tokens.flatten(1), len(tokens)
+    own = torch.eye(b, dtype=torch.bool, device=tokens.device)
+    others = (flat.unsqueeze(1) != flat.unsqueeze(0)).any(dim=2) & (flat != PAD).any(dim=1)
+    if changed is not None:
+        others &= changed.unsqueeze(1) | changed.unsqueeze(0)
+    drawn = torch.rand(b, b, device=tokens.device).masked_fill(~others, -1.0)
+    ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
+    return own | (others & (ranks < n - 1))

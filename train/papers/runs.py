@@ -1,0 +1,182 @@
+"""Training and measuring on folders of samples: what `narrated-train train` and `score` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models import load_captioner
+from models.captioner import Captioner
+from models.encoders.encoder import Encoder
+from models.language.vocabulary import Vocabulary
+from pipeline.changes import ChangeOptions
+from train.checkpoints import refuse_folder, trained_changes, write_checkpoint
+from train.papers.batches import Split, load_split
+from train.papers.config import (
+    ObjectiveConfig,
+    TrainConfig,
+    build_captioner,
+    build_encoder,
+    build_objective,
+)
+from train.papers.datasets import load_pairs
+from train.papers.evaluation import Evaluation, evaluate
+from train.papers.training import (
+    QUIET,
+    Listeners,
+    Trained,
+    TrainOptions,
+    pretrained_path,
+    state_path,
+    train,
+)
+from train.samples import Sample, SampleError
+
+
+def train_on_folder(
+    data: Path,
+    out: Path,
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    command: str = "",
+    listeners: Listeners = QUIET,
+) -> tuple[Trained, Evaluation]:
+    """Train a captioner on a folder of samples, measure it on the validation split, write its checkpoint.
+
+    Args:
+        data: folder of pairs with a training and a validation split, see `train.papers.datasets`; features
+            are kept in ``.features`` in it.
+        out: where the checkpoint is written.
+        config: what is trained, and how.
+        resume: go on with the run whose state lies beside `out`.
+        device: torch device.
+        command: the command line, for the record.
+        listeners: callbacks for progress.
+
+    Raises:
+        SampleError, FeatureError, ConfigError, TrainError: see their modules.
+    """
+    refuse_folder(out)
+    samples = load_pairs(data, "train")
+    load_pairs(data, "val")  # what is missing is an error now, not after the first epoch
+    captioner = new_captioner(config, samples, build_encoder(config)).to(device)
+    training, validation = (
+        split_of(captioner, data, split, config.changes, listeners) for split in ("train", "val")
+    )
+    if training.skipped:
+        total = training.skipped + len(training.annotations)
+        listeners.note(f"{training.skipped} of {total} training annotations are skipped: no pixel differs")
+    record = {"command": command, **record_of(config), "data": data.name}
+    trained = train_on_splits(
+        captioner, training, validation, config, out, record=record, resume=resume, listeners=listeners
+    )
+    scores = evaluate(captioner, validation, training.sentences)
+    captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
+    write_checkpoint(captioner, out)
+    return trained, scores
+
+
+def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> Captioner:
+    """A captioner with random weights, which the seed decides, and the words of the samples."""
+    torch.manual_seed(config.training.seed)
+    words = [s for sample in samples for said in sample.annotations for s in said]
+    return build_captioner(config, Vocabulary.build(words, config.min_count), encoder)
+
+
+def split_of(
+    captioner: Captioner,
+    data: Path,
+    split: str,
+    changes: ChangeOptions,
+    listeners: Listeners = QUIET,
+) -> Split:
+    """A split as a captioner sees it, see `load_split`."""
+    return load_split(
+        data,
+        split,
+        captioner.encoder,
+        changes,
+        cache=data / ".features",
+        progress=partial(listeners.count, f"features of {split}"),
+        whole=captioner.whole,
+        images=captioner.needs_images,
+        masks=captioner.needs_masks,
+    )
+
+
+def train_on_splits(
+    captioner: Captioner,
+    training: Split,
+    validation: Split,
+    config: TrainConfig,
+    out: Path,
+    *,
+    record: Mapping[str, Any],
+    resume: bool = False,
+    listeners: Listeners = QUIET,
+) -> Trained:
+    """Train a new captioner as its configuration says, its pre-training first; see `train`.
+
+    The checkpoint of a pre-training is ``<stem>-pretrained`` beside `out`.
+
+    Raises:
+        ConfigError, TrainError: see their modules.
+    """
+    if config.pretraining:
+        record = {**record, "pretraining": _pretraining_record(config)}
+
+    def learn(section: ObjectiveConfig | None, options: TrainOptions, to: Path) -> Trained:
+        return train(
+            captioner,
+            training,
+            validation,
+            options,
+            to,
+            objective=build_objective(section, captioner, training),
+            record=record,
+            resume=resume,
+            listeners=listeners,
+        )
+
+    if config.pretraining and not (resume and state_path(out).exists()):
+        learn(config.pretraining.objective, config.pretrain_options(), pretrained_path(out))
+    return learn(config.objective, config.training, out)
+
+
+def evaluate_on_folder(
+    data: Path, checkpoint: Path, split: str = "val", *, device: str = "cpu", listeners: Listeners = QUIET
+) -> tuple[Captioner, Evaluation]:
+    """Measure a checkpoint on one split of a folder of samples, with the change options it was trained with.
+
+    Raises:
+        SampleError, FeatureError, CheckpointError: see their modules.
+    """
+    captioner = load_captioner(checkpoint, device)
+    loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
+    try:
+        training = load_pairs(data, "train", require_images=False)
+    except SampleError:
+        training = []
+        listeners.note(f"{data} has no training split: the trivial rows that are drawn from it are left out")
+    sentences = [tuple(s for said in sample.annotations for s in said) for sample in training]
+    return captioner, evaluate(captioner, loaded, sentences)
+
+
+def record_of(config: TrainConfig) -> dict[str, Any]:
+    """The part of a configuration that a user of the checkpoint needs."""
+    return {"changes": asdict(config.changes), "min_count": config.min_count}
+
+
+def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
+    """What decides the pre-training, as plain values; of a folder only its name."""
+    assert config.pretraining is not None  # noqa: S101 - the caller looks
+    objective = config.pretraining.objective
+    arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}
+    return {"objective": {"name": objective.name, **arguments}, "training": asdict(config.pretrain_options())}

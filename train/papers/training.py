@@ -1,0 +1,445 @@
+"""The training loop, one for all captioners and objectives.
+
+Adam (Jhamtani 2018: batches of 8), gradient clipping, early stop on the validation split's single-sentence
+CIDEr, which is the one declared metric and chooses the checkpoint. Order and dropout of an epoch follow from
+seed and epoch alone; the state is written after every epoch, so that a resumed run ends in the same
+checkpoint, byte by byte, as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from models.captioner import Captioner
+from models.checkpoint import ENCODER
+from models.papers.nearest import Nearest
+from pipeline.disk import replacing
+from train.checkpoints import TrainError, versions, write_checkpoint
+from train.papers.batches import (
+    Split,
+    annotations_an_epoch,
+    by_pair,
+    epoch_batches,
+    prior_features,
+    tells_stories,
+)
+from train.papers.evaluation import likelihood, single_sentences
+from train.papers.metrics.scores import text_scores
+from train.papers.objectives import Objective, Own, Step
+from train.progress import Progress
+
+_STATE_FORMAT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """How a captioner is trained.
+
+    Attributes:
+        epochs: at most this many.
+        batch: annotations in a batch (the paper's 8).
+        learning_rate: of Adam, in the first epoch.
+        decay: the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it.
+        decay_every: epochs, at least 1.
+        warmup: batches over which the learning rate rises to its value, after which it falls with the root of
+            the batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
+        clip_norm: gradients are scaled down to at most this norm.
+        patience: training stops when the validation CIDEr has not risen for this many epochs.
+        seed: of weights, order and dropout.
+        max_words: longer training sentences are cut.
+        keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
+            rate has fallen by then (few validation cameras choose between epochs by chance).
+        by_pair: whether what all annotators say of a pair is learnt at once: the pair is looked at once an
+            epoch instead of once for each of them. A batch then counts pairs. Not for stories, nor where an
+            objective takes all of it as one text.
+        drawn: whether an epoch takes one annotation of each pair, drawn by chance, instead of all.
+        swapped: share 0..1 of the pairs of a scene seen twice without a change that are seen from the other
+            view, see `train.papers.batches.twins`. Not for captioners that look at masks.
+        bf16: whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer,
+            validation and decoding stay float32.
+    """
+
+    epochs: int = 20
+    batch: int = 8
+    learning_rate: float = 1e-3
+    decay: float = 1.0
+    decay_every: int = 1
+    warmup: int = 0
+    clip_norm: float = 5.0
+    patience: int = 4
+    seed: int = 0
+    max_words: int = 24
+    keep: Literal["best", "last"] = "best"
+    by_pair: bool = False
+    drawn: bool = False
+    swapped: float = 0.0
+    bf16: bool = False
+
+    def __post_init__(self) -> None:
+        counts = (self.epochs, self.batch, self.max_words, self.decay_every)
+        if min(*counts, self.learning_rate, self.decay, self.clip_norm) <= 0 or (
+            min(self.patience, self.seed, self.warmup) < 0
+        ):
+            raise ValueError(
+                f"training options must be positive (patience, seed and warmup at least 0): {self}"
+            )
+        if not 0 <= self.swapped <= 1 or (self.by_pair and self.drawn):
+            raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
+
+    def rate(self, step: Step) -> float:
+        """The learning rate of a batch."""
+        rate = self.learning_rate * self.decay ** ((step.epoch - 1) // self.decay_every)
+        if self.warmup:
+            reached = (step.done + 1) / self.warmup
+            rate *= min(reached, reached**-0.5)
+        return rate
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One epoch of the curves: mean training loss per annotation, validation CIDEr and perplexity.
+
+    An objective with a score of its own has that instead, and neither CIDEr nor perplexity (NaN).
+    """
+
+    epoch: int
+    train_loss: float
+    val_cider: float
+    val_perplexity: float
+    val_score: float | None = None
+
+    @property
+    def score(self) -> float:
+        """What chooses between epochs."""
+        return self.val_cider if self.val_score is None else self.val_score
+
+    def plain(self) -> dict[str, float | None]:
+        """As plain values for JSON, which knows no NaN: the perplexity of a split without clusters."""
+        values = {k: v for k, v in asdict(self).items() if v is not None}
+        return {k: round(v, 5) if math.isfinite(v) else None for k, v in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A finished training run.
+
+    Attributes:
+        curves: one point per epoch.
+        best_epoch: the epoch that the checkpoint is from, from 1.
+        stopped_early: True where `patience` ended it.
+        seconds: mean seconds per epoch of this run, validation included.
+    """
+
+    curves: tuple[Point, ...]
+    best_epoch: int
+    stopped_early: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Callbacks for progress: `count` for things counted, `note` for a line that the user should read."""
+
+    count: Progress = lambda _what, _done, _all: None
+    note: Callable[[str], None] = lambda _line: None
+
+
+QUIET = Listeners()
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The curves, and the weights of the best epoch: captioner's and objective's."""
+
+    curves: list[Point] = field(default_factory=list)
+    best_epoch: int = 0
+    best: tuple[Weights, Weights] = field(default_factory=lambda: ({}, {}))
+
+    @property
+    def best_score(self) -> float:
+        return self.curves[self.best_epoch - 1].score if self.best_epoch else -math.inf
+
+    def is_stale(self, options: TrainOptions) -> bool:
+        return bool(self.best_epoch) and len(self.curves) - self.best_epoch >= max(options.patience, 1)
+
+
+class _Run:
+    """One captioner, objective and optimizer on their way through the epochs."""
+
+    def __init__(
+        self,
+        captioner: Captioner,
+        objective: Objective,
+        options: TrainOptions,
+        splits: tuple[Split, Split],
+        out: Path,
+    ) -> None:
+        self.captioner, self.objective, self.options, self.out = captioner, objective, options, out
+        self.training, self.validation = splits
+        every = (*captioner.parameters(), *objective.parameters())
+        self.parameters = [p for p in every if p.requires_grad]
+        self.optimizer = torch.optim.Adam(self.parameters, lr=options.learning_rate)
+        self.progress = _Progress()
+
+    def epoch(self) -> Point:
+        """One pass over the training split, and its point of the curves."""
+        epoch, captioner, options = len(self.progress.curves) + 1, self.captioner, self.options
+        # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
+        torch.manual_seed(int(np.random.SeedSequence([options.seed, epoch, 1]).generate_state(1)[0]))
+        whole = annotations_an_epoch(self.training, drawn=options.drawn)
+        batches, total = -(-whole // options.batch), 0.0
+        captioner.train()
+        self.objective.train()
+        ordered = epoch_batches(
+            self.training,
+            captioner.vocabulary,
+            options.batch,
+            seed=options.seed,
+            epoch=epoch,
+            max_words=options.max_words,
+            drawn=options.drawn,
+            swapped=options.swapped,
+        )
+        for number, (seen, said) in enumerate(ordered, start=1):
+            step = Step(epoch, number, batches)
+            for each in self.optimizer.param_groups:
+                each["lr"] = options.rate(step)
+            pairs, tokens = seen.to(captioner.device), said.to(captioner.device)
+            with torch.autocast(captioner.device.type, torch.bfloat16, enabled=options.bf16):
+                loss = self.objective.loss(captioner, pairs, tokens, step)
+            if not math.isfinite(value := loss.item()):
+                raise TrainError(
+                    f"the loss is {value} in epoch {epoch}, batch {number}; lower learning_rate "
+                    f"({options.learning_rate:g}) or clip_norm ({options.clip_norm:g})"
+                )
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(self.parameters, options.clip_norm)
+            self.optimizer.step()
+            total += value * min(options.batch, whole - (number - 1) * options.batch)
+        return self._measure(epoch, total / whole)
+
+    def _measure(self, epoch: int, loss: float) -> Point:
+        self.captioner.eval()
+        self.objective.eval()
+        score = self.objective.score(self.captioner, self.validation)
+        if score is not None:
+            return Point(epoch, loss, math.nan, math.nan, score)
+        said = single_sentences(self.captioner, self.validation)
+        cider = text_scores(said, self.validation.sentences).cider
+        return Point(epoch, loss, cider, likelihood(self.captioner, self.validation).perplexity)
+
+    def keep(self, point: Point, mark: str) -> None:
+        """Add an epoch to the curves; write the checkpoint if it is the best, and the state of the run."""
+        progress = self.progress
+        best = self.options.keep == "last" or point.score > progress.best_score
+        progress.curves.append(point)
+        if best:
+            progress.best_epoch = point.epoch
+            progress.best = (_cloned(self.captioner), _cloned(self.objective))
+            self.write()
+        self._write_state(mark)
+
+    def write(self) -> None:
+        """Write the checkpoint, and beside it what the objective leaves."""
+        _write(self.captioner, self.progress, self.out)
+        try:
+            self.objective.keep(self.captioner, self.out)
+        except OSError as error:
+            raise TrainError(
+                f"{self.out} cannot be written: {error.strerror}; choose another --out"
+            ) from error
+
+    def _write_state(self, mark: str) -> None:
+        """Write the state at once or not at all: a kill must leave that of the epoch before."""
+        content = {
+            "format": _STATE_FORMAT,
+            "mark": mark,
+            "weights": (_weights(self.captioner), _weights(self.objective)),
+            "optimizer": self.optimizer.state_dict(),
+            **{name: getattr(self.progress, name) for name in ("best_epoch", "best")},
+            "curves": [asdict(p) for p in self.progress.curves],
+        }
+        path = state_path(self.out)
+        try:
+            with replacing(path, durable=True) as file:
+                torch.save(content, file)
+        except (OSError, RuntimeError) as error:
+            raise TrainError(
+                f"{path} cannot be written ({error}); free some space or choose another --out"
+            ) from error
+
+    def resume(self, path: Path, mark: str) -> None:
+        """Go on where a state was written.
+
+        Raises:
+            TrainError: the file is damaged, or of a run with other settings or samples.
+        """
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+            if content["format"] != _STATE_FORMAT or content["mark"] != mark:
+                raise TrainError(
+                    f"{path} is the state of another run (other samples, settings, seed or version); "
+                    "repeat that run's options, or start again without --resume"
+                )
+            self.captioner.load_state_dict(content["weights"][0], strict=False)
+            self.objective.load_state_dict(content["weights"][1])
+            self.optimizer.load_state_dict(content["optimizer"])
+            curves = [Point(**p) for p in content["curves"]]
+            self.progress = _Progress(curves, content["best_epoch"], content["best"])
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            KeyError,
+            TypeError,
+            EOFError,
+            pickle.UnpicklingError,
+        ) as error:
+            raise TrainError(f"{path} is damaged ({error!r}); start again without --resume") from error
+
+
+def train(
+    captioner: Captioner,
+    training: Split,
+    validation: Split,
+    options: TrainOptions,
+    out: Path,
+    *,
+    objective: Objective | None = None,
+    record: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    listeners: Listeners = QUIET,
+) -> Trained:
+    """Train a captioner, new or trained before; it and the checkpoint `out` keep the best epoch.
+
+    The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
+
+    Raises:
+        TrainError: nothing to train on, a state of another run, or the loss is no longer a number.
+    """
+    objective = (objective or Own()).to(captioner.device)
+    training = _suited(captioner, training, objective, options)
+    decisive = _provenance(captioner, training, validation, options, objective)
+    captioner.record = {**(record or {}), **decisive}
+    started = time.monotonic()
+    if isinstance(captioner, Nearest):
+        progress = _memorise(captioner, training, validation, options)
+        _write(captioner, progress, out)
+        return Trained(tuple(progress.curves), 1, stopped_early=False, seconds=time.monotonic() - started)
+    run, mark = _Run(captioner, objective, options, (training, validation), out), _mark(captioner)
+    with torch.random.fork_rng():
+        if resume and state_path(out).exists():
+            run.resume(state_path(out), mark)
+        elif not captioner.whole:
+            captioner.fit_scaling(prior_features(training).to(captioner.device))
+        progress = run.progress
+        first = len(progress.curves)
+        while len(progress.curves) < options.epochs and not progress.is_stale(options):
+            point = run.epoch()
+            run.keep(point, mark)
+            listeners.count("epochs", point.epoch, options.epochs)
+    seconds = (time.monotonic() - started) / max(len(progress.curves) - first, 1)
+    captioner.load_state_dict(progress.best[0], strict=False)
+    objective.load_state_dict(progress.best[1])
+    run.write()
+    return Trained(tuple(progress.curves), progress.best_epoch, progress.is_stale(options), seconds)
+
+
+def state_path(out: Path) -> Path:
+    """The state file of the run that writes the checkpoint `out`."""
+    return out.with_name(out.name + ".state")
+
+
+def pretrained_path(out: Path) -> Path:
+    """The checkpoint of the pre-training of the run that writes the checkpoint `out`."""
+    return out.with_name(f"{out.stem}-pretrained{out.suffix}")
+
+
+def _suited(captioner: Captioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
+    """The split with pairs instead of annotations, where the options say so and it can be."""
+    if not training.annotations:
+        raise TrainError(
+            f"nothing to train on: none of {len(training.samples)} pairs has a cluster of differing pixels; "
+            "lower delta or min_area under `changes`"
+        )
+    if options.swapped and captioner.needs_masks:
+        raise TrainError(
+            f"{captioner.name} looks at masks, which are of one before frame: leave out training.swapped"
+        )
+    if not options.by_pair:
+        return training
+    if objective.one_text or tells_stories(captioner):
+        name = f"objective {objective.name}" if objective.one_text else captioner.name
+        raise TrainError(
+            f"{name} takes an annotator's sentences as one text, and would take those of all: leave out "
+            "training.by_pair; training.drawn looks at each pair once an epoch, too"
+        )
+    return by_pair(training)
+
+
+def _memorise(captioner: Nearest, training: Split, validation: Split, options: TrainOptions) -> _Progress:
+    """Let a captioner keep the training pairs: one pass, nothing to lower, no epochs to choose."""
+    words, most = captioner.vocabulary, options.max_words
+    captioner.memorise(
+        epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
+    )
+    cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
+    return _Progress([Point(1, 0.0, cider, math.nan)], 1)
+
+
+def _write(captioner: Captioner, progress: _Progress, out: Path) -> None:
+    record = {"curves": [p.plain() for p in progress.curves], "best_epoch": progress.best_epoch}
+    captioner.record = {**captioner.record, **record}
+    write_checkpoint(captioner, out)
+
+
+def _provenance(
+    captioner: Captioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
+) -> dict[str, Any]:
+    """What decides the result, as plain values; nothing about the machine's paths or clock."""
+    settings = {k: v for k, v in asdict(options).items() if k not in ("epochs", "patience")}
+    record = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
+    return {
+        "captioner": captioner.name,
+        "training": settings,
+        **({"objective": record} if record else {}),
+        "metric": objective.metric,
+        "train_sha256": training.sha256,
+        "val_sha256": validation.sha256,
+        "train_pairs": len(training.samples),
+        "train_annotations": len(training.annotations),
+        "skipped_annotations": training.skipped,
+        "val_pairs": len(validation.samples),
+        "versions": versions(),
+    }
+
+
+def _mark(captioner: Captioner) -> str:
+    """Hash over what must be equal for a run to go on; how long it may last is none of it."""
+    decides = {k: v for k, v in captioner.record.items() if k not in ("command", "versions")}
+    described = [decides, captioner.arguments(), captioner.vocabulary.words, captioner.encoder.sha256]
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _weights(module: nn.Module) -> Weights:
+    """Its state on the CPU, but for the frozen encoder's."""
+    return {k: v.detach().cpu() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
+
+
+def _cloned(module: nn.Module) -> Weights:
+    return {k: v.clone() for k, v in _weights(module).items()}
