@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pipeline.tracking import Detections, Event, Tracker, TrackerSettings
 from pipeline.tracking.confidence import FILE, Confidence
-from pipeline.tracking.events import departure, entrance
+from pipeline.tracking.events import end_event
 from pipeline.tracking.evidence import EVIDENCE, End
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
@@ -102,7 +102,7 @@ class Recorder(Tracker):
         self._evidence = np.zeros(0)
         p = super()._confidence(end, pair)
         if len(self._evidence):
-            self.seen.append(((entrance if end.coming else departure)(end, pair, p), self._evidence))
+            self.seen.append((end_event(end, pair, p), self._evidence))
         return p
 
 

@@ -12,66 +12,34 @@ from pipeline.tracking.types import SIDES, Event, Track
 ENTRANCE_BEFORE_S = 1.5
 """An entrance's frame before is so much earlier than the first observation."""
 
-_AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
-
 DEPARTURE_BEFORE_S = 1.0
 """A departure's frame before is so much earlier than the last observation."""
 
+_AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
 
-def entrance(
-    end: End,
-    pair: tuple[float, float],
-    confidence: float,
-    vehicle: str = "",
-) -> Event:
-    """A track entered or appeared, a thing was placed, a person got out of a vehicle (its id)."""
-    track = end.track
+
+def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: str = "") -> Event:
+    """An entrance or a departure: through the edge, of a thing, of a person at a vehicle (its id)."""
+    track, since_s = end.track, end.time_s if end.coming else end.track.since_s
     name, share = track.vote()
-    inner = "got_out" if vehicle else "placed" if name in THINGS else "appeared"
-    kind = "entered" if end.through_edge else inner
-    box = track.at(pair[1]) or track.last.box
+    if end.through_edge:
+        kind, vehicle = ("entered" if end.coming else "left"), ""
+    elif vehicle:
+        kind = "got_out" if end.coming else "got_in"
+    elif name in THINGS:
+        kind = "placed" if end.coming else "removed"
+    else:
+        kind = "appeared" if end.coming else "disappeared"
+    before, after = (track.at(time_s) or track.last.box for time_s in pair)
+    side = end.side if end.through_edge else ""
     return Event(
-        kind,
-        track.id,
-        name,
-        share,
-        end.time_s,
-        confidence,
-        *pair,
-        None,
-        box,
-        since_s=end.time_s,
-        rests=track.rests_since_s is not None,
-        edge=end.side if end.through_edge else "",
-        way=end.side if end.through_edge else "",
-        path=path_of(track, *pair),
-        other=vehicle if kind in ("got_in", "got_out") else "",
-    )
-
-
-def departure(end: End, pair: tuple[float, float], confidence: float, vehicle: str = "") -> Event:
-    """A track left or disappeared, a thing was removed, a person got into a vehicle (its id)."""
-    track = end.track
-    name, share = track.vote()
-    inner = "got_in" if vehicle else "removed" if name in THINGS else "disappeared"
-    kind = "left" if end.through_edge else inner
-    return Event(
-        kind,
-        track.id,
-        name,
-        share,
-        end.time_s,
-        confidence,
-        *pair,
-        track.at(pair[0]) or track.last.box,
-        None,
-        since_s=track.since_s,
-        duration_s=None if track.since_s is None else end.time_s - track.since_s,
-        edge=end.side if end.through_edge else "",
-        way=end.side if end.through_edge else "",
-        path=path_of(track, *pair),
-        other=vehicle if kind in ("got_in", "got_out") else "",
-    )
+        kind, track.id, name, share, end.time_s, confidence, *pair,
+        None if end.coming else before, after if end.coming else None,
+        since_s=since_s,
+        duration_s=None if end.coming or since_s is None else end.time_s - since_s,
+        rests=end.coming and track.rests_since_s is not None,
+        edge=side, way=side, path=path_of(track, *pair), other=vehicle,
+    )  # fmt: skip
 
 
 def vehicle_at(end: End, tracks: Sequence[Track]) -> str:

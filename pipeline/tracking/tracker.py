@@ -21,7 +21,7 @@ from pipeline.tracking.association import (
     family_shares,
 )
 from pipeline.tracking.confidence import Confidence, shipped
-from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, departure, entrance, vehicle_at
+from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import distances, sizes, velocity
@@ -125,8 +125,10 @@ class Tracker:
         """
         self._interrupted = True
         for track in self.tracks:
-            if track.rests_since_s is None or track.state not in ("confirmed", "lost"):
-                self._end(track)
+            track.entrance_decided = track.departure_decided = track.departed = True
+            track.unseen_s = 0.0
+            if track.rests_since_s is None or track.state == "tentative":
+                track.state = "ended"
 
     def update(self, time_s: float, detections: Detections, image: NDArray[np.uint8]) -> list[Event]:
         """Take the next frame.
@@ -147,7 +149,7 @@ class Tracker:
         if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
             self._watching_since = time_s
-            self._memory = Memory()
+            self._memory, self._interrupted = Memory(), False
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
@@ -156,20 +158,11 @@ class Tracker:
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
-        if self._interrupted:
-            self._interrupted = False
-            for track in self.tracks:
-                if track.unseen_s > 0:
-                    self._end(track)
         turns = self._turns.update(self.tracks, time_s, self.aspect)
         sure = (turn for turn in turns if turn.confidence >= self.settings.least_confidence)
         events = [*self._decide(time_s), *sure]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
-
-    def _end(self, track: Track) -> None:
-        """End a track without an event."""
-        track.state, track.entrance_decided, track.departure_decided = "ended", True, True
 
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
@@ -198,7 +191,7 @@ class Tracker:
         end = end_of(track, coming=True, aspect=self.aspect)
         near = vehicle_at(end, self.tracks)
         p = self._confidence(end, pair)
-        yield from self._given(entrance(end, pair, p, near))
+        yield from self._given(end_event(end, pair, p, near))
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
         track.departure_decided = True
@@ -209,7 +202,7 @@ class Tracker:
         p = self._confidence(end, pair)
         if p >= self.settings.least_confidence:
             track.departed, track.state = True, "ended"
-        yield from self._given(departure(end, pair, p, near))
+        yield from self._given(end_event(end, pair, p, near))
 
     def _given(self, event: Event) -> Iterator[Event]:
         """An event, unless it is not sure, or a part of something that the same has happened to."""
@@ -309,7 +302,7 @@ class Tracker:
         if len(track.observations) >= self._hits(track):
             track.state = "confirmed"
         track.rests_since_s = self._rests_since(track)
-        track.unseen_s, track.departure_decided = 0.0, False
+        track.unseen_s, track.departed, track.departure_decided = 0.0, False, False
 
     def _rests_since(self, track: Track) -> float | None:
         """Since when it has not left its place, if that is long enough."""

@@ -224,6 +224,16 @@ def test_a_parked_car_keeps_its_identity_over_a_restart() -> None:
     assert after.first.time_s == before.first.time_s
 
 
+def test_what_is_found_a_moment_after_a_restart_goes_on() -> None:
+    tracker, _ = follow([("car", BLUE, parked)], 10.0)
+    again = Tracker(WIDTH / HEIGHT)
+    again.restore(json.loads(json.dumps(tracker.state())))
+    late = ("car", BLUE, lambda t: parked(t) if t > 600.5 else None)
+    _, events = follow([late], 10.0, again, start=600.0)
+    assert not events
+    assert [t.id for t in again.tracks if t.state == "confirmed"] == [tracker.tracks[0].id]
+
+
 def test_what_is_not_found_after_an_outage_ends_in_silence_and_nobody_has_entered() -> None:
     tracker, _ = follow([("car", BLUE, parked)], 10.0)
     tracker.interrupt()
