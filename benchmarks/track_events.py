@@ -98,9 +98,9 @@ class Recorder(Tracker):
 
         self._weights = kept  # type: ignore[assignment]
 
-    def _confidence(self, end: End, odds: NDArray[np.float64], pair: tuple[float, float]) -> float:
+    def _confidence(self, end: End, pair: tuple[float, float]) -> float:
         self._evidence = np.zeros(0)
-        p = super()._confidence(end, odds, pair)
+        p = super()._confidence(end, pair)
         if len(self._evidence):
             self.seen.append(((entrance if end.coming else departure)(end, pair, p), self._evidence))
         return p
@@ -304,7 +304,9 @@ def _detect(path: Path, file: Path) -> None:
 
 def record(event: Event) -> dict[str, Any]:
     """An event as the judges read it."""
-    kind = "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else "moved"
+    kind = (
+        "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else event.kind
+    )
     pair = event.before_time_s, event.after_time_s
     return said(kind, event.object, pair, (event.box_before, event.box_after), event.confidence)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +23,6 @@ def calibrate(
         str, typer.Argument(help="A camera of the configuration, or a file, glob or rtsp:// URL.")
     ],
     config: OptionalFile = None,
-    out: Annotated[Path | None, typer.Option(help="Write the calibration (JSON) here.")] = None,
     json: Json = False,
 ) -> None:
     """Find a camera's thresholds in its own footage, and keep them for `run` if it is a configured camera."""
@@ -42,9 +40,6 @@ def calibrate(
     if configuration and known:
         stored.append(CalibrationStore(configuration.state / "calibration").save(plan, calibration))
     values = calibration.to_dict()
-    if out:
-        out.write_text(json_format.dumps(values, indent=1) + "\n", encoding="utf-8")
-        stored.append(out)
     if json:
         typer.echo(json_format.dumps(values))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.options import ConfigurationFile, Json
+from daemon.commands.options import ConfigurationFile
 
 if TYPE_CHECKING:
     from daemon.config.settings import Configuration
@@ -27,7 +27,6 @@ def check_config(
         bool,
         typer.Option("--print-effective", help="Print it with all its defaults; secrets stay placeholders."),
     ] = False,
-    json: Json = False,
     schema: Annotated[  # noqa: ARG001 - its callback exits
         bool,
         typer.Option(
@@ -46,9 +45,7 @@ def check_config(
     configuration = load_configuration(config)
     for warning in check_configuration(configuration, Secrets(), config):
         typer.echo(f"narrated: {warning}", err=True)
-    if json:
-        typer.echo(json_format.dumps(_effective(configuration)))
-    elif print_effective:
+    if print_effective:
         import yaml  # noqa: PLC0415
 
         typer.echo(yaml.safe_dump(_effective(configuration), sort_keys=False, allow_unicode=True), nl=False)

@@ -74,7 +74,7 @@ def _move(said: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) ->
     at = was.phrase if was else place(fact.before, depth=depth)
     end = now.phrase if now else place(fact.after, depth=depth)
     if said.action == "instead":
-        if at and end and at != end:
+        if at and end and (was or now or side(fact.before) != side(fact.after)) and at != end:
             return replace(said, place=at, end=end)
         said = replace(said, action="moved")
     origin, target = way(fact.before, fact.after, depth=depth)

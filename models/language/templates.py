@@ -121,11 +121,11 @@ def noun_phrase(
     if name == "object" and count == 1:
         return "something else" if article == "another" else "something"
     words = KINDS[name].plural if count > 1 else name
-    words = f"large {words}" if large else words
     if colour in CLOTHES and name in PEOPLE:
         words += f" in {colour}{' clothes' if colour in ('dark', 'light') else ''}"
     elif colour in COLOURS and name in VEHICLES:
         words = f"{colour} {words}"
+    words = f"large {words}" if large else words
     if count > 1:
         number = "several" if several else _NUMBERS[count] if count < len(_NUMBERS) else f"{count}"
         lead = {"the": "" if several else "the ", "another": ""}.get(article, "")

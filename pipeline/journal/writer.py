@@ -123,10 +123,10 @@ class Journal:
         try:
             self._open()
         except (JournalError, OSError) as error:
-            if not hold or isinstance(error, JournalLockedError):
-                self._let_go()
             if isinstance(error, JournalLockedError):
-                raise
+                raise  # it has let go already
+            if not hold:
+                self._let_go()
             self._report(error)
         except BaseException:
             self._let_go()

@@ -9,24 +9,19 @@ import numpy as np
 
 from models.boxes import Box, box_of, intersection, overlaps
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import cover, distances, moved_box, outside, sizes, velocity, whole_box
+from pipeline.tracking.motion import cover, moved_box, outside, sizes, velocity, whole_box
 from pipeline.tracking.types import SIDES, Floats, Track
 
 EVIDENCE = (
     "bias", "person", "vehicle", "observations", "span", "mean score", "best score", "end score",
     "share seen", "trend", "outside", "outside in 0.7 s", "outside in 1.5 s", "at the edge",
-    "through the edge", "speed", "speed outwards", "link", "second link", "covered", "covered ahead",
-    "height", "area",
-    "double", "double of another family", "part", "neighbours", "unused detection", "changed", "class share",
-    "ridden", "rests", "least association", "part of", "part large",
-    "flow", "flow moves", "flow outside",
+    "through the edge", "speed", "speed outwards", "height", "area", "double", "part", "class share",
+    "part of", "flow", "flow moves",
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
 
-_NEAR = 2.0  # own sizes within which there are neighbours
 _GOES = 0.3  # own sizes from which something goes
 _LEAST_INSIDE = 0.3  # share of a part within the whole
-_BEHIND = 0.15  # of its height: the feet of what hides it may be so much higher in the picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +37,7 @@ class End:
         side: edge of the frame that it lies at or goes to, of `SIDES`.
         gap: own sizes from that edge.
         speed: own sizes a second towards that edge.
+        aspect: width of the frame over its height.
     """
 
     track: Track
@@ -52,6 +48,7 @@ class End:
     side: str
     gap: float
     speed: float
+    aspect: float
 
     @property
     def through_edge(self) -> bool:
@@ -78,13 +75,7 @@ def end_of(track: Track, *, coming: bool, aspect: float) -> End:
         key=lambda each: each[1] / size - min(max(each[2] / size, 0.0), 1.0),
     )
     box = whole_box(track.observations, at_start=coming)
-    return End(track, coming, outermost.time_s, box, outwards, side, gap / size, speed / size)
-
-
-def boxes_at(tracks: Sequence[Track], time_s: float) -> Floats:
-    """Boxes of tracks at a moment ``(N, 4)``, NaN where one is not there."""
-    found = [track.at(time_s) for track in tracks]
-    return np.array([(np.nan,) * 4 if box is None else box for box in found]).reshape(-1, 4)
+    return End(track, coming, outermost.time_s, box, outwards, side, gap / size, speed / size, aspect)
 
 
 def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[float, float]:
@@ -128,30 +119,19 @@ def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[flo
     return best, ratio
 
 
-def _flow(end: End, pair: tuple[float, float], memory: Memory, aspect: float) -> tuple[float, float, float]:
-    """Whether optical flow finds the object beyond its end.
-
-    Returns:
-        Share of points, share that moves as it did, share of its box that they lead out of the frame.
-    """
+def _flow(end: End, pair: tuple[float, float], memory: Memory, aspect: float) -> tuple[float, float]:
+    """Share of points that optical flow finds beyond the end, and of those that move as the object did."""
     target = pair[0] if end.coming else pair[1]
     place = end.track.first.box if end.coming else end.track.last.box
     share, dx, dy = memory.flow(place, end.time_s, target)
     size = float(sizes(np.array([place]), aspect)[0])
     own = float(np.hypot(end.outwards[0] * aspect, end.outwards[1])) * abs(target - end.time_s)
     ratio = min(float(np.hypot(dx * aspect, dy)) / own, 1.0) if own > _GOES * size else 1.0
-    return share, share * ratio, float(outside(np.array([moved_box(end.box, (dx, dy), 1.0)]))[0])
+    return share, share * ratio
 
 
 def end_evidence(
-    end: End,
-    others: Sequence[Track],
-    *,
-    links: tuple[float, float],
-    part: tuple[float, float],
-    memory: Memory,
-    pair: tuple[float, float],
-    aspect: float,
+    end: End, others: Sequence[Track], part: float, memory: Memory, pair: tuple[float, float]
 ) -> Floats:
     """`EVIDENCE` of an end, ``(len(EVIDENCE),)``.
 
@@ -159,47 +139,30 @@ def end_evidence(
         end: of which track.
         others: all other tracks of the camera.
         part: see `part_evidence`.
-        links: probabilities of its best and second best link to other tracks' ends.
         memory: of the last seconds.
         pair: seconds of the event's own before and after.
-        aspect: width of the frame over its height.
     """
-    track = end.track
+    track, aspect = end.track, end.aspect
     observations = track.observations[:30] if end.coming else track.observations[:-31:-1]
     scores = np.array([o.score for o in observations])
-    span = abs(observations[-1].time_s - end.time_s)
     first, last = sorted((observations[-1].time_s, end.time_s))
     frames = max(len(memory.between(first, last)), 1)
-    seen = sum(memory.frames[0].time_s - 1e-3 <= o.time_s for o in observations)
+    seen = sum(memory.frames[0][0] - 1e-3 <= o.time_s for o in observations)
     half = max(len(scores) // 2, 1)
-    ahead = np.array([end.box, end.ahead(0.7), end.ahead(1.5)])
-    out = outside(ahead)
-    there = boxes_at(others, end.time_s)
-    near = ~np.isnan(there[:, 0])
-    there, who = there[near], [t for t, ok in zip(others, near, strict=True) if ok]
+    out = outside(np.array([end.box, end.ahead(0.7), end.ahead(1.5)]))
+    there = [(box, t.family == track.family) for t in others if (box := t.at(end.time_s))]
     own = np.array([end.box])
-    size = float(sizes(own, aspect)[0])
-    same = np.array([t.family == track.family for t in who], bool)
-    _, y, w, h = end.box
-    iou = overlaps(own, there)[0] if len(there) else np.zeros(0)
-    inside = cover(own, there)[0] if len(there) else np.zeros(0)
-    front = (there[:, 1] + there[:, 3] >= y + h - _BEHIND * h) & (there[:, 2] * there[:, 3] > 0.5 * w * h)
-    ahead_inside = cover(ahead[1:2], there)[0] if len(there) else np.zeros(0)
-    neighbours = (distances(own, there, aspect)[0] < _NEAR * size) & same if len(there) else np.zeros(0)
-    unused = (end.time_s - 1.5, end.time_s - 0.05) if end.coming else (end.time_s + 0.05, end.time_s + 1.5)
-    place = track.first.box if end.coming else track.last.box
+    boxes = np.array([box for box, kin in there if kin]).reshape(-1, 4)
+    _, _, w, h = end.box
+    way = float(np.hypot(end.outwards[0] * aspect, end.outwards[1]))
     return np.array([
         1.0, track.family == "person", track.family == "vehicle",
-        np.log(min(len(observations), 20)), min(span, 4.0), scores.mean(), scores.max(), scores[:2].mean(),
-        min(seen / frames, 1.0), scores[:half].mean() - scores[half:].mean() if len(scores) > 1 else 0.0,
+        np.log(min(len(observations), 20)), min(last - first, 4.0),
+        scores.mean(), scores.max(), scores[:2].mean(), min(seen / frames, 1.0),
+        scores[:half].mean() - scores[half:].mean() if len(scores) > 1 else 0.0,
         *out, np.exp(-max(end.gap, 0.0) / 0.25), min(max(end.speed, 0.0), 3.0) * np.exp(-max(end.gap, 0.0)),
-        min(float(np.hypot(end.outwards[0] * aspect, end.outwards[1])) / size, 4.0),
-        float(np.clip(end.speed, -3, 3)), *links,
-        float((inside * front).max(initial=0.0)), float((ahead_inside * front).max(initial=0.0)),
+        min(way / float(sizes(own, aspect)[0]), 4.0), float(np.clip(end.speed, -3, 3)),
         np.log(h), np.log(w * h) / 2,
-        float((iou * same).max(initial=0.0)), float((iou * ~same).max(initial=0.0)),
-        float((inside * same).max(initial=0.0)), np.log1p(neighbours.sum()),
-        memory.unused_score(place, *unused), memory.changed(place, *pair), track.vote()[1], track.ridden,
-        track.rests_since_s is not None, min(o.p for o in observations[:6]),
-        part[0], part[0] * part[1], *_flow(end, pair, memory, aspect),
+        float(overlaps(own, boxes).max(initial=0.0)), float(cover(own, boxes).max(initial=0.0)),
+        track.vote()[1], part, *_flow(end, pair, memory, aspect),
     ], np.float64)  # fmt: skip

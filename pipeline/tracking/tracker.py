@@ -23,8 +23,7 @@ from pipeline.tracking.association import (
 from pipeline.tracking.confidence import Confidence, shipped
 from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, departure, entrance, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
-from pipeline.tracking.links import link_odds
-from pipeline.tracking.memory import FrameMemory, Memory
+from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import distances, sizes, velocity
 from pipeline.tracking.suppression import suppress
 from pipeline.tracking.turns import Turns
@@ -45,20 +44,18 @@ class TrackerSettings:
         entrance_wait_s: an entrance is decided so long after the first observation.
         departure_wait_s: a departure so long after the last one.
         hits: observations that make a track confirmed.
-        link_odds: log odds from which a young track is one that was lost.
         least_confidence: with less confidence an event is not given.
     """
 
     high: float = 0.3
     weak_penalty: float = 1.0
-    direct_s: float = 1.0
+    direct_s: float = 2.6
     resting_s: float = 10.0
     rest_s: float = 2.0
     rest_sizes: float = 0.35
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
     hits: int = 4
-    link_odds: float = 1.5
     least_confidence: float = 0.8
 
 
@@ -156,15 +153,17 @@ class Tracker:
             track.unseen_s += step_s
         found, riding = suppress(detections)
         candidates = Candidates(found, riding, histograms(image, found.boxes))
-        used = self._associate(time_s, candidates)
+        self._associate(time_s, candidates)
         self.time_s = time_s
-        self._memory.add(FrameMemory.of(time_s, image, found, used))
+        self._memory.add(time_s, image)
         if self._interrupted:
             self._interrupted = False
             for track in self.tracks:
                 if track.unseen_s > 0:
                     self._end(track)
-        events = [*self._decide(time_s), *self._turns.update(self.tracks, time_s, self.aspect)]
+        turns = self._turns.update(self.tracks, time_s, self.aspect)
+        sure = (turn for turn in turns if turn.confidence >= self.settings.least_confidence)
+        events = [*self._decide(time_s), *sure]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
 
@@ -179,10 +178,8 @@ class Tracker:
                 continue
             if len(track.observations) < self._hits(track):
                 continue
-            if track.since_s is None:
-                track.entrance_decided = True
-            elif not self._linked(track):
-                track.entrance_decided = True
+            track.entrance_decided = True
+            if track.since_s is not None:
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departure_decided]:
             if track.unseen_s >= self.settings.departure_wait_s - _EPSILON_S:
@@ -190,35 +187,17 @@ class Tracker:
 
     def _hits(self, track: Track) -> int:
         """Observations that make a track confirmed: fewer where there were fewer frames."""
-        now = self._memory.frames[-1].time_s if self._memory.frames else track.last.time_s
+        now = self._memory.frames[-1][0] if self._memory.frames else track.last.time_s
         frames = len(self._memory.between(now - self.settings.entrance_wait_s, now))
         return max(2, min(self.settings.hits, frames - 1))
-
-    def _linked(self, track: Track) -> bool:
-        """Join a young track to an earlier one that it continues."""
-        lost = [
-            t for t in self.tracks if t.entrance_decided and not t.departed and t.state in ("lost", "ended")
-        ]
-        odds = link_odds(lost, [track], self.aspect)
-        if not len(odds) or odds.max() <= self.settings.link_odds:
-            return False
-        older = lost[int(odds[:, 0].argmax())]
-        older.observations += [o for o in track.observations if o.time_s > older.last.time_s]
-        older.classes = older.classes + track.classes
-        older.histogram, older.embedding = track.histogram, track.embedding
-        older.velocity, older.rests_since_s = track.velocity, self._rests_since(older)
-        older.state, older.departure_decided = track.state, False
-        self.tracks.remove(track)
-        return True
 
     def _entrance(self, track: Track) -> Iterator[Event]:
         first = track.first.time_s
         before = max(first - ENTRANCE_BEFORE_S, self._watching_since)
         pair = before, max(min(first + self.settings.entrance_wait_s, track.last.time_s), first)
         end = end_of(track, coming=True, aspect=self.aspect)
-        lost = [t for t in self.tracks if t.last.time_s <= first + 0.3 and t is not track]
         near = vehicle_at(end, self.tracks)
-        p = self._confidence(end, link_odds(lost, [track], self.aspect)[:, 0], pair)
+        p = self._confidence(end, pair)
         yield from self._given(entrance(end, pair, p, near))
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
@@ -226,9 +205,8 @@ class Tracker:
         last = track.last.time_s
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
-        begun = [t for t in self.tracks if t.first.time_s >= last - 0.3 and t is not track]
         near = vehicle_at(end, self.tracks)
-        p = self._confidence(end, link_odds([track], begun, self.aspect)[0], pair)
+        p = self._confidence(end, pair)
         if p >= self.settings.least_confidence:
             track.departed, track.state = True, "ended"
         yield from self._given(departure(end, pair, p, near))
@@ -254,22 +232,18 @@ class Tracker:
             return False
         return iou(box, there) > _DOUBLE or max(inside(box, there), inside(there, box)) > _INSIDE
 
-    def _confidence(self, end: End, odds: Floats, pair: tuple[float, float]) -> float:
-        links = np.sort(1 / (1 + np.exp(-np.append(odds, (-30.0, -30.0)))))[::-1]
+    def _confidence(self, end: End, pair: tuple[float, float]) -> float:
         others = [t for t in self.tracks if t is not end.track]
-        best = float(links[0]), float(links[1])
         part = part_evidence(end, others, self.aspect)
         if end.coming:
             end.track.part = part[0] > _PART and part[1] < _PART_AREA
         if end.track.part:
             return 0.0
-        evidence = end_evidence(
-            end, others, links=best, part=part, memory=self._memory, pair=pair, aspect=self.aspect
-        )
+        evidence = end_evidence(end, others, part[0], self._memory, pair)
         return self._weights(evidence, coming=end.coming)
 
-    def _associate(self, time_s: float, candidates: Candidates) -> NDArray[np.bool_]:
-        """Continue tracks and begin new ones; which detections were used."""
+    def _associate(self, time_s: float, candidates: Candidates) -> None:
+        """Continue tracks and begin new ones."""
         scores = candidates.detections.scores
         used, high = np.zeros(len(scores), bool), scores >= self.settings.high
         left = [track for track in self.tracks if self._continues(track)]
@@ -286,9 +260,7 @@ class Tracker:
             found = {row for row, _ in pairs}
             left = [track for row, track in enumerate(left) if row not in found]
         for k in np.flatnonzero(high & ~used).tolist():
-            used[k] = True
             self._begin(time_s, candidates, k)
-        return used
 
     def _continues(self, track: Track) -> bool:
         if track.state == "ended":

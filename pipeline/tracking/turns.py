@@ -99,11 +99,8 @@ class Turns:
             elif came and not road and rested >= PARKED_S:
                 track.announced = (*track.announced, "halt")
                 yield _event(track, "parked", start, (before, time_s), rested, aspect=aspect, rests=True)
-        if (
-            "waiting" not in kept
-            and rested >= max(WAITING_S, self._usual(track))
-            and track.since_s is not None
-        ):
+        walked = _apart(track.first.box, track.last.box, aspect) >= _CAME
+        if walked and "waiting" not in kept and rested >= max(WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
             if "halt" in kept or track.object == "person":

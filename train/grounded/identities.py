@@ -20,13 +20,13 @@ import av
 import cv2
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
 from models.families import OBJECTS, first_of
 from models.family_tensors import FAMILY
-from models.grounded.assignment import assigned
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
 from models.grounded.linker import Ends, looks
@@ -112,7 +112,11 @@ class ClipTracker:
         gain *= torch.tensor([t.family for t in self._open]).view(-1, 1) == family[None]
         numbers = [-1] * len(seen)
         likely = torch.where(gain >= _LEAST, gain, 0.0).double().numpy()
-        matched = {j: i for i, j in assigned(likely) if _clear(gain, i, j)}
+        matched = {
+            int(j): int(i)
+            for i, j in zip(*linear_sum_assignment(-likely), strict=True)
+            if likely[i, j] > 0 and _clear(gain, int(i), int(j))
+        }
         for track in self._open:
             track.missed += 1
         for j, row in enumerate(rows):

@@ -207,10 +207,10 @@ def test_verify_finds_a_changed_byte(narrated: Run, clip: Path, checkpoint: Path
 
 
 def test_calibrate_shows_and_stores(narrated: Run, clip: Path, tmp_path: Path) -> None:
-    shown = narrated("calibrate", clip, "--out", tmp_path / "room.json")
+    shown = narrated("calibrate", clip)
     assert shown.code == 0, shown.err
     assert "lower" in shown.out
-    stored = json.loads((tmp_path / "room.json").read_text())
+    stored = json.loads(narrated("calibrate", clip, "--json").out)
     config = tmp_path / "n.yaml"
     config.write_text(f"version: 1\nstate: {tmp_path}/state\ncameras:\n  room: {{url: {clip}}}\n")
     done = narrated("calibrate", "room", "-c", config, "--json")

@@ -153,7 +153,6 @@ def test_no_verb_tells_a_password(
         for arguments in (
             ("check-config", "-c", config),
             ("check-config", "-c", config, "--print-effective"),
-            ("check-config", "-c", config, "--json"),
             ("doctor", "-c", config),
             ("doctor", "-c", config, "--json"),
             ("tail", "-c", config, "--count", "1"),

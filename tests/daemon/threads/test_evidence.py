@@ -67,7 +67,7 @@ def test_the_pictures_are_those_of_the_pair(
     captioner: Captioner, tmp_path: Path, form: str, kind: str
 ) -> None:
     keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
-    record, _ = tell(captioner, tmp_path, keeper, EvidenceSettings(keep="all", format=form, quality=90))
+    record, _ = tell(captioner, tmp_path, keeper, EvidenceSettings(keep="all", format=form))
     assert keeper.kept == 2
     paths = {side: keeper.store.find(reference) for side, reference in record.evidence}
     assert all(path.suffix == f".{kind}" for path in paths.values())
@@ -223,7 +223,7 @@ def test_a_signed_live_run_tells_what_its_replay_tells(
 
 def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) -> None:
     config = tmp_path / "n.yaml"
-    written = "version: 1\ncameras: {room: {url: x}}\nsigning: {key: '%s'}\n"
+    written = "version: 1\ncameras: {room: {url: rtsp://127.0.0.1:9/s}}\nsigning: {key: '%s'}\n"
     config.write_text(written % ("5" * 64))
     done = narrated("check-config", "-c", config)
     assert done.code == 78

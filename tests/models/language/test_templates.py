@@ -142,6 +142,7 @@ def test_what_is_said_of_stills_is_read_as_it_was_meant(action: str, kind: str, 
 def test_colours_are_of_paint_and_clothes_only() -> None:
     assert noun_phrase("car", colour="dark") == "a car"
     assert noun_phrase("car", 23) == "23 cars"
+    assert noun_phrase("vehicle", colour="white", large=True) == "a large white vehicle"
     assert noun_phrase("bag", colour="red") == "a bag"
     assert {noun_phrase("person", colour=colour).split(" in ")[0] for colour in CLOTHES} == {"a person"}
 
