@@ -40,12 +40,9 @@ class CameraMemory:
         self.sha256 = ""
         try:
             content = path.read_bytes()
-            kept = json.loads(content)
-            if kept["schema"] != _SCHEMA:
-                raise ValueError(f"it is not {_SCHEMA}")
-            self.seen = FrameStamp(
-                datetime.fromisoformat(kept["time"]), int(kept["pts"]), str(kept["sha256"])
-            )
+            kept = json.loads(content)[_SCHEMA]
+            time = datetime.fromisoformat(kept["time"])
+            self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]))
             self.tracks, self.sha256 = kept["tracks"], hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
             return
