@@ -6,7 +6,7 @@ import re
 from typing import get_args
 
 from daemon.questions.errors import SearchError
-from models.language import wording
+from models.language import templates, wording
 from pipeline.record_members import Action, Event, RecordSentence
 
 ANIMALS = ("dog", "cat", "bird", "horse")
@@ -39,7 +39,7 @@ OBJECT_WORDS: dict[str, str] = {
 """Word to object or group."""
 
 COLOURS = {
-    **{name: name for name in wording.COLOURS},
+    **{name: name for name in templates.COLOURS},
     "gray": "grey",
     "silver": "grey",
     "dark": "dark",

@@ -9,32 +9,32 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from models.families import KINDS
+from models.language.templates import COLOURS
 from models.language.vocabulary import tokenize
 
 # Every word that people write, many more than the detector has names for; families are in `models.families`.
-NOUNS = {
-    "person": "person persons people pedestrian pedestrians man men woman women boy boys girl girls child "
-    "children kid kids lady ladies gentleman guy guys someone somebody worker workers officer individual "
-    "individuals figure figures group crowd",
-    "car": "car cars taxi taxis cab cabs suv suvs sedan sedans hatchback hatchbacks jeep jeeps",
-    "van": "van vans minivan minivans ambulance ambulances",
-    "bus": "bus buses coach coaches minibus minibuses",
-    "truck": "truck trucks lorry lorries pickup pickups trailer trailers",
-    "motorcycle": "motorcycle motorcycles motorbike motorbikes scooter scooters moped mopeds",
-    "bicycle": "bicycle bicycles bike bikes",
-    "cyclist": "cyclist cyclists biker bikers rider riders",
-    "motorcyclist": "motorcyclist motorcyclists",
-    "vehicle": "vehicle vehicles traffic automobile automobiles",
-    "bottle": "bottle bottles",
+_READ_AS = {"dog": "animal", "object": "something"}
+_FURTHER = {
     "umbrella": "umbrella umbrellas",
-    "bag": "bag bags backpack backpacks suitcase suitcases",
-    "animal": "animal animals dog dogs cat cats bird birds horse horses",
     "furniture": "chair chairs table tables bench benches",
     "cart": "cart carts stroller strollers pram prams",
     "box": "box boxes package packages parcel parcels",
     "shadow": "shadow shadows",
-    "something": "object objects thing things something item items",
 }
+
+
+def _nouns() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, kind in KINDS.items():
+        if kind.role != "fixture":  # people name doors and gates as places
+            key = _READ_AS.get(name, name)
+            found[key] = f"{found.get(key, '')} {name} {kind.plural} {kind.words}".strip()
+    return found | _FURTHER
+
+
+NOUNS = _nouns()
+"""Class to all its nouns, separated by spaces."""
 CLASSES = {noun: name for name, nouns in NOUNS.items() for noun in nouns.split()}
 
 # Their first word is an object's name, but a place is meant.
@@ -154,8 +154,6 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
 ]
 TYPES = [(name, re.compile(rf"\b(?:{'|'.join(patterns)})(?![\w'-])")) for name, patterns in _KINDS]
 
-COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
-"""The colours that are told of things."""
 _COLOURS = {**{name: name for name in COLOURS}, "gray": "grey", "silver": "grey"}
 
 _PLURALS = {"people", "men", "women", "children", "kids", "guys", "ladies", "traffic", "group", "crowd"}
@@ -174,42 +172,9 @@ _PLACES = {
 _WHERE = [(name, re.compile(rf"\b{pattern}(?![\w'-])")) for name, pattern in _PLACES.items()]
 _LEFT = re.compile(rf"\b{_VERB_LEFT}(?![\w'-])")
 
-_ENDS = {
-    "left": "left",
-    "right": "right",
-    "middle": "middle",
-    "background": "far",
-    "foreground": "near",
-    "camera": "near",
-}
+_ENDS = ("left", "right", "middle", "background", "foreground", "camera")
 # "to the left of the car" is a place.
 _WAY = re.compile(rf"\b(from|to|towards?) the ({'|'.join(_ENDS)})\b(?! (?:of|side|half|edge|lane|corner))")
-
-_MANNERS: dict[str, tuple[tuple[str, str], ...]] = {
-    "appeared": (
-        ("put down", r"put down|been placed"),
-        ("parked", r"parked"),
-        ("stopped", r"stopped"),
-        ("arrived", r"arrived"),
-        ("came in", _CAME),
-    ),
-    "disappeared": (("taken away", r"taken (?:away|off)"), ("left", rf"{_GONE}|{_VERB_LEFT}")),
-    "moved": (
-        ("crossed", r"crossed"),
-        ("parked", r"parked"),
-        ("stopped", r"stopped"),
-        ("closer", r"closer|nearer"),
-        ("further", r"(?:further|farther) away"),
-    ),
-}
-_HOW = {
-    kind: [(name, re.compile(rf"\b(?:{pattern})(?![\w'-])")) for name, pattern in manners]
-    for kind, manners in _MANNERS.items()
-}
-_STANDS = re.compile(r"\b(?:and|now) (?:stands?|(?:has|have) stood)(?![\w'-])")
-_WAITED = re.compile(r"\bfor ((?:an?|\d+) (?:second|minute|hour|day)s?)(?![\w'-])")
-_WEARS = re.compile(rf"^ in ({'|'.join(('dark', 'light', *_COLOURS))})(?: clothes)?(?![\w'-])")
-_WEARERS = ("person", "cyclist", "motorcyclist")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +188,6 @@ class Wording:
         places: where, of left, right, top, bottom, middle, near and far; empty where it does not say. Of what
             came or went "from the left" and "to the right" are ways, not places.
         colour: of the object, one of `COLOURS`; None where it does not say.
-        clothes: what people wear: one of `COLOURS`, dark or light; None where it does not say.
-        manner: how it happened, empty where it does not say.
-        origin, target: where it came from and went to: left, right, middle, far, near or empty.
-        rests: whether it says that it stands there.
-        waited: how long it rested, such as "3 minutes"; empty where it does not say.
     """
 
     type: str
@@ -235,12 +195,6 @@ class Wording:
     count: int = 0
     places: frozenset[str] = frozenset()
     colour: str | None = None
-    clothes: str | None = None
-    manner: str = ""
-    origin: str = ""
-    target: str = ""
-    rests: bool = False
-    waited: str = ""
 
 
 def read(sentence: str) -> Wording:
@@ -256,21 +210,12 @@ def read(sentence: str) -> Wording:
         return Wording(kind, "unknown", 0, where)
     name = CLASSES[noun[0]]
     head = bare[: noun.start()].split()
-    worn = _WEARS.search(bare[noun.end() :]) if name in _WEARERS else None
-    ways = {word[0]: _ENDS[end] for word, end in _WAY.findall(text)}
-    waited = _WAITED.search(text)
     return Wording(
         kind,
         name,
         _count(noun[0], head),
         where,
         colour=next((_COLOURS[word] for word in reversed(head) if word in _COLOURS), None),
-        clothes=_COLOURS.get(worn[1], worn[1]) if worn else None,
-        manner=next((how for how, pattern in _HOW.get(kind, ()) if pattern.search(text)), ""),
-        origin=ways.get("f", ""),
-        target=ways.get("t", ""),
-        rests=bool(_STANDS.search(text)),
-        waited=waited[1] if waited else "",
     )
 
 

@@ -3,7 +3,7 @@
 Only the eyes learn: words, links, judgement and confidence stay as they are. What it must not do is forget
 the rest, of which nothing is at hand here; so the rate is small, the weights are averaged over the steps, and
 classes that the teachers do not look for keep to what the detector answered before
-(`models.grounded.losses`). From the last part of the footage, in time, nothing is learnt: on it both
+(`train.grounded.losses`). From the last part of the footage, in time, nothing is learnt: on it both
 detectors are measured, and only a better one is written.
 """
 

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from models.families import CLASSES
 from models.grounded.detector import Detector
-from models.grounded.losses import Objects, detector_loss
 from train.footage.votes import Vote
+from train.grounded.losses import Objects, detector_loss
 from train.grounded.pictures import CANVASES, LabelledPicture, Pictures
 
 TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")

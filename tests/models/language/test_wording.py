@@ -97,34 +97,6 @@ def test_how_many_where_and_in_which_colour(line: str) -> None:
     assert told.colour == (None if colour == "-" else colour)
 
 
-HOW = """
-came in    left   -      -          A person has come in from the left.
-came in    left   -      3 minutes  A person has walked in from the left and has stood there for 3 minutes.
-came in    -      -      -          A van has driven in near the gate.
-parked     far    -      -          A car has come in from the background and parked in the middle.
-stopped    -      -      an hour    A person has stopped on the left and has been there for an hour.
-left       -      right  -          Two people have left to the right.
-left       -      near   -          The car on the left has driven off towards the camera.
-left       -      -      a day      The car that stood on the left for a day has driven away.
-taken away -      -      -          The bag on the left has been taken away.
-put down   -      -      -          A bag has been put down in the foreground.
-crossed    left   right  -          The person has crossed from the left to the right.
-closer     -      -      -          The bus on the left has come closer.
-further    -      -      -          The bus on the left has moved further away.
-parked     -      right  -          The car in the lot has driven to the right and parked there.
--          -      -      -          The car to the left of the tree has gone.
--          -      -      -          The car on the left has moved.
-"""
-
-
-@pytest.mark.parametrize("line", HOW.strip().splitlines())
-def test_how_from_where_to_where_and_for_how_long(line: str) -> None:
-    fields = [line[:11], line[11:18], line[18:25], line[25:36]]
-    manner, origin, target, waited = ("" if field.strip() == "-" else field.strip() for field in fields)
-    told = read(line[36:])
-    assert (told.manner, told.origin, told.target, told.waited) == (manner, origin, target, waited)
-
-
 @pytest.mark.parametrize(
     ("sentence", "places"),
     [
@@ -136,20 +108,6 @@ def test_how_from_where_to_where_and_for_how_long(line: str) -> None:
 )
 def test_a_way_in_or_out_is_no_place(sentence: str, places: set[str]) -> None:
     assert read(sentence).places == places
-
-
-@pytest.mark.parametrize(
-    ("sentence", "clothes"),
-    [
-        ("A person in dark clothes has come in.", "dark"),
-        ("The two people in red on the left have left.", "red"),
-        ("A person in a red car has come in.", None),
-        ("A person has come in.", None),
-    ],
-)
-def test_what_people_wear_is_no_colour_of_theirs(sentence: str, clothes: str | None) -> None:
-    told = read(sentence)
-    assert (told.clothes, told.colour) == (clothes, None)
 
 
 def test_coming_in_is_not_standing_in_front() -> None:
