@@ -61,6 +61,7 @@ class TrackerSettings:
 
 _DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
 _RESHAPED = 0.01  # share by which another aspect is another camera
+_AGAIN_S = 3.5  # what rested and may be hidden is looked for once more; its frame before is still held
 _EPSILON_S = 0.02
 _STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
 _BLEND = 0.3  # share of a new detection in a track's appearance
@@ -125,7 +126,7 @@ class Tracker:
         """
         self._interrupted = True
         for track in self.tracks:
-            track.entrance_decided = track.departure_decided = track.departed = True
+            track.entrance_decided = track.departed = True
             track.unseen_s = 0.0
             if track.rests_since_s is None or track.state == "tentative":
                 track.state = "ended"
@@ -174,8 +175,10 @@ class Tracker:
             track.entrance_decided = True
             if track.since_s is not None:
                 yield from self._entrance(track)
-        for track in [t for t in self.tracks if t.entrance_decided and not t.departure_decided]:
-            if track.unseen_s >= self.settings.departure_wait_s - _EPSILON_S:
+        for track in [t for t in self.tracks if t.entrance_decided and not t.departed]:
+            waits = (self.settings.departure_wait_s, _AGAIN_S)[: 1 + (track.rests_since_s is not None)]
+            if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - _EPSILON_S:
+                track.looks += 1
                 yield from self._departure(track, time_s)
 
     def _hits(self, track: Track) -> int:
@@ -194,7 +197,6 @@ class Tracker:
         yield from self._given(end_event(end, pair, p, near))
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
-        track.departure_decided = True
         last = track.last.time_s
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
@@ -302,7 +304,7 @@ class Tracker:
         if len(track.observations) >= self._hits(track):
             track.state = "confirmed"
         track.rests_since_s = self._rests_since(track)
-        track.unseen_s, track.departed, track.departure_decided = 0.0, False, False
+        track.unseen_s, track.departed, track.looks = 0.0, False, 0
 
     def _rests_since(self, track: Track) -> float | None:
         """Since when it has not left its place, if that is long enough."""
@@ -322,9 +324,7 @@ class Tracker:
                 track.state = "lost"
             if track.state != "ended" and not self._continues(track):
                 track.state = "ended"
-                if track.rests_since_s is not None:  # held back for a while, it may be sure by now
-                    track.departure_decided = track.departed
-            if track.state != "ended" or not track.departure_decided or track.unseen_s < _KEEP_S:
+            if track.state != "ended" or track.unseen_s < _KEEP_S:
                 kept.append(track)
             _thin(track)
         self.tracks = kept

@@ -15,11 +15,11 @@ from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.motion import distances, sizes
 from pipeline.tracking.types import Event, Floats, Track
 
-STOPPED_S = 3.0
-"""What drove and has rested so long has stopped."""
+HALT_S = 3.0
+"""What drove and has rested so long has stopped, or parked where nothing else drives."""
 
-PARKED_S = 10.0
-"""... and has parked, where nothing else drives."""
+PAIR_S = 4.5
+"""No frame before is older: no more of them are held."""
 
 RESTED_S = 10.0
 """What rested so long goes on when it moves."""
@@ -89,14 +89,15 @@ class Turns:
         rested = time_s - start
         kept = [each for each in track.announced if not each.startswith("rest ")]
         track.announced = (*kept, f"rest {start} {time_s}")
-        before = max(start - STOPPED_S, track.first.time_s)
-        if _drives(track) and "halt" not in kept and rested >= STOPPED_S:
-            came = _apart(track.at(before) or track.last.box, track.last.box, aspect) >= _CAME
+        before = max(start - HALT_S / 2, track.first.time_s)
+        if _drives(track) and "halt" not in kept and rested >= HALT_S:
+            earlier = track.at(max(start - 2 * HALT_S, track.first.time_s)) or track.last.box
+            came = _apart(earlier, track.last.box, aspect) >= _CAME
             road = self.driven[_cell(track.last.box)] >= _PASSES
             if came and road and not _queues(track, seen, aspect):
                 track.announced = (*track.announced, "halt")
                 yield _event(track, "stopped", start, (before, time_s), rested, aspect=aspect, rests=True)
-            elif came and not road and rested >= PARKED_S:
+            elif came and not road:
                 track.announced = (*track.announced, "halt")
                 yield _event(track, "parked", start, (before, time_s), rested, aspect=aspect, rests=True)
         walked = _apart(track.first.box, track.last.box, aspect) >= _CAME
@@ -152,6 +153,7 @@ def _event(
     other: str = "",
 ) -> Event:
     name, share = track.vote()
+    pair = max(pair[0], pair[1] - PAIR_S), pair[1]
     before, after = track.at(pair[0]) or track.first.box, track.last.box
     scores = [o.score for o in track.observations[-10:]]
     moved = _apart(before, after, aspect) >= _TOGETHER

@@ -101,7 +101,8 @@ class Track:
         rests_since_s: when it came to rest; None while it moves.
         ridden: share of its observations in which a person sat on a two-wheeler.
         velocity: shares of the frame a second, x and y.
-        entrance_decided, departure_decided: its event was given or left out.
+        entrance_decided: its entrance was given or left out.
+        looks: how often its departure was considered.
         part: it is a part or a second box of another track.
         unseen_s: time in which frames did not show it, since its last observation.
         announced: turns that were given since it came to rest.
@@ -119,7 +120,7 @@ class Track:
     ridden: float = 0.0
     velocity: tuple[float, float] = (0.0, 0.0)
     entrance_decided: bool = False
-    departure_decided: bool = False
+    looks: int = 0
     unseen_s: float = 0.0
     announced: tuple[str, ...] = ()
     part: bool = False
