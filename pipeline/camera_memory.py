@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pipeline.disk import replace_file
 from pipeline.narration.narration import FrameStamp
@@ -17,7 +19,7 @@ _SCHEMA = "narrated-camera/1"
 
 
 class CameraMemory:
-    """The last frame that was seen, in a file that is replaced as a whole.
+    """The last frame that was seen and the tracker's state, in a file that is replaced as a whole.
 
     A disk that fails costs the memory, never the watching.
 
@@ -26,32 +28,34 @@ class CameraMemory:
 
     Attributes:
         seen: the last frame that was seen, also by an earlier process; None before the first.
+        tracks: the state of an earlier process's tracker, None where there is none.
+        sha256: of the file that was loaded (hex), empty where there was none.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._failed = False
-        self.seen = self._load()
-
-    def _load(self) -> FrameStamp | None:
+        self.seen: FrameStamp | None = None
+        self.tracks: dict[str, Any] | None = None
+        self.sha256 = ""
         try:
-            seen = json.loads(self._path.read_bytes())
-            if seen.pop("schema") != _SCHEMA:
-                return None
-            return FrameStamp(datetime.fromisoformat(seen["time"]), int(seen["pts"]), str(seen["sha256"]))
+            content = path.read_bytes()
+            kept = json.loads(content)[_SCHEMA]
+            time = datetime.fromisoformat(kept["time"])
+            self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]))
+            self.tracks, self.sha256 = kept["tracks"], hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.warning("%s cannot be read (%s): the camera begins anew", self._path, error)
-            return None
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s cannot be read (%s): the camera begins without a memory", path, error)
 
-    def save(self, seen: FrameStamp) -> None:
+    def save(self, seen: FrameStamp, tracks: dict[str, Any] | None) -> None:
         """Replace what is kept."""
         self.seen = seen
-        members = {"schema": _SCHEMA, "time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256}
+        kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._path, json.dumps(members).encode(), durable=False, mode=0o640)
+            replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)
             self._failed = False
         except OSError as error:
             if not self._failed:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from models.boxes import Box, iou
 from models.families import family_of
@@ -12,6 +14,8 @@ from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.sources import Frame, Polygon, covered
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
+
+logger = logging.getLogger(__name__)
 
 RING_S = 5.0
 """Frames of the last seconds are held, for an event chooses its own frame before and frame after."""
@@ -36,6 +40,7 @@ class CameraState:
         colours: votes for the colour of each open track.
         entered_from: side of the frame by which each open track came.
         suppressed: records held from messages since the last one that was not.
+        saved: the tracker's state when an earlier process saved it, until it is taken up.
     """
 
     limits: MessageLimits
@@ -46,14 +51,17 @@ class CameraState:
     colours: dict[str, Counter[str]] = field(default_factory=dict)
     entered_from: dict[str, str] = field(default_factory=dict)
     suppressed: int = 0
+    saved: dict[str, Any] | None = None
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
         if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
-            self.tracker = Tracker(aspect)
+            self.tracker = self._restored(Tracker(aspect))
             self.frames.clear()
+        elif motion.follows_gap:
+            self.tracker.interrupt()
         self._hold(frame)
         events = self.tracker.update(frame.time.timestamp(), detections, small)
         for event in events:
@@ -98,6 +106,17 @@ class CameraState:
         """Let go of a track that has ended."""
         self.colours.pop(track, None)
         self.entered_from.pop(track, None)
+
+    def _restored(self, tracker: Tracker) -> Tracker:
+        """The tracker with what an earlier process saved, if that fits."""
+        saved, self.saved = self.saved, None
+        if saved:
+            try:
+                tracker.restore(saved)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                logger.warning("saved tracks are not taken up: %s", error)
+                return Tracker(tracker.aspect)
+        return tracker
 
     def _hold(self, frame: Frame) -> None:
         frames = self.frames

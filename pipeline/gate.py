@@ -54,17 +54,20 @@ class MotionFrame:
         small: the picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide.
         restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
         follows_loss: True where frames right before it were given up, because the machine is too slow.
+        follows_gap: True where nothing was seen for `GAP_S` before it.
     """
 
     frame: Frame
     small: Image
     restart: bool = False
     follows_loss: bool = False
+    follows_gap: bool = False
 
     @classmethod
-    def of(cls, frame: Frame, *, restart: bool = False) -> MotionFrame:
+    def of(cls, frame: Frame, *, restart: bool = False, follows_gap: bool = False) -> MotionFrame:
         """A frame and its small picture."""
-        return cls(frame, frame.picture.small(SMALL_WIDTH), restart)
+        small = frame.picture.small(SMALL_WIDTH)
+        return cls(frame, small, restart=restart, follows_gap=follows_gap)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,13 +186,15 @@ def watch(
     finder = PairFinder(thresholds, options, changes=not tracked)
     gate = Gate(thresholds, options.block)
     preroll: deque[Frame] = deque()
-    is_open = False
+    is_open = has_gap = False
     last: Frame | None = None
     slots = Slots(PAIR_INTERVAL_S)
     notes = Slots(SEEN_S)
     for frame in frames:
-        if live and last and (frame.time - last.time).total_seconds() >= GAP_S:
-            yield Gap(last, frame)
+        if last and (frame.time - last.time).total_seconds() >= GAP_S:
+            has_gap = True
+            if live:
+                yield Gap(last, frame)
         if live and notes.takes(frame):
             yield Seen(frame)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
@@ -197,10 +202,11 @@ def watch(
         if tracked:
             was_open, is_open = is_open, gate.update(frame)
             if is_open:
-                if not was_open:
-                    yield from map(MotionFrame.of, preroll)
-                    preroll.clear()
-                yield MotionFrame.of(frame, restart=gate.cut)
+                looked_at = [*preroll, frame] if not was_open else [frame]
+                preroll.clear()
+                for each in looked_at:
+                    yield MotionFrame.of(each, restart=gate.cut and each is frame, follows_gap=has_gap)
+                    has_gap = False
             else:
                 _remember(preroll, frame)
         last = frame

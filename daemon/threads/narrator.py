@@ -145,6 +145,8 @@ class Narrator:
             camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
         elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
+            camera.state.saved = camera.memory.tracks
+            camera.context = replace(context, state_sha256=camera.memory.sha256)
         self._cameras[plan.name] = camera
 
     def remove(self, camera: str) -> None:
@@ -263,7 +265,8 @@ class Narrator:
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
         if camera.memory:
-            camera.memory.save(now)
+            tracker = camera.state.tracker
+            camera.memory.save(now, tracker.state() if tracker else camera.state.saved)
 
     def _report_pair(
         self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float

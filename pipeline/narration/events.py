@@ -51,6 +51,7 @@ class EventContext:
         model: the detector's checkpoint.
         settings_sha256: hash (hex) of the settings that decide the text.
         rate_hz: detection rate.
+        state_sha256: hash (hex) of what an earlier process had learnt; empty without one.
     """
 
     changes: ChangeOptions
@@ -59,6 +60,7 @@ class EventContext:
     model: ModelStamp
     settings_sha256: str
     rate_hz: float
+    state_sha256: str = ""
 
 
 def narrate_event(
@@ -98,6 +100,7 @@ def narrate_event(
         model=context.model,
         settings_sha256=context.settings_sha256,
         rate_hz=context.rate_hz,
+        state_sha256=context.state_sha256,
     )
     return narration, pair
 

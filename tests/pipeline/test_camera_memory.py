@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,28 +11,33 @@ import pytest
 from pipeline.camera_memory import CameraMemory
 from pipeline.narration.narration import FrameStamp
 
+TRACKS = {"version": 1, "tracks": []}
 SEEN = FrameStamp(datetime(2024, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC), 4711, "a" * 64)
 
 
 def test_the_last_frame_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "cameras" / "yard.json"
     assert CameraMemory(path).seen is None
-    CameraMemory(path).save(SEEN)
-    assert CameraMemory(path).seen == SEEN
+    CameraMemory(path).save(SEEN, TRACKS)
+    again = CameraMemory(path)
+    assert (again.seen, again.tracks) == (SEEN, TRACKS)
+    assert again.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "narrated-camera/1"}', '{"schema": "x/1"}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"narrated-camera/1": {}}', '{"narrated-camera/2": {}}']
+)
 def test_a_damaged_file_is_no_memory(tmp_path: Path, content: str) -> None:
     path = tmp_path / "yard.json"
     path.write_text(content)
     assert CameraMemory(path).seen is None
-    CameraMemory(path).save(SEEN)
+    CameraMemory(path).save(SEEN, TRACKS)
     assert CameraMemory(path).seen == SEEN
 
 
 def test_a_disk_that_fails_costs_only_the_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     memory = CameraMemory(tmp_path / "file" / "yard.json")
-    memory.save(SEEN)
-    memory.save(SEEN)
+    memory.save(SEEN, TRACKS)
+    memory.save(SEEN, TRACKS)
     assert len(caplog.records) == 2  # one of reading, one of writing
