@@ -194,6 +194,20 @@ def test_a_batch_of_views_of_several_sizes_equals_its_singles(
         assert same([replace(fact, pair=b) for fact in alone], [f for f in together if f.pair == b])
 
 
+def test_a_weak_link_is_a_move_within_a_minute_only(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    captioner = make_grounded()
+    torch.nn.init.zeros_(captioner.linker.net[-1].weight)
+    torch.nn.init.constant_(captioner.linker.net[-1].bias, -1.0)
+    pairs = make_pairs([[(20, 60, 40, 30), (150, 62, 40, 30)]], sides=[[0, 1]], labels=[["car", "car"]])
+    found = {
+        gap_s: {f.type for f in captioner.facts(replace(pairs, gap_s=torch.full((1,), gap_s)))}
+        for gap_s in (30.0, 3600.0)
+    }
+    assert found == {30.0: {"moved"}, 3600.0: {"appeared", "disappeared"}}
+
+
 def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     captioner, pairs = make_grounded(), make_pairs(PLACES)
     captioner.detector.register_forward_hook(lambda *_: pytest.fail("looked"))
