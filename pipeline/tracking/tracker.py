@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import hypot, sqrt
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from pipeline.tracking.confidence import Confidence, shipped
 from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import distances, sizes, velocity
+from pipeline.tracking.motion import velocity
 from pipeline.tracking.suppression import suppress
 from pipeline.tracking.turns import Turns
 from pipeline.tracking.types import Detections, Event, Floats, Observation, Track
@@ -308,12 +309,14 @@ class Tracker:
 
     def _rests_since(self, track: Track) -> float | None:
         """Since when it has not left its place, if that is long enough."""
-        last = np.array([track.last.box])
-        size = sizes(last, self.aspect)[0]
-        boxes = np.array([o.box for o in track.observations])
-        far = distances(last, boxes, self.aspect)[0] > self.settings.rest_sizes * size
-        start = int(np.flatnonzero(far)[-1]) + 1 if far.any() else 0
-        since = track.observations[start].time_s
+        x, y, w, h = track.last.box
+        reach = self.settings.rest_sizes * sqrt(max(w * h * self.aspect, 1e-9))
+        since = track.last.time_s
+        for each in reversed(track.observations):
+            dx = (each.box[0] + each.box[2] / 2 - x - w / 2) * self.aspect
+            if hypot(dx, each.box[1] + each.box[3] / 2 - y - h / 2) > reach:
+                break
+            since = each.time_s
         return since if track.last.time_s - since >= self.settings.rest_s else None
 
     def _age(self) -> None:
