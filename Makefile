@@ -69,13 +69,11 @@ bench: $(VENV)/.dev  ## speed and memory, side by side with the peers
 
 bench-quality: $(VENV)/.dev  ## how right the default model is, by the narration benchmark (ARGS='--only tracks')
 	$(BIN)/python benchmarks/quality.py $(ARGS)
-	$(BIN)/python benchmarks/timelines.py
 
 soak: $(VENV)/.dev  ## a quarter of an hour of mishaps: is anything lost, does anything grow (ARGS='--minutes 2')
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 mutants: $(VENV)/.dev  ## which one-line bugs do the tests notice (ARGS='--only pairs --each 10')
-	$(PIP) --editable '.[dev,mutants]'
 	$(BIN)/python benchmarks/mutants.py $(ARGS)
 
 clean:  ## the virtual environment, caches and the demo's output

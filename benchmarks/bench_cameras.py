@@ -1,6 +1,7 @@
 """What live cameras cost: share of a core, memory, time to READY, and how late a narration comes.
 
     python benchmarks/bench_cameras.py [--cameras 1,4,8] [--seconds 60] [--clip FILE] [--calm]
+        [--idle-keyframes]
 
 Real footage is coded anew as 1920x1080, 15 frames a second, 2 Mbit/s, a keyframe every two seconds, and
 played by an RTSP server on the loopback interface (Debian's GstRtspServer). The peers are Motion, with
@@ -75,6 +76,7 @@ def main() -> None:
     parser.add_argument(
         "--calm", action="store_true", help="the clip's first picture, with sensor noise only"
     )
+    parser.add_argument("--idle-keyframes", action="store_true", help="with `rtsp: {idle_keyframes: true}`")
     chosen = parser.parse_args()
     if not chosen.clip.exists():
         print(f"skipped: {chosen.clip.name} is not beside the checkout; give --clip FILE")
@@ -90,11 +92,8 @@ def main() -> None:
                 folder.mkdir()
                 floor = decoding(urls, chosen)
                 rows = [floor, *motion(urls, folder, chosen)]
-                for idle in (False, True):
-                    cost, lateness, ready_s = narrated(urls, folder / f"idle-{idle}", chosen, idle=idle)
-                    rows.append(cost)
-                    if not idle:
-                        late[number], ready[number] = lateness, ready_s
+                cost, late[number], ready[number] = narrated(urls, folder, chosen)
+                rows.append(cost)
                 for row in rows:
                     ratio = row.cores / floor.cores
                     print(
@@ -180,10 +179,9 @@ def motion(urls: Sequence[str], folder: Path, chosen: argparse.Namespace) -> lis
 
 
 def narrated(
-    urls: Sequence[str], folder: Path, chosen: argparse.Namespace, *, idle: bool
+    urls: Sequence[str], folder: Path, chosen: argparse.Namespace
 ) -> tuple[Cost, list[float], float]:
     """`narrated run`; what it costs, how late its narrations came, and seconds from its start to READY."""
-    folder.mkdir()
     with EmbeddedServer() as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind(str(folder / "notify"))
         notices.settimeout(120)
@@ -191,16 +189,11 @@ def narrated(
             "version": 1,
             "state": str(folder / "state"),
             "redis": {"url": server.url},
-            "defaults": {"rtsp": {"idle_keyframes": idle}},
+            "defaults": {"rtsp": {"idle_keyframes": chosen.idle_keyframes}},
             "cameras": {f"camera_{k}": {"url": url} for k, url in enumerate(urls, start=1)},
         }
         (folder / "narrated.yaml").write_text(yaml.safe_dump(settings))
-        command = [
-            str(Path(sys.executable).with_name("narrated")),
-            "run",
-            "-c",
-            str(folder / "narrated.yaml"),
-        ]
+        command = [sys.executable, "-m", "daemon.cli", "run", "-c", str(folder / "narrated.yaml")]
         began = time.monotonic()
         environment = {**os.environ, "NOTIFY_SOCKET": str(folder / "notify")}
         with running(command, environment) as process:
@@ -211,8 +204,7 @@ def narrated(
             stop = threading.Event()
             listener = threading.Thread(target=listen, args=(server.url, len(urls), late, stop))
             listener.start()
-            name = "narrated, keyframes while idle" if idle else "narrated"
-            cost = Cost(name, *measured(process, chosen, late.clear))
+            cost = Cost("narrated", *measured(process, chosen, late.clear))
             stop.set()
             listener.join()
         return cost, late, ready_s

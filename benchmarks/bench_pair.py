@@ -1,6 +1,7 @@
 """What a pair with six clusters costs the default captioner on a CPU, stage by stage; prints a table.
 
     python benchmarks/bench_pair.py [--threads 2] [--rounds 40] [--gap 1] [--checkpoint FILE]
+    python benchmarks/bench_pair.py --device cuda [--batch 64]   # pairs a second in batches
 
 Each figure is the least of all rounds, the median beside it: other programs can only make a round slower. The
 whole is `find_changes` and `narrate` of one pair, from RGB frames to finished sentences. The stages are
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +28,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from daemon.config.device import chosen_device
 from models import load_captioner
 from models.captioner import Captioner
 from models.grounded.grounded import Grounded
@@ -109,7 +112,7 @@ def stages(
         raise ValueError(f"the pair has {clusters} clusters, not {CLUSTERS}")
     batch = pair_batch(changes, captioner)
     if not isinstance(captioner, Grounded):
-        raise TypeError(f"captioner {captioner.name} looks at whole frames: bench_models.py measures it")
+        raise TypeError(f"captioner {captioner.name} has no such stages")
     with torch.inference_mode():
         seen = milliseconds(lambda: captioner.look(batch), rounds)
         known = milliseconds(lambda: captioner.facts(batch), rounds)
@@ -124,6 +127,27 @@ def stages(
     }
 
 
+def throughput(device: torch.device, checkpoint: Path | None, size: int) -> None:
+    """Print pairs a second in batches of stills of vtest, a second apart, or of the drawn pair."""
+    captioner = load_captioner(checkpoint, device=device)
+    options = ChangeOptions.of(captioner.record.get("changes", {}))
+    images = [made()]
+    if VTEST.exists():
+        with av.open(VTEST) as container:
+            decoded = islice(container.decode(video=0), 0, 640, 10)
+            images = list(pairwise(frame.to_ndarray(format="rgb24") for frame in decoded))
+    batch = [frame_pair(*images[k % len(images)]) for k in range(size)]
+    where = None if device.type == "cpu" else str(device)
+    print("| stage | on | pairs a second |\n|---|---|---|")
+    for place in {None: 0, where: 0}:
+        least, _ = milliseconds(partial(find_changes, batch, options, captioner.salience, place), 4)
+        print(f"| difference, clusters | {place or 'cpu'} | {1000 * size / least:.1f} |")
+    least, _ = milliseconds(
+        lambda: narrate(find_changes(batch, options, captioner.salience, where), captioner), 4
+    )
+    print(f"| whole | {device} | {1000 * size / least:.1f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -132,9 +156,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
     parser.add_argument("--gap", type=float, default=1, help="seconds between; from 10 on it is seen finer")
+    parser.add_argument("--device", help="pairs a second on this device: cpu, cuda")
+    parser.add_argument("--batch", type=int, default=64)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     cv2.setNumThreads(asked.threads)
+    if asked.device:
+        throughput(chosen_device(asked.device), asked.checkpoint, asked.batch)
+        return
     captioner = load_captioner(asked.checkpoint)
     options = ChangeOptions.of(captioner.record.get("changes", {}))
     table = Table(title=f"ms a pair, {CLUSTERS} clusters, {asked.threads} threads: least (median)")

@@ -1,4 +1,4 @@
-"""Who predicts in `quality.py`: the benchmark's baselines and `narrated describe`; and on which pairs."""
+"""Where the benchmark lies, and what is said of its pairs: by its baselines and by `narrated describe`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 BENCH, DATA = SHARED / "bench", SHARED / "data"
-LABELS = {"first": BENCH / "visible" / "pairs.jsonl", "further": BENCH / "visible" / "further.jsonl"}
+LABELS = tuple(BENCH / "visible" / name for name in ("pairs.jsonl", "further.jsonl"))
+STRICT = (BENCH / "visible" / "strict.jsonl",)
 FOOTAGE = (DATA / "clips", DATA / "cameras" / "test")
 SEEN = frozenset(("tfl_625", "intel_bottle-detection", "intel_one-by-one-person-detection"))
 """The benchmark's cameras on the training side; all others are for testing only."""
@@ -21,31 +22,36 @@ Predictions = dict[str, list[dict[str, Any]]]
 """By a pair's id its sentences, as `score.py` takes them."""
 
 
-def parts(labels: Mapping[str, Path] = LABELS) -> dict[str, list[Pair]]:
-    """The visible pairs of cameras "unseen" and "seen" in training, and those of the "further" file alone."""
-    read = {name: _lines(path) for name, path in labels.items()}
-    every: list[Pair] = [pair for pairs in read.values() for pair in pairs]
-    return {
-        "unseen": [pair for pair in every if pair["camera"] not in SEEN],
-        "seen": [pair for pair in every if pair["camera"] in SEEN],
-        "further": list(read["further"]),
-    }
+def read_lines(path: Path) -> list[Any]:
+    """The values of a file with one JSON value a line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def absent() -> list[str]:
+def write_lines(path: Path, values: Sequence[object]) -> Path:
+    """Write one JSON value a line."""
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    return path
+
+
+def unseen_pairs(labels: Sequence[Path] = LABELS) -> list[Pair]:
+    """The visible pairs of cameras that nothing was trained on."""
+    return [pair for path in labels for pair in read_lines(path) if pair["camera"] not in SEEN]
+
+
+def absent(labels: Sequence[Path] = LABELS) -> list[str]:
     """What of the benchmark is not there."""
-    wanted = (*LABELS.values(), *FOOTAGE, BENCH / "score.py")
+    wanted = (*labels, *FOOTAGE, BENCH / "score.py")
     return [str(path.relative_to(SHARED)) for path in wanted if not path.exists()]
 
 
 def pictures(pairs: Sequence[Pair], folder: Path) -> dict[str, tuple[Path, Path]]:
     """By id the two pictures of each pair in `folder`, written unless they are there."""
-    names = {
-        p["id"]: [folder / "png" / f"{p['id']}_{side}.png" for side in ("before", "after")] for p in pairs
-    }
+    png = folder / "png"
+    names = {p["id"]: (png / f"{p['id']}_before.png", png / f"{p['id']}_after.png") for p in pairs}
     if not all(path.exists() for both in names.values() for path in both):
-        _script("extract.py", _wanted(pairs, folder), "--clips", *FOOTAGE, "--out", folder / "png")
-    return {name: (before, after) for name, (before, after) in names.items()}
+        wanted = write_lines(folder / "pairs.jsonl", pairs)
+        _script("extract.py", wanted, "--clips", *FOOTAGE, "--out", png)
+    return names
 
 
 def baseline(name: str, pairs: Sequence[Pair], folder: Path) -> Predictions:
@@ -54,49 +60,30 @@ def baseline(name: str, pairs: Sequence[Pair], folder: Path) -> Predictions:
     ids = {pair["id"] for pair in pairs}
     if not out.exists() or not ids <= predictions(out).keys():
         weights = DATA / "weights" / "yolox_nano_416_coco.onnx"
-        options = ("--out", out, "--clips", *FOOTAGE, "--weights", weights)
-        _script("baselines.py", name, _wanted(pairs, folder), *options)
+        wanted = write_lines(folder / "pairs.jsonl", pairs)
+        _script("baselines.py", name, wanted, "--out", out, "--clips", *FOOTAGE, "--weights", weights)
     return {name: said for name, said in predictions(out).items() if name in ids}
 
 
-def by_command(pairs: Sequence[Pair], folder: Path, *options: str, gaps: bool = True) -> Predictions:
-    """What the public command `narrated describe --pairs` says.
-
-    Args:
-        pairs: of the benchmark.
-        folder: for pictures and predictions.
-        options: further ones of the command.
-        gaps: whether it is told the time between the two pictures.
-    """
-    wanted, out = folder / "describe.jsonl", folder / "narrated.jsonl"
-    seen = pictures(pairs, folder)
-    lines = [json.dumps(asked(pair, *seen[pair["id"]], gap=gaps)) for pair in pairs]
-    wanted.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    narrated = Path(sys.executable).with_name("narrated")
-    command = [narrated, "describe", "--pairs", wanted, "--out", out, *options]
+def described(
+    pairs: Sequence[Pair], images: Mapping[str, tuple[Path, Path]], folder: Path, checkpoint: Path | None
+) -> Predictions:
+    """What `narrated describe --pairs` says; a gap that is not known is not given."""
+    lines = []
+    for pair in pairs:
+        before, after = (str(path.resolve()) for path in images[pair["id"]])
+        gap = {"gap_s": pair["gap_s"]} if pair.get("gap_s") is not None else {}
+        lines.append({"id": pair["id"], "before": before, "after": after, **gap})
+    wanted, out = write_lines(folder / "describe.jsonl", lines), folder / "narrated.jsonl"
+    own = ["--captioner-file", checkpoint] if checkpoint else []
+    command = [Path(sys.executable).with_name("narrated"), "describe", "--pairs", wanted, "--out", out, *own]
     subprocess.run([str(part) for part in command], check=True)
     return predictions(out)
 
 
-def asked(pair: Pair, before: Path, after: Path, *, gap: bool) -> dict[str, Any]:
-    """A line of `narrated describe --pairs`; a gap that the benchmark does not know is not given."""
-    line = {"id": pair["id"], "before": str(before.resolve()), "after": str(after.resolve())}
-    return line | ({"gap_s": pair["gap_s"]} if gap and pair.get("gap_s") is not None else {})
-
-
 def predictions(path: Path) -> Predictions:
     """Those of a file, by id."""
-    return {line["id"]: line["sentences"] for line in _lines(path)}
-
-
-def _wanted(pairs: Sequence[Pair], folder: Path) -> Path:
-    path = folder / "pairs.jsonl"
-    path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
-    return path
-
-
-def _lines(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return {line["id"]: line["sentences"] for line in read_lines(path)}
 
 
 def _script(name: str, *arguments: object) -> None:

@@ -9,12 +9,14 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from predictors import BENCH, DATA
 from scoring import Calibration, Verdict, calibration
-from timelines import START, replayed
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 SHOWN = re.compile(r"^ *[\d.]+ s  (true|false) .*? (\d\.\d\d)  ", re.MULTILINE)
 """A sentence as `tracks.py --show` prints it: the second, verdict, reason, confidence, text."""
 
@@ -69,6 +71,16 @@ class Truth:
     def calibration(self) -> Calibration | None:
         """Of the judged sentences."""
         return calibration(self.judged)
+
+
+def replayed(clip: Path, options: Sequence[str]) -> list[dict[str, Any]]:
+    """Records of `narrated replay`."""
+    command = [str(Path(sys.executable).with_name("narrated")), "replay", str(clip), "--json"]
+    done = subprocess.run(
+        [*command, "--start", START.isoformat(), *options], check=True, stdout=subprocess.PIPE
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return [line for line in lines if "sentences" in line]  # not the last line, where nothing is told
 
 
 def absent(clips: Sequence[Clip] = CLIPS) -> list[str]:

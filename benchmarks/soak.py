@@ -8,10 +8,8 @@ is killed, away for 5 s, and started again from its append-only file. In the end
 
 * every line of the journals must verify, and the streams must hold exactly the journals' records, in order;
 * of every proposed pair it must be known where it went;
-* memory must not rise by more than 1 MB an hour after the first third: Theil and Sen's slope of the least of
-  each minute, and its lower bound at 95 %. Pictures in flight, some of 1 MB, come and go; here, but not in
-  use, the allocator maps every block of 128 kB or more on its own, so that they can be told from the rest.
-  Reported are the smaller blocks that are not freed, the larger ones, and resident memory less the larger;
+* resident memory must not rise by more than 1 MB an hour after the first third: the lower bound at 95 % of
+  Theil and Sen's slope of the least of each minute;
 * threads and file descriptors must be where they were.
 
 Exit code 1 where one of that fails. The figures go to `--out`.
@@ -40,6 +38,7 @@ import numpy as np
 import psutil
 import redis
 from prometheus_client.parser import text_string_to_metric_families
+from scipy.stats import theilslopes
 
 from pipeline.journal import read_camera, verify
 
@@ -58,15 +57,8 @@ class Sample:
 
     at_s: float
     rss_mb: float
-    small_mb: float
-    large_mb: float
     threads: int
     files: int
-
-    @property
-    def rest_mb(self) -> float:
-        """Resident, but for the large blocks."""
-        return self.rss_mb - self.large_mb
 
 
 @dataclass
@@ -143,7 +135,7 @@ def start_daemon(soak: Soak) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "daemon.cli", "run", "-c", str(config)],
         stdout=subprocess.DEVNULL,
         stderr=(soak.folder / "log").open("wb"),
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "131072"},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 
 
@@ -154,7 +146,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def ready(soak: Soak) -> bool:
     with suppress(OSError):
-        urllib.request.urlopen(f"http://127.0.0.1:{soak.http_port}/readyz", timeout=5).close()
+        urllib.request.urlopen(f"http://127.0.0.1:{soak.http_port}/healthz", timeout=5).close()
         return True
     return False
 
@@ -167,8 +159,6 @@ def read_counters(soak: Soak) -> dict[str, float]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-            if sample.name == "narrated_allocated_bytes":
-                sums[f"allocated {sample.labels['kind']}"] = sample.value
     return sums
 
 
@@ -185,16 +175,12 @@ def walk(soak: Soak, daemon: subprocess.Popen[bytes], seconds: float) -> None:
             if now >= due["sample"]:
                 due["sample"] = now + SAMPLE_EVERY_S
                 soak.counters = read_counters(soak)
-                held = [soak.counters[f"allocated {kind}"] / 1e6 for kind in ("used", "mapped")]
                 rss = process.memory_info().rss / 1e6
-                soak.samples.append(Sample(now, rss, *held, process.num_threads(), process.num_fds()))
+                soak.samples.append(Sample(now, rss, process.num_threads(), process.num_fds()))
             if now >= due["rtsp"] and "rtsp" not in back:
                 end(rtsp)
-                soak.rtsp_kills, due["rtsp"], back["rtsp"] = (
-                    soak.rtsp_kills + 1,
-                    now + RTSP_EVERY_S,
-                    now + RTSP_AWAY_S,
-                )
+                soak.rtsp_kills += 1
+                due["rtsp"], back["rtsp"] = now + RTSP_EVERY_S, now + RTSP_AWAY_S
             if now >= due["redis"] and "redis" not in back:
                 end(server)
                 soak.redis_kills += 1
@@ -234,23 +220,14 @@ def compare(soak: Soak) -> int:
     return differing
 
 
-def slope(samples: list[Sample], what: str) -> tuple[float, float, float]:
-    """MB an hour by Theil and Sen over the least of each minute, with the bounds of its 95 % interval."""
+def slope(samples: list[Sample]) -> tuple[float, float, float]:
+    """MB an hour over the least of each minute, with the bounds of its 95 % interval."""
     minutes: dict[int, float] = {}
     for sample in samples:
         minute = int(sample.at_s // 60)
-        minutes[minute] = min(minutes.get(minute, np.inf), getattr(sample, what))
-    points = sorted(minutes.items())
-    slopes = sorted(
-        (later - value) * 60 / (end - begin)
-        for number, (begin, value) in enumerate(points)
-        for end, later in points[number + 1 :]
-    )
-    count = len(points)
-    # Kendall's variance tells which of the slopes bound the interval (Sen 1968).
-    reach = 1.96 * np.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    low = max(0, int((len(slopes) - reach) / 2))
-    return statistics.median(slopes), slopes[low], slopes[len(slopes) - 1 - low]
+        minutes[minute] = min(minutes.get(minute, np.inf), sample.rss_mb)
+    found = theilslopes(list(minutes.values()), [minute / 60 for minute in minutes])
+    return float(found.slope), float(found.low_slope), float(found.high_slope)
 
 
 def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
@@ -259,7 +236,7 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
     early, last = late[: len(late) // 4], late[-len(late) // 4 :]
     counters = soak.counters
     settled = counters.get("narrated_pairs_total", 0) + counters.get("narrated_pairs_waiting", 0)
-    slopes = {what: slope(late, what) for what in ("rest_mb", "small_mb", "large_mb")}
+    growth = slope(late)
     verified = verify([soak.folder / "state" / "journal"])
     threads, files = (
         [[getattr(s, what) for s in part] for part in (early, last)] for what in ("threads", "files")
@@ -273,7 +250,7 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
         "records": verified.lines,
         "records_differing": counters["records that are not on the stream"],
         "rss_mb": [round(late[0].rss_mb, 1), round(late[-1].rss_mb, 1)],
-        **{f"{what}_h": [round(value, 2) for value in found] for what, found in slopes.items()},
+        "rss_mb_h": [round(value, 2) for value in growth],
         "threads": [statistics.median(part) for part in threads],
         "files": [statistics.median(part) for part in files],
         "end_s": round(counters["seconds from SIGTERM to the end"], 2),
@@ -283,7 +260,7 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
         "stream and journals differ": bool(figures["records_differing"]),
         "nothing was narrated": not verified.lines,
         "pairs are unaccounted for": settled != counters["narrated_pairs_proposed_total"],
-        "memory grows": max(low for _, low, _ in slopes.values()) > 1,
+        "memory grows": growth[1] > 1,
         "threads grow": statistics.median(threads[1]) > statistics.median(threads[0]) + 1,
         "files grow": statistics.median(files[1]) > statistics.median(files[0]) + 2,
         "it took 5 s or longer to end": counters["seconds from SIGTERM to the end"] >= 5,

@@ -12,8 +12,6 @@ looker, the benchmark's own format; small and far things are marginal. It is no 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +19,6 @@ from pathlib import Path
 import cv2
 import predictors
 import scoring
-import tables
 from predictors import Pair
 
 LABELS = Path(__file__).with_name("validation.jsonl")
@@ -38,34 +35,28 @@ def main() -> None:
     chosen = parser.parse_args()
     if not FOOTAGE.exists():
         sys.exit(f"no training footage in {FOOTAGE}")
-    pairs = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    pairs = predictors.read_lines(LABELS)
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        row = scoring.Row("narrated", [told(pairs, folder, chosen.checkpoint)])
-    line = scoring.scored(scoring.loaded_scorer(), pairs, row)
-    print(tables.pairs("Validation pairs, labelled by eye", pairs, {row.name: line}))
+        said = predictors.described(pairs, pictures(pairs, folder), folder, chosen.checkpoint)
+    print(f"{len(pairs)} pairs\n")
+    print(scoring.report(pairs, {"narrated": said}))
 
 
-def told(pairs: list[Pair], folder: Path, checkpoint: Path | None) -> predictors.Predictions:
-    """What `narrated describe` says of the pairs."""
+def pictures(pairs: list[Pair], folder: Path) -> dict[str, tuple[Path, Path]]:
+    """By id the two frames of each pair, written unless they are there."""
     frames = scoring.loaded("extract").read_frames
-    lines = []
+    found = {}
     for pair in pairs:
-        paths = [(folder / f"{pair['id']}_{side}.png").resolve() for side in ("before", "after")]
+        paths = folder / f"{pair['id']}_before.png", folder / f"{pair['id']}_after.png"
         for side, path in zip(("before", "after"), paths, strict=True):
             if not path.exists():
                 frame = pair[side]["frame"]
                 image = frames(FOOTAGE / pair["camera"] / pair[side]["clip"], [frame])[frame]
                 cv2.imwrite(str(path), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
-        lines.append(json.dumps(predictors.asked(pair, *paths, gap=True)) + "\n")
-    wanted, out = folder / "describe.jsonl", folder / "narrated.jsonl"
-    wanted.write_text("".join(lines), encoding="utf-8")
-    own = ["--captioner-file", str(checkpoint)] if checkpoint else []
-    narrated = Path(sys.executable).with_name("narrated")
-    command = [str(narrated), "describe", "--pairs", str(wanted), "--out", str(out), *own]
-    subprocess.run(command, check=True)
-    return predictors.predictions(out)
+        found[pair["id"]] = paths
+    return found
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import predictors
 import scoring
+from replays import START, replayed
 from scoring import Verdict
-from timelines import START, replayed
 
 TRUTH = Path(__file__).with_name("validation_tracks.jsonl")
 FPS = 10.0

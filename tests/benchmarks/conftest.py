@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NAMES = ("predictors", "scoring", "timelines", "replays", "tables", "quality")
+NAMES = ("predictors", "scoring", "replays", "quality")
 
 
 @pytest.fixture(scope="session")
@@ -36,18 +36,8 @@ def scoring(scripts: dict[str, ModuleType]) -> ModuleType:
 
 
 @pytest.fixture
-def timelines(scripts: dict[str, ModuleType]) -> ModuleType:
-    return scripts["timelines"]
-
-
-@pytest.fixture
 def replays(scripts: dict[str, ModuleType]) -> ModuleType:
     return scripts["replays"]
-
-
-@pytest.fixture
-def tables(scripts: dict[str, ModuleType]) -> ModuleType:
-    return scripts["tables"]
 
 
 @pytest.fixture
@@ -57,4 +47,4 @@ def quality(scripts: dict[str, ModuleType]) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def scorer(scripts: dict[str, ModuleType], bench: Path) -> ModuleType:
-    return scripts["scoring"].loaded_scorer()
+    return scripts["scoring"].loaded("score")

@@ -24,7 +24,7 @@ def test_every_module_is_of_its_extra() -> None:
         for module in modules:
             if module in installed:
                 assert {each.lower() for each in installed[module]} & names[extra], module
-    assert set(EXTRAS) == set(names) - {"dev", "mutants"}
+    assert set(EXTRAS) == set(names) - {"dev"}
 
 
 @pytest.mark.parametrize(
