@@ -1,4 +1,4 @@
-"""docs/metrics.md has every metric that a daemon exports and no other, and every alert of configs/prometheus."""
+"""docs/metrics.md has every metric that a daemon exports, no other, and every alert of configs/prometheus."""
 
 from __future__ import annotations
 
