@@ -9,7 +9,6 @@ from typing import Any
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation
 
 from pipeline.sources.areas import covered
 from pipeline.sources.frame import Image, Luma, SourceOptions
@@ -85,12 +84,11 @@ def rgb_of(frame: VideoFrame) -> Image:
 
 
 def small_rgb_of(frame: VideoFrame, width: int) -> Image:
-    """RGB uint8 of a decoded frame, at most so wide, by area: a third of the work of shrinking `rgb_of`."""
-    if frame.width <= width:
-        return rgb_of(frame)
-    height = max(1, round(frame.height * width / frame.width))
-    small = frame.reformat(width=width, height=height, format="rgb24", interpolation=Interpolation.AREA)
-    return np.ascontiguousarray(small.to_ndarray(), dtype=np.uint8)
+    """RGB uint8 of a decoded frame, at most so wide.
+
+    The decoder's own scaler would take half of the time, but the detector learnt from pictures shrunk like this.
+    """
+    return shrink(rgb_of(frame), width)
 
 
 def luma_of(frame: VideoFrame) -> Luma:
