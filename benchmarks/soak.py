@@ -1,6 +1,6 @@
 """A soak: months of mishaps in a quarter of an hour, and what the daemon keeps of memory, threads and files.
 
-    python benchmarks/soak.py [--minutes 15] [--out benchmarks/soak.json]
+    python benchmarks/soak.py [--minutes 15]
 
 Four cameras on loopback RTSP (Debian's GstRtspServer) whose streams end after 9 to 15 seconds and are
 opened anew many times; every 45 s the RTSP server is killed and comes back after 3 s; every 60 s Redis
@@ -12,7 +12,7 @@ is killed, away for 5 s, and started again from its append-only file. In the end
   Theil and Sen's slope of the least of each minute;
 * threads and file descriptors must be where they were.
 
-Exit code 1 where one of that fails. The figures go to `--out`.
+Exit code 1 where one of that fails.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import tempfile
 import time
 import urllib.request
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
@@ -272,7 +272,6 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=15)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("soak.json"))
     options = parser.parse_args()
     if options.minutes < SHORTEST_MIN:
         parser.error(f"--minutes {options.minutes:g}: give {SHORTEST_MIN} or more, or no slope can be told")
@@ -296,8 +295,6 @@ def main() -> int:
         finally:
             end(daemon)
         figures, wrong = judge(soak)
-    samples = [asdict(sample) for sample in soak.samples]
-    options.out.write_text(json.dumps({**figures, "wrong": wrong, "samples": samples}, indent=1) + "\n")
     for name, value in figures.items():
         print(f"{name:<20} {value}")
     for sentence in wrong:
