@@ -86,7 +86,7 @@ def rgb_of(frame: VideoFrame) -> Image:
 def small_rgb_of(frame: VideoFrame, width: int) -> Image:
     """RGB uint8 of a decoded frame, at most so wide.
 
-    The decoder's own scaler would take half of the time, but the detector learnt from pictures shrunk like this.
+    The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk like this.
     """
     return shrink(rgb_of(frame), width)
 
