@@ -65,7 +65,8 @@ check: $(VENV)/.dev  ## style, types and who may import whom
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev  ## speed and memory, side by side with the peers
-	$(BIN)/python benchmarks/run.py
+	@for each in benchmarks/bench_*.py; do echo "## $$each"; $(BIN)/python $$each || failed="$$failed $$each"; done; \
+	  if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 bench-quality: $(VENV)/.dev  ## how right the default model is, by the narration benchmark (ARGS='--only tracks')
 	$(BIN)/python benchmarks/quality.py $(ARGS)

@@ -1,14 +1,15 @@
 """What live cameras cost: share of a core, memory, time to READY, and how late a narration comes.
 
-    python benchmarks/bench_cameras.py [--cameras 1,4,8] [--seconds 60] [--clip FILE] [--calm]
-        [--idle-keyframes]
+    python benchmarks/bench_cameras.py [--cameras 1,4,8] [--sample 2/s,5/s] [--seconds 60]
+        [--repeats 3] [--clip FILE] [--calm] [--idle-keyframes]
 
 Real footage is coded anew as 1920x1080, 15 frames a second, 2 Mbit/s, a keyframe every two seconds, and
 played by an RTSP server on the loopback interface (Debian's GstRtspServer). The peers are Motion, with
 detection on and nothing written, and the floor: PyAV decoding every frame of the same streams in as many
-threads. Each is measured after `--settle` seconds of warming up. Lateness is from the camera's clock
-(RTCP, the after frame) to the arrival of its record at a subscriber of the Redis stream: the acknowledged
-XADD lies before it, the captioner's time within it.
+threads. Each is measured `--repeats` times for `--seconds`, after `--settle` seconds of warming up; the
+tables give medians and ranges. Lateness is from a sentence's own time by the camera's clock (RTCP) to the
+arrival of its record at a subscriber of the Redis stream: an entrance is decided a second after it, a
+departure a second and a half.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import cycle, islice
@@ -39,6 +40,7 @@ import redis
 import yaml
 
 from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
 SERVER = Path(__file__).with_name("file_server.py")
@@ -57,11 +59,28 @@ for url in sys.argv[1:]: threading.Thread(target=read, args=(url,)).start()
 
 @dataclass(frozen=True)
 class Cost:
-    """Share of a core per camera, and resident memory in MB of the whole."""
+    """Cores used in each repetition, and resident memory in MB at the end of each."""
 
     name: str
-    cores: float
-    memory_mb: float
+    cores: list[float]
+    memory_mb: list[float]
+
+
+@dataclass
+class Lateness:
+    """Seconds from start to READY, and from an event to its record, by kind of event."""
+
+    ready_s: float
+    by_kind: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, action: str, seconds: float) -> None:
+        """Take a record in."""
+        kind = "arrivals" if action in ENTRANCES else "departures" if action in DEPARTURES else "others"
+        self.by_kind.setdefault(kind, []).append(seconds)
+
+    def clear(self) -> None:
+        """Forget what came while warming up."""
+        self.by_kind.clear()
 
 
 def main() -> None:
@@ -70,7 +89,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cameras", default="1,4,8")
+    parser.add_argument("--sample", default="2/s,5/s", help="detection rates")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--settle", type=float, default=90)
     parser.add_argument("--clip", type=Path, default=CLIP)
     parser.add_argument(
@@ -83,29 +104,41 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         film = coded(chosen.clip, Path(scratch) / "film.mp4", calm=chosen.calm)
-        print("| cameras | what | % of a core per camera | ratio to decoding | MB |\n|---|---|---|---|---|")
-        late: dict[int, list[float]] = {}
-        ready: dict[int, float] = {}
+        print("| cameras | what | % of a core per camera | ratio to decoding | MB | load |")
+        print("|---|---|---|---|---|---|")
+        late: dict[tuple[int, str], Lateness] = {}
         for number in map(int, chosen.cameras.split(",")):
             with served(film, number) as urls:
                 folder = Path(scratch) / str(number)
                 folder.mkdir()
                 floor = decoding(urls, chosen)
-                rows = [floor, *motion(urls, folder, chosen)]
-                cost, late[number], ready[number] = narrated(urls, folder, chosen)
-                rows.append(cost)
-                for row in rows:
-                    ratio = row.cores / floor.cores
-                    print(
-                        f"| {number} | {row.name} | {100 * row.cores / number:.1f} | {ratio:.2f} "
-                        f"| {row.memory_mb:.0f} |",
-                        flush=True,
-                    )
-    print("\n| cameras | start to READY | narrations | camera's clock to subscriber p50 | p95 | p99 |")
-    print("|---|---|---|---|---|---|")
-    for number, each in late.items():
-        shown = " | ".join(f"{q:.2f} s" for q in quantiles(each)) if each else "- | - | -"
-        print(f"| {number} | {ready[number]:.1f} s | {len(each)} | {shown} |")
+                show(number, floor, floor)
+                for row in motion(urls, folder, chosen):
+                    show(number, row, floor)
+                for rate in chosen.sample.split(","):
+                    cost, late[number, rate] = narrated(urls, folder / rate.replace("/", "_"), rate, chosen)
+                    show(number, cost, floor)
+    print("\n| cameras | rate | start to READY | what | records | event to subscriber p50 | p95 | p99 |")
+    print("|---|---|---|---|---|---|---|---|")
+    for (number, rate), each in late.items():
+        for what, values in each.by_kind.items():
+            shown = (
+                " | ".join(f"{q:.2f} s" for q in np.percentile(values, [50, 95, 99]))
+                if values
+                else "- | - | -"
+            )
+            print(f"| {number} | {rate} | {each.ready_s:.1f} s | {what} | {len(values)} | {shown} |")
+
+
+def show(number: int, row: Cost, floor: Cost) -> None:
+    """Print a row: median and range of the repetitions."""
+    cores = [100 * each / number for each in row.cores]
+    ratio = statistics.median(row.cores) / statistics.median(floor.cores)
+    print(
+        f"| {number} | {row.name} | {statistics.median(cores):.1f} ({min(cores):.1f} to {max(cores):.1f}) "
+        f"| {ratio:.2f} | {statistics.median(row.memory_mb):.0f} | {os.getloadavg()[0]:.1f} |",
+        flush=True,
+    )
 
 
 def coded(clip: Path, film: Path, *, calm: bool) -> Path:
@@ -179,9 +212,10 @@ def motion(urls: Sequence[str], folder: Path, chosen: argparse.Namespace) -> lis
 
 
 def narrated(
-    urls: Sequence[str], folder: Path, chosen: argparse.Namespace
-) -> tuple[Cost, list[float], float]:
-    """`narrated run`; what it costs, how late its narrations came, and seconds from its start to READY."""
+    urls: Sequence[str], folder: Path, rate: str, chosen: argparse.Namespace
+) -> tuple[Cost, Lateness]:
+    """`narrated run`; what it costs, and how late its records came."""
+    folder.mkdir()
     with EmbeddedServer() as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind(str(folder / "notify"))
         notices.settimeout(120)
@@ -189,7 +223,7 @@ def narrated(
             "version": 1,
             "state": str(folder / "state"),
             "redis": {"url": server.url},
-            "defaults": {"rtsp": {"idle_keyframes": chosen.idle_keyframes}},
+            "defaults": {"rtsp": {"idle_keyframes": chosen.idle_keyframes}, "pairs": {"sample": rate}},
             "cameras": {f"camera_{k}": {"url": url} for k, url in enumerate(urls, start=1)},
         }
         (folder / "narrated.yaml").write_text(yaml.safe_dump(settings))
@@ -200,18 +234,18 @@ def narrated(
             while b"READY=1" not in notices.recv(4096):
                 pass
             ready_s = time.monotonic() - began
-            late: list[float] = []
+            late = Lateness(ready_s)
             stop = threading.Event()
             listener = threading.Thread(target=listen, args=(server.url, len(urls), late, stop))
             listener.start()
-            cost = Cost("narrated", *measured(process, chosen, late.clear))
+            cost = Cost(f"narrated, {rate}", *measured(process, chosen, late.clear))
             stop.set()
             listener.join()
-        return cost, late, ready_s
+        return cost, late
 
 
-def listen(url: str, cameras: int, late: list[float], stop: threading.Event) -> None:
-    """Note how long after its capture each narration arrives."""
+def listen(url: str, cameras: int, late: Lateness, stop: threading.Event) -> None:
+    """Note how long after its event each record arrives."""
     client = redis.Redis.from_url(url, decode_responses=True)
     newest = {f"narrated:{{camera_{k}}}:changes": "$" for k in range(1, cameras + 1)}
     while not stop.is_set():
@@ -220,7 +254,9 @@ def listen(url: str, cameras: int, late: list[float], stop: threading.Event) -> 
             for name, fields in entries:
                 newest[key] = name
                 record = json.loads(fields["json"])
-                late.append((now - datetime.fromisoformat(record["after"]["time"])).total_seconds())
+                for sentence in record["sentences"][:1]:
+                    when = datetime.fromisoformat(sentence.get("time") or record["after"]["time"])
+                    late.add(sentence.get("action", ""), (now - when).total_seconds())
 
 
 @contextmanager
@@ -243,33 +279,27 @@ def running(
 
 def measured(
     process: subprocess.Popen[bytes], chosen: argparse.Namespace, settled: Callable[[], None] = lambda: None
-) -> tuple[float, float]:
-    """Cores used over `--seconds` after `--settle` seconds, and resident memory in MB at the end.
+) -> tuple[list[float], list[float]]:
+    """Cores used over each `--seconds` after `--settle` seconds, and resident memory in MB at the end.
 
-    A camera that was never seen before is calibrated in its first minute, and then told about what was held:
-    `--settle` leaves that behind.
+    A camera that was never seen before is calibrated in its first minute: `--settle` leaves that behind.
     """
     time.sleep(chosen.settle)
     settled()
-    before, began = cpu_s(process.pid), time.monotonic()
-    time.sleep(chosen.seconds)
-    used = (cpu_s(process.pid) - before) / (time.monotonic() - began)
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return used, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    cores, memory_mb = [], []
+    for _ in range(chosen.repeats):
+        before, began = cpu_s(process.pid), time.monotonic()
+        time.sleep(chosen.seconds)
+        cores.append((cpu_s(process.pid) - before) / (time.monotonic() - began))
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        memory_mb.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+    return cores, memory_mb
 
 
 def cpu_s(pid: int) -> float:
     """Processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def quantiles(values: Sequence[float]) -> list[float]:
-    """Median, 95th and 99th percentile."""
-    if len(values) == 1:
-        return [values[0]] * 3
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    return [cuts[49], cuts[94], cuts[98]]
 
 
 if __name__ == "__main__":

@@ -9,27 +9,18 @@ the next frame, with settings as shipped. What a camera costs: bench_cameras.py.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
+
+from conftest import RtspServer
 
 from pipeline.sources import CameraState, Source, SourceOptions, open_source
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def loaded(name: str) -> ModuleType:
-    """A file of the tests as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "pipeline" / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise ImportError(name)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Reader:
@@ -63,7 +54,7 @@ def main() -> None:
     )
     parser.add_argument("--away", type=float, nargs="+", default=[0.5, 2.0, 5.0, 20.0], metavar="SECONDS")
     absences = parser.parse_args().away
-    server = loaded("conftest").RtspServer()
+    server = RtspServer()
     with open_source(server.url(), SourceOptions(sample_hz=15), "yard") as source:
         reader = Reader(source)
         print(f"first frame after {reader.next_frame():.2f} s")

@@ -8,13 +8,11 @@ Masks and frames are drawn, and taken from opencv_vtest.avi where it lies beside
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from statistics import median
 
 import av
+import bench_pair
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -27,38 +25,19 @@ from pipeline.clusters import dbscan
 from pipeline.distance import l2_luma, l2_rgb
 
 Image = NDArray[np.uint8]
-CLIP = Path(__file__).resolve().parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
 PAPER = {"eps": 20.0, "min_samples": 9}
 
 
 def milliseconds(call: Callable[[], object], rounds: int) -> float:
-    """Median wall time after one call that warms up."""
-    call()
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        times.append(1000 * (time.perf_counter() - start))
-    return median(times)
-
-
-def drawn() -> tuple[Image, Image]:
-    """540x960 RGB: texture, sensor noise, three objects in the second image."""
-    random = np.random.default_rng(0)
-    texture = cv2.GaussianBlur(random.normal(120, 400, (540, 960, 3)), (0, 0), 4).clip(0, 255)
-    before, after = (
-        np.clip(texture + random.normal(0, 4, texture.shape), 0, 255).astype(np.uint8) for _ in "ab"
-    )
-    for x, y in ((100, 100), (500, 300), (800, 80)):
-        after[y : y + 90, x : x + 60] = (200, 40, 60)
-    return before, after
+    """Median wall time after two calls that warm up."""
+    return bench_pair.milliseconds(call, rounds)[1]
 
 
 def image_pairs() -> dict[str, tuple[Image, Image]]:
     """By name; those of vtest are six seconds apart."""
-    found = {"drawn": drawn()}
-    if CLIP.exists():
-        with av.open(CLIP) as container:
+    found = {"drawn": bench_pair.made()}
+    if bench_pair.VTEST.exists():
+        with av.open(bench_pair.VTEST) as container:
             decoded = zip(range(60), container.decode(video=0), strict=False)
             frames = [np.asarray(frame.to_ndarray(format="rgb24"), np.uint8) for _, frame in decoded]
         found["vtest"] = frames[0], frames[-1]

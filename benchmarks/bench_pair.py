@@ -25,8 +25,6 @@ import av
 import cv2
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from daemon.config.device import chosen_device
 from models import load_captioner
@@ -166,16 +164,13 @@ def main() -> None:
         return
     captioner = load_captioner(asked.checkpoint)
     options = ChangeOptions.of(captioner.record.get("changes", {}))
-    table = Table(title=f"ms a pair, {CLUSTERS} clusters, {asked.threads} threads: least (median)")
-    table.add_column("stage")
     pairs = dict(found(options, captioner, asked.gap))
     measured = {name: stages(pair, options, captioner, asked.rounds) for name, pair in pairs.items()}
-    for name in measured:
-        table.add_column(name, justify="right")
-    first = next(iter(measured.values()))
-    for stage in first:
-        table.add_row(stage, *(f"{each[stage][0]:.1f} ({each[stage][1]:.1f})" for each in measured.values()))
-    Console().print(table)
+    print(f"| ms a pair, {asked.threads} threads: least (median) |", " | ".join(measured), "|")
+    print(f"|{'---|' * (1 + len(measured))}")
+    for stage in next(iter(measured.values())):
+        times = (f"{each[stage][0]:.1f} ({each[stage][1]:.1f})" for each in measured.values())
+        print(f"| {stage} |", " | ".join(times), "|")
     for name, pair in pairs.items():
         sentences = narrate(find_changes([pair], options, captioner.salience), captioner)[0].sentences
         print(f"{name}: {' '.join(s.text for s in sentences)}")

@@ -59,6 +59,7 @@ def lines(camera: str, count: int) -> Iterator[bytes]:
         rng.seed(f"{SEED} {camera} {visit}")
         thing, place, stay = rng.choice(list(THINGS)), rng.choice(PLACES), rng.choice((10, 60, 900))
         after = START + step * (seq - leaves) + timedelta(seconds=stay if leaves else 0)
+        before = after - timedelta(seconds=2)
         said = {
             "action": "left" if leaves else "entered",
             "box": [0.41, 0.22, 0.18, 0.5],
@@ -76,11 +77,7 @@ def lines(camera: str, count: int) -> Iterator[bytes]:
             "id": f"{camera}-{seq:012x}",
             "camera": camera,
             "seq": seq,
-            "before": {
-                "pts": seq,
-                "sha256": f"{seq:064x}",
-                "time": format_time(after - timedelta(seconds=2)),
-            },
+            "before": {"pts": seq, "sha256": f"{seq:064x}", "time": format_time(before)},
             "after": {"pts": seq + 1, "sha256": f"{seq + 1:064x}", "time": format_time(after)},
             "clock": "rtcp",
             "event": "change",

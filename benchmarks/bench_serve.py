@@ -61,17 +61,9 @@ def cpu(process: psutil.Process) -> float:
 
 def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
     """The server, once it can be asked."""
-    command = [
-        sys.executable,
-        "-m",
-        "daemon.cli",
-        "serve",
-        "--journal",
-        str(folder),
-        "--listen",
-        "127.0.0.1:0",
-    ]
-    process = subprocess.Popen([*command, "--timezone", "UTC"], stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "daemon.cli", "serve", "--journal", str(folder)]
+    command += ["--listen", "127.0.0.1:0", "--timezone", "UTC"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     address = re.search(r"http://[^/]+", process.stderr.readline() if process.stderr else "")
     if address is None:
         raise SystemExit("the server did not start")
@@ -105,11 +97,8 @@ def measure(folder: Path, clients: int) -> None:
         before = cpu(watched)
         with ThreadPoolExecutor(clients) as people:
             asked = [address + path for path in pages.values()] * clients
-            told(
-                f"{clients} people at once, all pages",
-                [s for s, _ in people.map(get, asked)],
-                cpu(watched) - before,
-            )
+            seconds = [s for s, _ in people.map(get, asked)]
+            told(f"{clients} people at once, all pages", seconds, cpu(watched) - before)
         print(f"\n{watched.memory_info().rss / 2**20:.0f} MiB.")
     finally:
         process.terminate()

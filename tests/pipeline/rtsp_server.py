@@ -8,6 +8,7 @@ that moves, /still and /small, the same in 160x90. Commands on its standard inpu
     codec h265|h264             /stream is served anew in the other codec; who watches is cut off
     move                        the still pictures show the ball from now on
     rest                        and nothing that moves again
+    play FILE                   /film is an H.264 file, from its start whenever its first watcher comes
 """
 
 import sys
@@ -34,6 +35,7 @@ LAUNCHES = {
     "small": SOURCE.format(pattern="smpte75", size=SMALL) + X264.format(tune="tune=zerolatency") + PAY,
     "h265": SOURCE.format(pattern="ball", size=SIZE) + X265 + PAY,
 }
+FILM = "( filesrc location={path} ! qtdemux ! h264parse ! rtph264pay" + PAY
 MOUNTS = {"/stream": "h264", "/bframes": "bframes", "/still": "still", "/small": "small", "/h265": "h265"}
 
 
@@ -86,6 +88,9 @@ class Server:
             case ["codec", codec]:
                 self.mount("/stream", codec)
                 self.server.client_filter(lambda *_: GstRtspServer.RTSPFilterResult.REMOVE)
+            case ["play", path]:
+                LAUNCHES["film"] = FILM.format(path=path)
+                self.mount("/film", "film")
             case ["move"]:
                 self.show("ball")
             case ["rest"]:

@@ -71,6 +71,15 @@ def test_a_cut_lets_tracks_and_frames_go() -> None:
     assert seconds(camera) == [1.0]
 
 
+@pytest.mark.parametrize("second", [-3600, 0, 60])
+def test_a_clock_that_went_back_over_a_restart_costs_the_saved_tracks_alone(second: float) -> None:
+    earlier, camera = state(), state()
+    earlier.track(motion(0), NOTHING)
+    assert earlier.tracker
+    camera.saved = earlier.tracker.state()
+    assert camera.track(motion(second), NOTHING) == []
+
+
 def test_what_lies_in_a_mask_is_not_reported() -> None:
     camera = state()
     camera.track(motion(0), NOTHING)

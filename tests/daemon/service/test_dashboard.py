@@ -102,8 +102,8 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
         until(daemon, lambda: daemon.narrating.captioning)
         daemon.narrations["away"] = daemon.narrating.captioning.late["away"] = 1
         daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
-        daemon.queue.accounts.propose("away")
-        daemon.queue.accounts.drop("away", "late")
+        daemon.queue.counters.propose("away")
+        daemon.queue.counters.drop("away", "late")
         away = daemon.cameras.watched["away"].thread
         until(daemon, lambda: away._main)
         away._main._counts.skew_s = -3.5

@@ -29,14 +29,14 @@ from daemon.threads import narrator_thread
 from daemon.threads.narrator import Narrator
 
 narrator_thread.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
-tell = Narrator.tell
+process = Narrator.process
 
 def hang(self, batch):
     while Path("HANG").exists():
         time.sleep(0.05)
-    return tell(self, batch)
+    return process(self, batch)
 
-Narrator.tell = hang
+Narrator.process = hang
 """
 
 

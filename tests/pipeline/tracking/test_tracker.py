@@ -224,6 +224,19 @@ def test_a_parked_car_keeps_its_identity_over_a_restart() -> None:
     assert after.first.time_s == before.first.time_s
 
 
+def test_no_new_track_is_named_like_one_begun_after_the_last_save() -> None:
+    tracker, _ = follow([("car", BLUE, parked)], 10.0)
+    state = json.loads(json.dumps(tracker.state()))
+    person = ("person", RED, lambda t: (0.8, 0.3, 0.06, 0.3))
+    follow([("car", BLUE, parked), person], 10.0, tracker, start=20.0)
+    again = Tracker(WIDTH / HEIGHT)
+    again.restore(state)
+    follow([person], 10.0, again, start=600.0)
+    new = {track.id for track in again.tracks} - {track["id"] for track in state["tracks"]}
+    assert new
+    assert new.isdisjoint(track.id for track in tracker.tracks)
+
+
 def test_what_is_found_a_moment_after_a_restart_goes_on() -> None:
     tracker, _ = follow([("car", BLUE, parked)], 10.0)
     again = Tracker(WIDTH / HEIGHT)

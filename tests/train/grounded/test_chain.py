@@ -75,9 +75,8 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
 ) -> None:
     out = tmp_path / "mine.safetensors"
     words = ("train", "--data", frames, "--out", out, "--config", config, "--seed", 3)
-    code, shown, told = run(*words, "--val-camera", "lot", "--json")
+    code, _, told = run(*words, "--val-camera", "lot")
     assert code == 0, told
-    assert set(json.loads(shown)) == {"validation", "calibration"}
     captioner = load_captioner(out)
     assert isinstance(captioner, Grounded)
     record = read_label(out).record

@@ -1,0 +1,133 @@
+"""`narrated run` with the shipped captioner on real footage by RTSP: who comes and goes, also over a kill."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import av
+import pytest
+from running_daemon import until
+
+from daemon.service.embedded_redis import EmbeddedServer
+from pipeline.camera_memory import CameraMemory
+from pipeline.gate import GAP_S, SEEN_S
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import subscribe
+from pipeline.record import Record
+from pipeline.tracking.types import DEPARTURES, ENTRANCES
+
+pytestmark = [pytest.mark.footage, pytest.mark.slow]
+
+CLIP = "intel_one-by-one-person-detection.mp4"  # ten frames, one keyframe a second; people come one at a time
+BEFORE = ((16, 22), (23, 27), (34, 47), (50, 60))
+"""Seconds of it: one leaves, a second enters and, after the note at `SEEN_S`, leaves; a third enters."""
+AFTER = ((66, 90),)
+"""The third stands there and leaves; a fourth enters."""
+
+
+def cut(clip: Path, parts: tuple[tuple[int, int], ...], path: Path) -> Path:
+    """Seconds of a clip, one after the other, their packets as they are."""
+    with av.open(str(clip)) as source, av.open(str(path), "w") as out:
+        video = source.streams.video[0]
+        stream = out.add_stream_from_template(video)
+        packets = [packet for packet in source.demux(video) if packet.dts is not None]
+        base, shift = video.time_base or Fraction(1), 0
+        groups: list[list[av.Packet]] = []
+        for packet in packets:
+            groups += [[]] if packet.is_keyframe else []
+            groups[-1].append(packet)
+        for begin, end in parts:
+            wanted = [g for g in groups if begin <= float((g[0].pts or 0) * base) < end]
+            first = wanted[0][0].pts or 0
+            for packet in (packet for group in wanted for packet in group):
+                packet.pts, packet.dts = (packet.pts or 0) - first + shift, (packet.dts or 0) - first + shift
+                packet.stream = stream
+                out.mux(packet)
+            shift += round((end - begin) / base)
+    return path
+
+
+def actions(records: list[Record], kinds: tuple[str, ...]) -> list[Any]:
+    """The sentences about people that came, or went."""
+    found = [s for r in records if r.event == "change" for s in r.sentences]
+    return [s for s in found if s.action in kinds and s.object == "person"]
+
+
+def seen(memory: Path) -> datetime:
+    """Of when the newest frame is that the camera noted."""
+    stamp = CameraMemory(memory).seen
+    assert stamp
+    return stamp.time
+
+
+@pytest.fixture
+def heard(server: EmbeddedServer) -> Iterator[list[Record]]:
+    """What is on the stream of the camera, as it comes."""
+    records: list[Record] = []
+    stop = Event()
+    published = subscribe(server.url, ["table"], "0", stop)
+    listener = Thread(target=lambda: records.extend(published))
+    listener.start()
+    yield records
+    stop.set()
+    listener.join()
+
+
+def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
+    forked: Callable[..., Any],
+    rtsp_server: Callable[..., Any],
+    server: EmbeddedServer,
+    heard: list[Record],
+    clips: Path,
+    free_port: int,
+    tmp_path: Path,
+) -> None:
+    camera = rtsp_server(free_port)
+    config = tmp_path / "narrated.yaml"
+    config.write_text(
+        f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{server.url}'}}\ncaptioner: {{device: cpu}}\n"
+        f"cameras: {{table: {{url: 'rtsp://127.0.0.1:{free_port}/film'}}}}\n"
+    )
+
+    def play(parts: tuple[tuple[int, int], ...]) -> Any:
+        film = cut(clips / CLIP, parts, tmp_path / f"{parts[0][0]}.mp4")
+        camera.stdin.write(f"play {film}\n".encode())
+        camera.stdin.flush()
+        assert camera.stdout.readline().strip() == b"done"
+        return forked("run", "-c", config, OMP_NUM_THREADS="1")
+
+    first = play(BEFORE)
+    until(first, lambda: len(actions(heard, ENTRANCES)) == 2 and len(actions(heard, DEPARTURES)) == 2, 120)
+    first.send_signal(signal.SIGKILL)
+    first.wait(30)
+    memory = tmp_path / "state" / "cameras" / "table.json"
+    last_seen = seen(memory)
+    before = list(heard)
+    second = play(AFTER)
+    seen_again = until(second, lambda: (now := seen(memory)) > last_seen and now)
+    until(second, lambda: actions(heard[len(before) :], ENTRANCES), 120)
+    second.terminate()
+    assert second.wait(30) == 0
+    journal = tmp_path / "state" / "journal"
+    assert verify([journal]).ok
+    records = list(read_journal(journal / "table.jsonl"))
+    after = records[len(before) :]
+
+    for record in records:
+        assert record.schema_ == "narrated/2"
+        assert "Something has changed" not in record.text
+        if record.event == "change":
+            assert record.rate_hz == 5
+            assert all(s.action and s.track for s in record.sentences)
+    came, went = actions(after, ENTRANCES), actions(after, DEPARTURES)
+    assert went
+    assert all(went[0].time < sentence.time for sentence in came)  # she stood there before the kill
+    assert {s.track for s in came}.isdisjoint(s.track for r in before for s in r.sentences)
+    is_told = any(record.reason == "outage" for record in after)
+    assert is_told == ((seen_again - last_seen).total_seconds() >= GAP_S + SEEN_S)
