@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.boxes import Box, iou
@@ -88,6 +88,19 @@ class CameraState:
         """The frames nearest to an event's own moments; None where only one is held."""
         before, after = self.frame_at(event.before_time_s), self.frame_at(event.after_time_s)
         return (before, after) if before.time < after.time else None
+
+    def with_boxes_at(self, event: Event, frames: tuple[Frame, Frame]) -> Event:
+        """The event with its boxes where the track was in the frames that are shown."""
+        tracks = self.tracker.tracks if self.tracker else []
+        track = next((each for each in tracks if each.id == event.track), None)
+        if track is None:
+            return event
+        before, after = (track.at(frame.time.timestamp()) for frame in frames)
+        return replace(
+            event,
+            box_before=event.box_before and (before or event.box_before),
+            box_after=event.box_after and (after or event.box_after),
+        )
 
     def frame_at(self, time_s: float) -> Frame:
         """The held frame nearest to a moment, in Unix seconds."""

@@ -242,7 +242,7 @@ class Narrator:
                 continue
             began = monotonic()
             narration, pair = narrate_event(
-                event,
+                state.with_boxes_at(event, frames),
                 frames,
                 camera.context,
                 state.colours.setdefault(event.track, Counter()),

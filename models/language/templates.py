@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.families import KINDS, PEOPLE, VEHICLES
+from models.families import KINDS, PEOPLE, THINGS, VEHICLES
 from models.language.vocabulary import surface
 
 ACTIONS = (
@@ -37,6 +37,8 @@ _SECONDS = 55.0  # a shorter time is told in seconds
 
 _FROM = {"far": "from the background", "near": "from the foreground", "middle": "from the middle"}
 _TO = {"far": "towards the background", "near": "towards the camera", "middle": "to the middle"}
+_CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
+_SAME_PLACE = {"far": ("background", "top edge"), "near": ("foreground", "bottom edge")}
 _COURSE = {**_TO, "far": "to the background", "near": "to the foreground"}
 
 
@@ -188,12 +190,15 @@ def _entered(s: Statement) -> str:
     if not s.origin:  # "has come in in the middle" is no English
         come = "arrived" if s.place.startswith("in ") else "come in"
         return f"{_indefinite(s)} {_has(s)} {come} {s.place}"
-    now = f"and {'are' if s.count > 1 else 'is'} now {s.place}" if s.place and s.origin not in s.place else ""
-    return f"{_indefinite(s)} {_has(s)} come in {_way(s.origin, '')} {now}"
+    come = "been brought in" if s.object in _CARRIED else "come in"
+    known = any(word in s.place for word in _SAME_PLACE.get(s.origin, (s.origin,)))
+    now = f"and {'are' if s.count > 1 else 'is'} now {s.place}" if s.place and not known else ""
+    return f"{_indefinite(s)} {_has(s)} {come} {_way(s.origin, '')} {now}"
 
 
 def _left(s: Statement) -> str:
-    return f"{_known(s)} {_has(s)} left {_way('', s.target)}{_after(s)}"
+    leave = "been taken away" if s.object in _CARRIED else "left"
+    return f"{_known(s)} {_has(s)} {leave} {_way('', s.target)}{_after(s)}"
 
 
 def _disappeared(s: Statement) -> str:

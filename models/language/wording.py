@@ -62,7 +62,7 @@ _GO = (
     r"(?:moved?|moving|come|came|comes|coming|walked|walking|walks|driven|drove|driving|pulled|pulling|"
     r"stepped|rode|ridden|ran|run|rolled)"
 )
-_CAME = r"(?:come|came|walked|driven|ridden|run|rolled) in"
+_CAME = r"(?:come|came|walked|driven|ridden|run|rolled|been brought) in"
 _GONE = r"(?:taken|driven|drove|walked|moved|went|pulled|carried|cleared|ridden|rode|run|ran) (?:away|off)"
 _SCENE = r"(?:view|sight|frame|shot|the (?:view|scene|frame|picture|image|shot))"
 _NOT = r"(?:not|isn't|aren't|wasn't|weren't)"

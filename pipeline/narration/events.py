@@ -37,6 +37,7 @@ _GAP_REASONS = {
 }
 _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
+_BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
 _MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
 
 
@@ -148,7 +149,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str)
         origin=event.edge if arrives else "",
         target=(event.edge or event.way) if departs else event.way if event.kind == "resumed" else "",
         came_from=origin if departs or event.kind == "resumed" else "",
-        duration_s=event.duration_s,
+        duration_s=event.duration_s if (event.duration_s or 0.0) >= _BRIEF_S else None,
     )
 
 

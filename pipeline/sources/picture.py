@@ -9,7 +9,6 @@ from typing import Any
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation
 
 from pipeline.sources.areas import covered
 from pipeline.sources.frame import Image, Luma, SourceOptions
@@ -69,6 +68,10 @@ class LazyPicture:
         return shrink(self.rgb(), width)
 
 
+# A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
+_THREADS = 1
+
+
 def rgb_of_bgr(bgr: Image) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a BGR image of the same shape."""
     return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
@@ -81,16 +84,15 @@ def luma_of_bgr(bgr: Image) -> Luma:
 
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
-    return np.ascontiguousarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+    return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
 
 
 def small_rgb_of(frame: VideoFrame, width: int) -> Image:
-    """RGB uint8 of a decoded frame, at most so wide, by area: a third of the work of shrinking `rgb_of`."""
-    if frame.width <= width:
-        return rgb_of(frame)
-    height = max(1, round(frame.height * width / frame.width))
-    small = frame.reformat(width=width, height=height, format="rgb24", interpolation=Interpolation.AREA)
-    return np.ascontiguousarray(small.to_ndarray(), dtype=np.uint8)
+    """RGB uint8 of a decoded frame, at most so wide.
+
+    The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk like this.
+    """
+    return shrink(rgb_of(frame), width)
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -100,7 +102,7 @@ def luma_of(frame: VideoFrame) -> Luma:
     are reformatted to ``gray``.
     """
     if frame.format.name not in _LUMA_FIRST:
-        frame = frame.reformat(format="gray")
+        frame = frame.reformat(format="gray", threads=_THREADS)
     plane = frame.planes[0]
     buffer: Any = plane  # PyAV's planes speak the buffer protocol; its type stubs do not say so
     lines: Luma = np.frombuffer(buffer, dtype=np.uint8, count=plane.line_size * plane.height)

@@ -13,7 +13,7 @@ from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
-from pipeline.tracking import Detections, Event
+from pipeline.tracking import Detections, Event, Observation, Track
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 IMAGE = np.full((120, 160, 3), 90, np.uint8)
@@ -89,3 +89,16 @@ def test_what_lies_in_a_mask_is_not_reported() -> None:
     assert camera.is_masked(happened, (corner,))
     assert not camera.is_masked(happened, (tuple((x + 0.5, y + 0.5) for x, y in corner),))
     assert not camera.is_masked(happened, ())
+
+
+def test_boxes_are_where_the_track_was_in_the_frames_that_are_shown() -> None:
+    camera = state()
+    camera.track(motion(0), NOTHING)
+    assert camera.tracker is not None
+    begin = START.timestamp()
+    walk = [Observation(begin + k / 5, (0.1 * k, 0.5, 0.1, 0.2), 0.9) for k in range(6)]
+    camera.tracker.tracks.append(Track("t", walk, np.ones(11), np.ones(4), np.ones(4)))
+    happened = Event("left", "t", "car", 0.9, begin + 1, 0.9, begin + 0.6, begin + 2, walk[3].box, None)
+    shown = camera.with_boxes_at(happened, (motion(0.8).frame, motion(2).frame))
+    assert shown.box_before == pytest.approx(walk[4].box)
+    assert shown.box_after is None

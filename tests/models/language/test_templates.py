@@ -32,6 +32,18 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             "An orange car has come in from the background and is now in the middle.",
         ),
         (
+            Statement("entered", "car", origin="far", place="near the top edge"),
+            "A car has come in from the background.",
+        ),
+        (
+            Statement("entered", "bag", origin="near", place="near the bottom edge"),
+            "A bag has been brought in from the foreground.",
+        ),
+        (
+            Statement("left", "bag", place="on the right", target="right"),
+            "The bag on the right has been taken away to the right.",
+        ),
+        (
             Statement("entered", "person", 2, place="on the left", origin="left"),
             "Two people have come in from the left.",
         ),

@@ -95,6 +95,13 @@ def test_a_departure_says_who_it_was_and_for_how_long() -> None:
     assert votes["red"] == 2
 
 
+def test_a_stay_of_a_second_is_recorded_but_not_said() -> None:
+    gone = event("left", HALL, None, edge="right", duration_s=1.4, since_s=START.timestamp() + 0.1)
+    (sentence,) = narrate(gone)[0].sentences
+    assert sentence.duration_s == 1.4
+    assert "after" not in sentence.text
+
+
 def test_a_colour_in_dispute_is_not_said() -> None:
     (sentence,) = narrate(event("entered", None, DOOR, edge="left"), Counter(["blue"]))[0].sentences
     assert "red" not in sentence.text

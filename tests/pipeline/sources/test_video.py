@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import cv2
@@ -283,3 +284,16 @@ def test_sampled_frames_are_the_nearest_to_their_moments(make_clip, rate):
         moments = [(frame.time - EPOCH).total_seconds() for frame in source]
     assert all(abs(moment - k / 5) <= 0.5 / rate + 1e-3 for k, moment in enumerate(moments[:20]))
     assert len(moments) in {20, 21}
+
+
+def test_a_picture_that_is_held_holds_no_threads(make_clip):
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    with av.open(str(make_clip())) as container:
+        frames = [frame for _, frame in zip(range(5), container.decode(video=0), strict=False)]
+    before = threads()
+    for frame in frames:
+        assert picture.rgb_of(frame).shape == (frame.height, frame.width, 3)
+        assert picture.small_rgb_of(frame, frame.width // 2).shape[1] == frame.width // 2
+    assert threads() == before
