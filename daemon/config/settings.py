@@ -220,7 +220,7 @@ class CaptionerSettings(Section):
         "auto", description="auto, cpu, cuda or cuda:N"
     )
     batch: ClassVar[int] = 8  # pairs narrated together at most
-    wait: ClassVar[float] = 0.5  # seconds that a batch waits for more pairs
+    wait: ClassVar[float] = 0.1  # seconds that a batch waits for more pairs
 
     @model_validator(mode="after")
     def _model_or_file(self) -> Self:

@@ -151,6 +151,8 @@ class Index:
             known = None
         if known is None:
             seq = batch.ends[camera].seq if camera in batch.ends else (file.first or 0)
+            if file.first is None and self._is_ahead(camera, seq, names):
+                return
             known = self._added(identity, file, seq)
         seen[known.id] = file.name
         begun = known.offset
@@ -158,6 +160,18 @@ class Index:
             pass
         if known.offset > begun:
             look.fresh[known.id] = min(begun, look.fresh.get(known.id, begun))
+
+    def _is_ahead(self, camera: str, seq: int, names: set[str]) -> bool:
+        """Whether a new file begins behind records of a segment closed since the files were listed.
+
+        It is for the next listing: records are read in the order of their journals.
+        """
+        (last,) = self.store.connection.execute(
+            "SELECT max(last_seq) FROM ends WHERE camera = ?", (camera,)
+        ).fetchone()
+        if last is None or seq <= last + 1:
+            return False
+        return {file.name for file in journal_files(self.folder)} != names
 
     def _continues(self, known: _Known, lines: BinaryIO, state: os.stat_result) -> bool:
         """Whether what was read of a file still stands there, as far as its end tells."""

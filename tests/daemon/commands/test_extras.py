@@ -51,6 +51,9 @@ def test_commands_name_what_is_missing(
     )
     (tmp_path / "x.mp4").touch()
     for name in [name for name in sys.modules if name == room or name.startswith(f"{room}.")]:
+        parent, _, child = name.rpartition(".")
+        if hasattr(sys.modules.get(parent), child):  # so that the package has its own module again at the end
+            monkeypatch.setattr(sys.modules[parent], child, sys.modules[name])
         monkeypatch.delitem(sys.modules, name)
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
