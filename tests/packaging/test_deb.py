@@ -88,6 +88,7 @@ def test_it_checks_its_configuration_under_the_units_restrictions(machine: Clean
     sample = confined(machine, "check-config", "-c", "/etc/narrated/narrated.yaml")
     printed, _ = sample.communicate(timeout=300)
     assert (sample.returncode, "at least one camera" in printed) == (78, True), printed
+    clip(machine.folder / "var/lib/narrated/footage/yard.mp4", seconds=40)
     (machine.folder / "etc/narrated/narrated.yaml").write_text(CONFIGURED)
     ours = confined(machine, "check-config", "-c", "/etc/narrated/narrated.yaml")
     printed, _ = ours.communicate(timeout=300)
@@ -96,7 +97,6 @@ def test_it_checks_its_configuration_under_the_units_restrictions(machine: Clean
 
 def test_it_runs_under_the_units_restrictions(machine: CleanRoot) -> None:
     """The unit's own command line: systemd is told, the journal is written, and it ends with the footage."""
-    clip(machine.folder / "var/lib/narrated/footage/yard.mp4", seconds=40)
     unit = (machine.folder / "usr/lib/systemd/system/narrated.service").read_text()
     (line,) = re.findall(r"^ExecStart=/opt/narrated/bin/narrated (.*)$", unit, re.MULTILINE)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
