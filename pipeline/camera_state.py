@@ -63,6 +63,7 @@ class CameraState:
         elif motion.follows_gap:
             self.tracker.interrupt()
         self._hold(frame)
+        self._forget_ended(self.tracker)
         events = self.tracker.update(frame.time.timestamp(), detections, small)
         for event in events:
             if event.edge and event.kind == "entered":
@@ -71,7 +72,7 @@ class CameraState:
 
     def continue_from(self, earlier: CameraState) -> None:
         """Take over the tracks of the same camera under another plan."""
-        self.tracker, self.frames = earlier.tracker, earlier.frames
+        self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
         self.colours, self.entered_from = earlier.colours, earlier.entered_from
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
@@ -115,10 +116,12 @@ class CameraState:
             for track in self.tracker.tracks
         )
 
-    def forget(self, track: str) -> None:
-        """Let go of a track that has ended."""
-        self.colours.pop(track, None)
-        self.entered_from.pop(track, None)
+    def _forget_ended(self, tracker: Tracker) -> None:
+        """Let go of what is known of tracks that the tracker no longer has."""
+        known = {track.id for track in tracker.tracks}
+        for track in (self.colours.keys() | self.entered_from.keys()) - known:
+            self.colours.pop(track, None)
+            self.entered_from.pop(track, None)
 
     def _restored(self, tracker: Tracker, time_s: float) -> Tracker:
         """The tracker with what an earlier process saved, if that fits and is of an earlier time."""

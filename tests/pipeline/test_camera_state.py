@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -102,3 +103,23 @@ def test_boxes_are_where_the_track_was_in_the_frames_that_are_shown() -> None:
     shown = camera.with_boxes_at(happened, (motion(0.8).frame, motion(2).frame))
     assert shown.box_before == pytest.approx(walk[4].box)
     assert shown.box_after is None
+
+
+def test_nothing_is_remembered_of_tracks_that_are_gone() -> None:
+    camera = state()
+    camera.track(motion(0), NOTHING)
+    assert camera.tracker is not None
+    here = Observation(START.timestamp(), (0.1, 0.5, 0.1, 0.2), 0.9)
+    camera.tracker.tracks.append(Track("open", [here], np.ones(11), np.ones(4), np.ones(4)))
+    for track in ("open", "gone"):
+        camera.colours[track] = Counter(["red"])
+        camera.entered_from[track] = "left"
+    camera.track(motion(0.2), NOTHING)
+    assert camera.colours.keys() == camera.entered_from.keys() == {"open"}
+
+
+def test_saved_tracks_outlive_another_plan() -> None:
+    earlier, later = state(), state()
+    earlier.saved = {"version": 1}
+    later.continue_from(earlier)
+    assert later.saved == {"version": 1}
