@@ -11,7 +11,7 @@ import typer
 
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, Pictures, TimeZone
-from daemon.questions.errors import SearchError
+from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def export(
         with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
             if question:
                 asked = selection.understood(search, question, asked, now)
-            if asked.count:
+            if asked.measure.count:
                 raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
             matches = search.answer(asked)
             if not matches.shown:

@@ -8,13 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from daemon.config.state import usual_state
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.question import (
+    Filters,
+    Measure,
+    NoJournalsError,
+    Question,
+    SearchError,
+    Span,
+    merged,
+)
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 
@@ -85,11 +92,14 @@ class Given:
             colours=tuple(self.colour or ()),
             text=self.text,
             confidence=self.confidence,
+        )
+        span = Span(
             since=local.parse(self.since, now) if self.since else None,
             until=local.parse(self.until, now) if self.until else None,
             between=hours or None,
         )
-        return Question(filters, "last" if self.last else "first" if self.first else "all", self.limit)
+        order: Literal["last", "first", "all"] = "last" if self.last else "first" if self.first else "all"
+        return Question(filters, span, Measure(order, self.limit))
 
 
 @contextmanager
@@ -149,8 +159,8 @@ def _look(search: Search) -> None:
     look = search.look()
     if sys.stderr.isatty() and look.records >= _TOLD_EVERY:
         typer.echo("", err=True)
-    if search.said:
-        complain(search.said)
+    if search.notice:
+        complain(search.notice)
     for name, reason in look.left_out.items():
         complain(f"{search.folder / name} is left out: {reason}")
     for fault in search.faults():
