@@ -221,7 +221,8 @@ class _Parser:
 
     def _sureness(self) -> bool:
         found = self.read.take(
-            r"(?:(?:that are|which are|who are|with) )?(?:(?:at least|surer than|confidence(?: of| above)?) )?"
+            r"(?:(?:that are|which are|who are|with) )?"
+            r"(?:(?:at least|surer than|confidence(?: of| above)?) )?"
             r"(?:(?P<share>0\.\d+)|(?P<percent>\d+(?:\.\d+)?) (?:%|percent))(?: (?:sure|confidence))?"
         )
         if not found:
@@ -285,40 +286,45 @@ class _Parser:
         return True
 
     def _verb(self) -> bool:
-        read, before, kinds = self.read, self.read.previous, self.filters["kinds"]
+        read, before = self.read, self.read.previous
         if not (found := read.take(f"{_VERBS}|{_WORDS['going']}")):
             return False
         verb, kind = found[0], self._kind_of(found[0])
-        if kinds and kind not in kinds and not (self.after_verb and self.conjunction):
+        self._check_verb(verb, kind, before)
+        self.direction = kind if kind in (CAME, LEFT) else ""
+        self.past |= verb not in ("open", "closed", "close", "shut", "parked")
+        self._add(kinds=[kind] if kind else [])
+        if kind in ("got_in", "got_out") and read.take("(?:of )?(?:a|the|an)"):
+            thing = read.take(r"\S+")
+            if thing is None or thing[0] == "who" or thing[0] not in OBJECT_WORDS:
+                raise self._not_understood(read.previous)
+        begin = read.place
+        if kind in (CAME, LEFT) and read.take("the"):  # "left the lot", "entered the lobby"
+            camera = read.take(f"({self.cameras})(?: cameras?)?")
+            if camera and not self.asker.names_place(camera[1]):
+                self._add(cameras=self.camera_names[camera[1]])
+                return True
+            read.place = begin + 1
+            if not self._named_place("the"):
+                read.place = begin
+        return True
+
+    def _check_verb(self, verb: str, kind: str, before: str) -> None:
+        """Refuse a second act, unless it is an alternative to the first, and a state in place of an act."""
+        other = bool(self.filters["kinds"]) and kind not in self.filters["kinds"]
+        if other and not (self.after_verb and self.conjunction):
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
-        if kinds and kind not in kinds and before == "and" and read.words[0] != "when":
+        if other and before == "and" and self.read.words[0] != "when":
             raise SearchError(
                 f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
             )
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
-        if kind in ("got_in", "got_out") and read.take("(?:of )?(?:a|the|an)"):
-            thing = read.take(r"\S+")
-            if thing is None or thing[0] == "who" or thing[0] not in OBJECT_WORDS:
-                raise self._not_understood(read.previous)
-        self.direction = kind if kind in (CAME, LEFT) else ""
-        self.past |= verb not in ("open", "closed", "close", "shut", "parked")
-        self._add(kinds=[kind] if kind else [])
-        begin = read.place
-        if kind in (CAME, LEFT) and read.take("the"):  # "left the lot", "entered the lobby"
-            if camera := read.take(f"({self.cameras})(?: cameras?)?"):
-                if not self.asker.names_place(camera[1]):
-                    self._add(cameras=self.camera_names[camera[1]])
-                    return True
-                read.place = begin + 1
-            if not self._named_place("the"):
-                read.place = begin
-        return True
 
     def _kind_of(self, verb: str) -> str:
         """The kind of a verb; of "went" by where to, empty of "went past"."""
-        if verb in KIND_OF:
-            return KIND_OF[verb]
+        if kind := KIND_OF.get(verb):
+            return kind
         if self.read.next in _WORDS["to"].split("|"):
             return CAME
         if self.read.next in ("from", "out"):

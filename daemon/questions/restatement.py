@@ -27,7 +27,7 @@ def restate(question: Question, local: LocalTime) -> str:
     """As in "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
     filters, measure = question.filters, question.measure
     by = ["change" if name == "kind" else name.replace("-", " ") for name in measure.by]
-    parts = (
+    parts: tuple[object, ...] = (
         _subject(question),
         filters.longer_s is not None and f"longer than {duration_words(filters.longer_s)}",
         filters.shorter_s is not None and f"shorter than {duration_words(filters.shorter_s)}",
@@ -39,7 +39,7 @@ def restate(question: Question, local: LocalTime) -> str:
         filters.confidence is not None and f"at least {filters.confidence:.0%} sure",
         span_words(question.span, local),
     )
-    sentence = ", ".join(filter(None, parts))
+    sentence = ", ".join(str(part) for part in parts if part)
     return sentence[0].upper() + sentence[1:]
 
 

@@ -293,15 +293,7 @@ class SpanReader:
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
         read, begin = self.read, self.read.place
-        if read.take("tonight"):
-            return self._part(self.today, (18, 30), "tonight")
-        if read.take("overnight|(?:the )?last night"):
-            return self._part(self.today - timedelta(days=1), PARTS["night"], read.said(begin))
-        if read.take("the night of"):
-            if (night := self._date() or self._weekday()) is None:
-                raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
-            return self._part(night, PARTS["night"], read.said(begin))
-        if period := self._period():
+        if period := self._night() or self._period():
             return period
         day: date | None
         if found := read.take(rf"(?:the )?(day before yesterday|yesterday|today|this(?= (?:{_PART})))"):
@@ -318,6 +310,19 @@ class SpanReader:
         if part := read.take(_PART):
             return self._part(day, PARTS[part[0]], read.said(begin))
         return self._dates(day, day, read.said(begin))
+
+    def _night(self) -> Days | None:
+        read, begin = self.read, self.read.place
+        if read.take("tonight"):
+            return self._part(self.today, (18, 30), "tonight")
+        night: date | None = self.today - timedelta(days=1)
+        if read.take("the night of"):
+            night = self._date() or self._weekday()
+        elif not read.take("(?:the )?last night"):
+            return None
+        if night is None:
+            raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
+        return self._part(night, PARTS["night"], read.said(begin))
 
     def _weekday(self) -> date | None:
         if not (found := self.read.take(rf"(?:(last|this) )?({_WEEKDAY})")):

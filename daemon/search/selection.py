@@ -180,8 +180,8 @@ class Selection:
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
-            Visit(*names, moment_of(begin), end and moment_of(end), (until - begin) / _SECOND)
-            for *names, begin, end, until in self.connection.execute(sql, values)
+            Visit(record, *names, moment_of(begin), end and moment_of(end), (until - begin) / _SECOND)
+            for record, *names, begin, end, until in self.connection.execute(sql, values)
         ]
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":

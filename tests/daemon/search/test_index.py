@@ -385,3 +385,14 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
         assert search.reread()
         search.look()
         assert [each.record.text for each in search.answer(Question()).found] == ["A van has appeared."]
+
+
+def test_records_that_another_process_indexed_are_news_to_a_listener(house):
+    """`narrated query` may be quicker than the live page."""
+    house.tell(0)
+    with Search(house.folder, UTC_ZONE) as listener, Search(house.folder, UTC_ZONE) as other:
+        listener.look()
+        house.tell(1)
+        assert other.look().records == 1
+        assert [found.record.seq for found in listener.new(Question(), listener.look())] == [2]
+        assert listener.look().records == 0
