@@ -160,7 +160,7 @@ def test_a_replay_keeps_pictures_only_where_that_is_said(
         "--out",
         tmp_path / "o",
     ]
-    for more, count in (([], 0), (["-c", config], 2), (["-c", config, "--no-evidence"], 0)):
+    for more, count in ((["--no-evidence"], 0), (["-c", config], 2), (["-c", config, "--no-evidence"], 0)):
         assert narrated(*said, *more).code == 0
         assert len(list(tmp_path.glob("o/evidence/*/*.jpg"))) == count
     assert b'"evidence"' not in (tmp_path / "o" / "narrations.jsonl").read_bytes()
