@@ -279,7 +279,9 @@ class Record(_Part):
         "frames a second that were looked at for objects"
     )
     state_sha256: Digest | None = may_mean("SHA-256 (hex) of what the camera had learnt before, where it had")
-    abstained: Words | None = may_mean("why less was said than was seen: unsure, or nothing of an object")
+    abstained: Words | None = may_mean(
+        "why fewer sentences are here than were seen: unsure, nothing of an object, or held"
+    )
     fallback: Words | None = may_mean(
         "why no captioner wrote this (late, or captioner failed): the text only says where something changed"
     )

@@ -213,10 +213,12 @@ def shutdown(daemon: Daemon) -> bool:
     daemon.retention.stop()
     daemon.queue.close()
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
-    if held := daemon.queue.abandon():
-        logger.warning("%d pairs were not narrated before the end", held)
-    if not narrated:
-        logger.warning("a batch was still being narrated at the end")
+    if unseen := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
+        logger.warning(
+            "%d frames and pairs were not looked at before the end: the record says from when to when",
+            len(unseen),
+        )
+        daemon.narrating.give_up(unseen)
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")

@@ -60,7 +60,7 @@ class _Camera:
         latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
         memory: what outlives the process; None where nothing is kept.
-        is_seen: whether this process has seen it.
+        first_seen: the first frame that reached this process; None before it.
     """
 
     plan: CameraPlan
@@ -71,7 +71,7 @@ class _Camera:
     latest: tuple[Narration, FramePair] | None = None
     recorded: set[str] = field(default_factory=set)
     memory: CameraMemory | None = None
-    is_seen: bool = False
+    first_seen: FrameStamp | None = None
 
 
 class Narrator:
@@ -142,7 +142,7 @@ class Narrator:
                 record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
             }
         if earlier:
-            camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
+            camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
         elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
             camera.state.saved = camera.memory.tracks
@@ -214,6 +214,25 @@ class Narrator:
                 self._close_minute(each)
         return self._give_out()
 
+    def give_up(self, work: Sequence[Work]) -> list[JournalledPair]:
+        """Journal from when to when live cameras were not looked at; a restart reads footage again."""
+        unseen: dict[str, list[Frame]] = {}
+        for each in work:
+            item, camera = each.item, self._cameras.get(each.camera)
+            if camera is None or each.since is None or isinstance(item, Seen):
+                continue
+            if isinstance(item, Gap):
+                self._report_gap(camera, stamp(item.before), item.after, item.reason)
+            else:
+                frames = [item.frame] if isinstance(item, MotionFrame) else [item.before, item.after]
+                unseen.setdefault(each.camera, []).extend(frames)
+        for name, frames in unseen.items():
+            camera = self._cameras[name]
+            begin, end = (choose(frames, key=lambda frame: frame.time) for choose in (min, max))
+            looked_at = [frame for frame in camera.state.frames if 0 < _age_s(frame, begin) < PAUSE_S]
+            self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
+        return self._give_out()
+
     def _compare(self, batch: Sequence[Work]) -> dict[int, tuple[Narration | None, float]]:
         """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
         alike: dict[PairSettings, list[tuple[int, FramePair, bool]]] = {}
@@ -231,9 +250,10 @@ class Narrator:
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
         state, least = camera.state, camera.context.describe.min_confidence
-        last = state.frames[-1] if state.frames else None
-        if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
-            self._report_gap(camera, stamp(last), motion.frame, "overload")
+        if motion.follows_loss:
+            last = stamp(state.frames[-1]) if state.frames else camera.first_seen
+            if last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
+                self._report_gap(camera, last, motion.frame, "overload")
         for event in state.track(motion, detections):
             if least is not None and event.confidence < least:
                 continue
@@ -258,8 +278,8 @@ class Narrator:
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
         now = stamp(seen.frame)
-        earlier = camera.memory.seen if camera.memory and not camera.is_seen else None
-        camera.is_seen = True
+        earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
+        camera.first_seen = camera.first_seen or now
         if earlier and (now.time - earlier.time).total_seconds() >= GAP_S + SEEN_S:
             self._report_gap(camera, earlier, seen.frame, "outage")
         if camera.state.summary.is_over(now.time):
@@ -354,6 +374,10 @@ class Narrator:
         if self._evidence is None:
             return None
         return self._evidence.keep(narration, pair, camera.plan.evidence)
+
+
+def _age_s(earlier: Frame, later: Frame) -> float:
+    return (later.time - earlier.time).total_seconds()
 
 
 def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:

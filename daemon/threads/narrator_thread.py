@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from daemon.threads.heartbeats import Heartbeats
-from daemon.threads.work_queue import WorkQueue
+from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.loop import Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
@@ -46,6 +46,7 @@ class NarratorThread:
     Attributes:
         seconds: spent narrating so far.
         batches: narrated so far.
+        in_hand: the batch that is being narrated.
         loop: the thread.
     """
 
@@ -58,6 +59,7 @@ class NarratorThread:
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
+        self.in_hand: list[Work] = []
         self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
         self._telling = telling
@@ -106,8 +108,16 @@ class NarratorThread:
         self._until = until
         return self.loop.join(until - monotonic())
 
+    def give_up(self, work: Sequence[Work]) -> None:
+        """Record that work of live cameras was not looked at; after `finish`, in any thread.
+
+        Before the captioner is loaded nothing was watched: the next start records the outage.
+        """
+        if self._narrator:
+            self._give_out(self._narrator.give_up(work))
+
     def _over(self) -> bool:
-        return self._until is not None and (not self._work.held or monotonic() >= self._until)
+        return self._until is not None and (self._work.is_exhausted or monotonic() >= self._until)
 
     def _turn(self) -> None:
         """One batch, if there is one, and what was asked meanwhile."""
@@ -123,7 +133,9 @@ class NarratorThread:
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
+            self.in_hand = batch
             self._give_out(self.awake().process(batch))
+            self.in_hand = []
             self.seconds += monotonic() - began
             self.batches += 1
         while not self._asked.empty():
