@@ -37,7 +37,7 @@ def local_words(moment: datetime, local: LocalTime) -> str:
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 
 
-def table(found: Iterable[FoundRecord], local: LocalTime, *, pictures: bool = False) -> Iterator[str]:
+def table(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
     """Lines for people: local time, camera, how sure, what is told, and what should be known of it."""
     for each in found:
         record = each.record
@@ -45,9 +45,6 @@ def table(found: Iterable[FoundRecord], local: LocalTime, *, pictures: bool = Fa
         text = " ".join(record.text.split())
         marks = "".join(f"  ! {mark}" for mark in each.marks)
         yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
-        if pictures:
-            for side, path in each.pictures.items():
-                yield f"{'':23}  {side}: {path}"
 
 
 def json_lines(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:

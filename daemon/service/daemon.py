@@ -14,16 +14,15 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.config.checkpoint import chosen_checkpoint
 from daemon.config.checks import check_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from daemon.health.health import Health, Phase
-from daemon.health.pages import Pages
 from daemon.service.formatting import time_line
+from daemon.service.health import Health, Phase
 from daemon.service.metrics import Metrics
+from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
@@ -103,7 +102,7 @@ def startup(
     for warning in check_configuration(configuration, secrets, path):
         logger.warning("%s", warning)
     pages = _pages(configuration, health, metrics, resources)
-    label = read_label(chosen_checkpoint(configuration.captioner))
+    label = read_label(configuration.captioner.checkpoint)
     plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
     journals = _journals(configuration, plans, resources)
     # The secret is read at every connection: a password may change while this runs.
@@ -122,9 +121,7 @@ def startup(
         captioner=label,
         journals=journals,
         queue=queue,
-        narrating=NarratorThread(
-            narrator, queue, configuration.captioner, health.heartbeats, lambda pair: _note(daemon, pair)
-        ),
+        narrating=NarratorThread(narrator, queue, health.heartbeats, lambda pair: _note(daemon, pair)),
         publishing=publishing,
         evidence=keeper,
         retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.heartbeats),
@@ -261,7 +258,7 @@ def _narrator(
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
 
     settings = configuration.captioner
-    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
+    captioner = load_captioner(settings.checkpoint, chosen_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
     if any(plan.workers for plan in plans):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.config.settings import CaptionerSettings
 from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.loop import Loop
@@ -18,6 +17,10 @@ if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
 
 LOOP = "narrator"
 """Its name among the loops that the watchdog goes by."""
+
+BATCH = 8
+BATCH_WAIT_S = 0.1
+"""A batch has at most so many frames and pairs, and waits so long to be full."""
 
 LOADING_LIMIT_S = 180.0
 """The first start on a machine compiles the kernels."""
@@ -37,7 +40,6 @@ class NarratorThread:
     Args:
         narrator: makes the narrator; called once, in this thread or by `awake`.
         work: where the batches come from.
-        settings: size of a batch, and how long it waits to be full.
         heartbeats: told of every turn.
         telling: called with each narration, in this thread.
 
@@ -52,14 +54,13 @@ class NarratorThread:
         self,
         narrator: Callable[[], Narrator],
         work: WorkQueue,
-        settings: CaptionerSettings,
         heartbeats: Heartbeats,
         telling: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
         self.in_hand: list[Work] = []
-        self._made, self._work, self._settings = narrator, work, settings
+        self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
         self._telling = telling
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
@@ -128,7 +129,7 @@ class NarratorThread:
             self.awake()
             self._work.restart_waits()
         ending = self._until is not None
-        batch = self._work.take(1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait)
+        batch = self._work.take(1 if ending else BATCH, 0.0 if ending else BATCH_WAIT_S)
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()

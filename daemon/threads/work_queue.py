@@ -15,6 +15,9 @@ from pipeline.pairs import FramePair
 FRAMES_HELD = 12
 """Frames of a live camera that wait for the detector at most: at 5/s, less than three seconds."""
 
+DEADLINE_S = 30.0
+"""A pair of a live camera that waits longer for the captioner is reported without it."""
+
 _POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
 
@@ -85,15 +88,13 @@ class WorkQueue:
         counts = self.counters.by_camera().items()
         return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
 
-    def put(self, camera: str, item: Item, *, wait: bool, deadline_s: float | None = None) -> bool:
+    def put(self, camera: str, item: Item, *, wait: bool) -> bool:
         """Add work; where the camera's share is full, wait for room, or thin out what waits.
 
         Args:
             camera: whose it is.
             item: the newest of this camera.
             wait: for room, as footage can.
-            deadline_s: how long a pair may wait for the captioner, by the monotonic clock: the wall clock
-                may step by an hour. None is as long as it takes.
 
         Returns:
             False where the queue was closed, or the camera removed: the thread should end.
@@ -112,7 +113,7 @@ class WorkQueue:
                     self.counters.drop(camera, ENDED if self._closed else REMOVED)
                 return False
             now = monotonic()
-            until = None if deadline_s is None else now + deadline_s
+            until = now + DEADLINE_S if is_pair and not wait else None
             mine.append(Work(item, until=until, since=None if wait else now))
             if len(mine) > self.capacity:
                 self._thin_out(camera, mine)

@@ -130,9 +130,9 @@ def test_a_pair_is_late_after_its_deadline_and_no_other(monkeypatch: pytest.Monk
     now = 100.0
     monkeypatch.setattr("daemon.threads.work_queue.monotonic", lambda: now)
     queue = WorkQueue(["a"], capacity=8)
-    queue.put("a", pair("a", 0), wait=False, deadline_s=30.0)
+    queue.put("a", pair("a", 0), wait=False)
     now += 20
-    queue.put("a", pair("a", 1), wait=False, deadline_s=30.0)
+    queue.put("a", pair("a", 1), wait=False)
     queue.put("a", pair("a", 2), wait=False)
     now += 10.5
     assert [work.late for work in queue.take(8, 0.0)] == [True, False, False]
@@ -142,7 +142,7 @@ def test_waits_begin_when_there_is_a_captioner(monkeypatch: pytest.MonkeyPatch) 
     now = 100.0
     monkeypatch.setattr("daemon.threads.work_queue.monotonic", lambda: now)
     queue = WorkQueue(["a"], capacity=8)
-    queue.put("a", pair("a", 0), wait=False, deadline_s=30.0)
+    queue.put("a", pair("a", 0), wait=False)
     now += 100  # the captioner loads
     queue.restart_waits()
     assert queue.waited_s == 0
