@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Journals, Json, Pictures, TimeZone
+from daemon.commands.options import Json
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
 from pipeline.disk import replacing
@@ -42,27 +41,10 @@ class OutputFormat(StrEnum):
     HTML = "html"
 
 
+@selection.takes_selection
 def query(
-    question: selection.Words = None,
+    chosen: selection.Selection,
     *,
-    journal: Journals = None,
-    config: selection.StateOf = None,
-    camera: selection.Cameras = None,
-    zone: selection.Zones = None,
-    thing: selection.Objects = None,
-    kind: selection.Kinds = None,
-    colour: selection.Colours = None,
-    text: selection.Text = "",
-    confidence: selection.Confidence = None,
-    since: selection.Since = None,
-    until: selection.Until = None,
-    between: selection.Between = None,
-    last: selection.Last = False,
-    first: selection.First = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=0, help="At most this many; 0: all. By default a table shows the newest 50."),
-    ] = None,
     count: Annotated[bool, typer.Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, typer.Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     follow: Annotated[
@@ -72,39 +54,27 @@ def query(
         OutputFormat, typer.Option("--format", help="Format of the answer.")
     ] = OutputFormat.TABLE,
     json: Json = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures", help="Show the names of the pictures in the table.")
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
-    timezone: TimeZone = None,
-    evidence: Pictures = None,
-    rebuild: selection.Rebuild = False,
 ) -> None:
-    """Ask what was narrated: with filters, or in plain English."""
+    """Ask what was narrated: with filters, or in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape
     with selection.complaints():
-        from daemon.questions.local_time import LocalTime  # noqa: PLC0415
+        groupings = _groupings(by or ())
+    with chosen.search(count=count, by=groupings) as (search, asked):
         from daemon.search import output  # noqa: PLC0415
 
-        local, now = LocalTime.named(timezone), selection.present()
-        filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
-        given = selection.Given(*filters, last, first, limit).question(local, now)
-        measure = replace(given.measure, count=count or bool(by), by=_groupings(by or ()))
-        given = replace(given, measure=measure)
-        with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
-            asked = selection.understood(search, question, given, now) if question else given
-            _check(asked, shape, follow=follow)
-            with _written(out) as file:
-                if asked.measure.count:
-                    _print_counts(search, asked, shape, file)
-                elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
-                    _print_visits(search, asked, shape, file)
-                else:
-                    _print_narrations(search, asked, shape, file, pictures=pictures, follow=follow)
-                for gap in output.gap_sentences(search, asked):
-                    selection.complain(gap)
-                if follow:
-                    _follow(search, asked, shape, file, pictures=pictures)
+        _check(asked, shape, follow=follow)
+        with _opened(out) as file:
+            if asked.measure.count:
+                _print_counts(search, asked, shape, file)
+            elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
+                _print_visits(search, asked, shape, file)
+            else:
+                _print_narrations(search, asked, shape, file, follow=follow)
+            for gap in output.gap_sentences(search, asked):
+                selection.complain(gap)
+            if follow:
+                _follow(search, asked, shape, file)
 
 
 def _groupings(by: Iterable[str]) -> tuple[str, ...]:
@@ -155,7 +125,7 @@ def _print_visits(search: Search, question: Question, shape: OutputFormat, file:
 
 
 def _print_narrations(
-    search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool, follow: bool
+    search: Search, question: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> None:
     from daemon.search import output  # noqa: PLC0415
 
@@ -168,7 +138,7 @@ def _print_narrations(
     elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:
-        _write(file, _lines(found, search.local, shape, pictures=pictures))
+        _write(file, _lines(found, search.local, shape))
     if not answer.shown and not follow:
         typer.echo("nothing was found", err=True)
     elif answer.more and question.measure.order == "all" and not follow:
@@ -200,26 +170,24 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
     return records_page(Head("What was narrated", facts, notices), cards)
 
 
-def _lines(
-    found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat, *, pictures: bool
-) -> Iterator[str]:
+def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) -> Iterator[str]:
     from daemon.search import output  # noqa: PLC0415
 
     if shape is OutputFormat.CSV:
         return output.record_csv(found, local)
     if shape is OutputFormat.JSONL:
         return output.json_lines(output.record_members(found, local))
-    return output.table(found, local, pictures=pictures)
+    return output.table(found, local)
 
 
-def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool) -> None:
+def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
     stop = threading.Event()
     kept = {
         number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         for found in search.follow(question, stop, _EVERY_S):
-            _write(file, _lines([found], search.local, shape, pictures=pictures))
+            _write(file, _lines([found], search.local, shape))
             file.flush()
     finally:
         for number, before in kept.items():
@@ -231,7 +199,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _written(out: Path | None) -> Iterator[TextIO]:
+def _opened(out: Path | None) -> Iterator[TextIO]:
     """The file of the answer, replaced as a whole, or stdout."""
     if out is None:
         yield sys.stdout

@@ -323,8 +323,8 @@ class _Parser:
 
     def _kind_of(self, verb: str) -> str:
         """The kind of a verb; of "went" by where to, empty of "went past"."""
-        if kind := KIND_OF.get(verb):
-            return kind
+        if verb in KIND_OF:
+            return KIND_OF[verb]
         if self.read.next in _WORDS["to"].split("|"):
             return CAME
         if self.read.next in ("from", "out"):

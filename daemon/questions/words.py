@@ -14,7 +14,9 @@ from pipeline.record_members import Action, Event, RecordSentence
 LEXICON: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
 )
-KIND_OF = {verb: kind for kind, verbs in LEXICON["verbs"].items() for verb in verbs.split("|")}
+KIND_OF: dict[str, str] = {
+    verb: kind for kind, verbs in LEXICON["verbs"].items() for verb in verbs.split("|")
+}
 """Verb to the kind of change, action or event."""
 
 ANIMALS = ("dog", "cat", "bird", "horse")

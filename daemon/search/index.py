@@ -78,11 +78,6 @@ class Index:
         """Close the file."""
         self.store.connection.close()
 
-    def rebuild(self) -> None:
-        """Forget everything, so that the next look reads the journals from their start."""
-        for (file,) in self.store.connection.execute("SELECT id FROM files").fetchall():
-            self.forget(file)
-
     def look(self) -> Look:
         """Catch up with the journals: what was appended is read, what was deleted goes.
 

@@ -23,6 +23,8 @@ _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
 _SPOKEN = re.compile(r" (parked|stopped|crossed)\b")
 """Actions that records of narrated/1 name in their words alone."""
+_UNTIL_THE_NEXT = 2**62
+"""End of what a mask hides until the next record of masks."""
 
 
 @dataclass(slots=True)
@@ -91,6 +93,9 @@ class Intake:
                 (record, n, time, camera, *row, visit and self._visit(visit), self._text(text)),
             )
         if gap:
+            if gap[2] == "mask":
+                sql = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND end = ?"
+                self.db.execute(sql, (gap[0], camera, _UNTIL_THE_NEXT))
             self.db.execute("INSERT INTO gaps VALUES (?, ?, ?, ?, ?)", (record, camera, *gap))
 
     def save_ends(self) -> None:
@@ -186,5 +191,7 @@ def _gap(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:
     event, until = members["event"], members.get("until")
     if event == "gap":
         begin = _time(members["since"]) if members.get("since") else time
-        return begin, _time(until) if until else time, members.get("reason") or "gap"
+        reason = members.get("reason") or "gap"
+        end = _time(until) if until else _UNTIL_THE_NEXT if reason == "mask" else time
+        return begin, end, reason
     return (time, _time(until), "hourly limit") if event == "cap_reached" and until else None

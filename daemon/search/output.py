@@ -33,7 +33,7 @@ def local_words(moment: datetime, local: LocalTime) -> str:
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 
 
-def table(found: Iterable[FoundRecord], local: LocalTime, *, pictures: bool = False) -> Iterator[str]:
+def table(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
     """Lines for people: local time, camera, confidence, text, and what should be known of it."""
     for each in found:
         record = each.record
@@ -41,8 +41,6 @@ def table(found: Iterable[FoundRecord], local: LocalTime, *, pictures: bool = Fa
         text = " ".join(record.text.split())
         marks = "".join(f"  ! {mark}" for mark in each.marks)
         yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
-        if pictures:
-            yield from (f"{'':23}  {side}: {path}" for side, path in each.pictures.items())
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -116,9 +114,7 @@ def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[st
 def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
     """Lines for people: from when to when, camera, object, and how long."""
     for visit in visits:
-        end = f"{local.of(visit.end):%H:%M:%S}" if visit.end else "still there"
-        if visit.end and local.of(visit.end).date() != local.of(visit.begin).date():
-            end = local_words(visit.end, local)
+        end = _end_words(visit.begin, visit.end, local) if visit.end else "still there"
         span = f"{local_words(visit.begin, local)} to {end}"
         yield f"{span:<50}  {visit.camera:<12}  {visit.object:<10}  {duration_words(visit.seconds)}"
 
@@ -180,10 +176,16 @@ def gap_sentences(search: Search, question: Question) -> list[str]:
     gaps = search.gaps(question)
     if not gaps:
         return []
+    local = search.local
     spans = [
-        f"{gap.camera} {local_words(gap.begin, search.local)} to {search.local.of(gap.end):%H:%M:%S} "
+        f"{gap.camera} {local_words(gap.begin, local)} to {_end_words(gap.begin, gap.end, local)} "
         f"({gap.reason.replace('_', ' ')})"
         for gap in gaps[-_GAPS:]
     ]
     more = f" and {len(gaps) - _GAPS:,} before" if len(gaps) > _GAPS else ""
     return [f"not everything was recorded, so counts are at least: {', '.join(spans)}{more}"]
+
+
+def _end_words(begin: datetime, end: datetime, local: LocalTime) -> str:
+    same_day = local.of(begin).date() == local.of(end).date()
+    return f"{local.of(end):%H:%M:%S}" if same_day else local_words(end, local)

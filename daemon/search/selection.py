@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -180,8 +180,16 @@ class Selection:
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
-            Visit(record, *names, moment_of(begin), end and moment_of(end), (until - begin) / _SECOND)
-            for record, *names, begin, end, until in self.connection.execute(sql, values)
+            Visit(
+                number,
+                camera,
+                track,
+                name,
+                moment_of(begin),
+                end and moment_of(end),
+                (until - begin) / _SECOND,
+            )
+            for number, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":
@@ -225,18 +233,29 @@ class Selection:
         return [group for group in groups if group.visits == groups[0].visits] if measure.most else groups
 
     def gaps(self, question: Question) -> list[Gap]:
-        """The spans that were not recorded of what is asked for, by time."""
+        """The spans that were not recorded of what is asked for, by time; what masks hide last."""
         span, cameras = question.span, question.filters.cameras
         now = question.asked_at or datetime.now(UTC)
         since = now - timedelta(seconds=_WATCHED_S) if question.filters.open else span.since
-        sql = "SELECT camera, begin, end, reason FROM gaps WHERE begin < ? AND end > ? ORDER BY begin"
-        values = microseconds(span.until or now), microseconds(since) if since else -1
-        gaps = [
-            Gap(camera, moment_of(begin), moment_of(end), reason)
-            for camera, begin, end, reason in self.connection.execute(sql, values)
-            if not cameras or camera in cameras
-        ]
-        return [gap for gap in gaps if span.between is None or self._touches(gap, *span.between)]
+        sql = (
+            "SELECT camera, begin, min(end, :now) AS end, reason FROM gaps "
+            "WHERE begin < :until AND end > :since AND begin < end ORDER BY reason = 'mask', begin"
+        )
+        values = {
+            "now": microseconds(now),
+            "until": microseconds(span.until or now),
+            "since": microseconds(since) if since else -1,
+        }
+        gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
+        for n, (camera, begin, end, reason) in enumerate(self.connection.execute(sql, values)):
+            gap = Gap(camera, moment_of(begin), moment_of(end), reason)
+            if (cameras and camera not in cameras) or (
+                span.between and not self._touches(gap, *span.between)
+            ):
+                continue
+            earlier = gaps.pop((camera, gap.begin), gap) if reason == "mask" else gap
+            gaps[(camera, gap.end) if reason == "mask" else n] = replace(gap, begin=earlier.begin)
+        return list(gaps.values())
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
