@@ -100,7 +100,7 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
 def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
     from daemon.search import output  # noqa: PLC0415
 
-    groups = search.count(question)
+    groups = search.selection.count(question)
     by = question.measure.by
     if shape is OutputFormat.JSONL:
         _write(file, output.json_lines(output.count_members(groups, by)))
@@ -115,7 +115,7 @@ def _print_counts(search: Search, question: Question, shape: OutputFormat, file:
 def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
     from daemon.search import output  # noqa: PLC0415
 
-    visits = search.visits(question)
+    visits = search.selection.visits(question)
     if shape is OutputFormat.JSONL:
         _write(file, output.json_lines(output.visit_members(visits, search.local)))
     else:

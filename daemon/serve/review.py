@@ -141,7 +141,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     """
     asked = Asked.read(parameters, search, now)
     question, measure = asked.question, asked.question.measure
-    groups = search.count(question) if measure.count else None
+    groups = search.selection.count(question) if measure.count else None
     found, more, drawn = list[FoundRecord](), False, Timeline()
     if groups is None:
         every = measure.order == "all"
@@ -150,7 +150,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     if measure.order == "all" and not question.of_visits:
         undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
         span = (None, None) if undated else (question.span.since, question.span.until)
-        drawn = timeline(search.spread(question), *span, search.local)
+        drawn = timeline(search.selection.spread(question), *span, search.local)
     return replace(
         choices(search, asked),
         found=found[::-1] if measure.order != "first" else found,
@@ -228,7 +228,7 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
             visit.object,
             duration_words(visit.seconds),
         )
-        for visit in search.visits(question)[:SHOWN]
+        for visit in search.selection.visits(question)[:SHOWN]
     ]
 
 

@@ -75,12 +75,12 @@ def meant(reading: str) -> set[str]:
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
     if asked.measure.count:
-        groups = search.count(asked)
+        groups = search.selection.count(asked)
         if asked.measure.by:
             return {f"{' '.join(group.labels)}={group.visits}" for group in groups} or {"0"}
         return {str(groups[0].visits)}
     if asked.measure.durations or asked.measure.order == "longest":
-        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.visits(asked)} or {"-"}
+        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.selection.visits(asked)} or {"-"}
     return {names[found.record.id] for found in search.answer(asked).found} or {"-"}
 
 
