@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.found import FoundRecord
 from daemon.serve.search_thread import News
 from daemon.serve.site import Site, moment_of
@@ -29,7 +30,7 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
         yield "retry: 2000\n\n"
         shown = await _tiles(site)
         span = moment_of(last_id)
-        missed = await newest(site, Filters(since=span[0], held=False)) if span else []
+        missed = await newest(site, span[0]) if span else []
         for found in reversed(missed):
             if found.record.id != last_id:
                 yield _narration(site, found)
@@ -52,9 +53,9 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
         site.search.listeners.discard(news)
 
 
-async def newest(site: Site, filters: Filters) -> list[FoundRecord]:
-    """The newest narrations, newest first."""
-    question = Question(filters, limit=SHOWN)
+async def newest(site: Site, since: datetime | None = None) -> list[FoundRecord]:
+    """The newest narrations that were not held back, newest first."""
+    question = Question(Filters(held=False), Span(since), Measure(limit=SHOWN))
     return await site.search.ask(lambda search: list(search.answer(question).found)[::-1])
 
 

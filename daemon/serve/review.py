@@ -11,9 +11,8 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span, merged
 from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
 from daemon.search.output import gap_sentences, local_words
@@ -62,22 +61,22 @@ class Asked:
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"too much is asked at once: {_LONGEST} characters each, {_MOST} of a kind")
         one, local = dict(given), search.local
-        question, understood = Question(_filters(given, local, now)), ""
+        question, understood = _question(given, local, now), ""
         if words := one.get("q"):
             question = merged(question, search.asker().read(words, now))
             understood = restate(question, local)
-        held = bool(one.get("held")) or question.count
+        held = bool(one.get("held")) or question.measure.count
         question = replace(question, filters=replace(question.filters, held=held))
-        filters, day = question.filters, None
+        span, measure, day = question.span, question.measure, None
         if text := one.get("day"):
             day = None if text == ALL_DAYS else local.day(text, now)
-        elif newest_day and not (filters.since or filters.until or question.order != "all" or question.count):
-            newest = next(search.answer(Question(filters, "last")).found, None)
+        elif newest_day and not (span.since or span.until or measure.order != "all" or measure.count):
+            newest = next(search.answer(Question(question.filters, measure=Measure("last"))).found, None)
             day = local.of(newest.record.after.moment if newest else now).date()
         if day:
             begin, end = day_bounds(day, local)
-            since, until = max(begin, filters.since or begin), min(end, filters.until or end)
-            question = replace(question, filters=replace(filters, since=since, until=until))
+            since, until = max(begin, span.since or begin), min(end, span.until or end)
+            question = replace(question, span=replace(span, since=since, until=until))
         number = parameters.get("page", "1")
         return cls(given, question, day, understood, int(number) if _PAGE.fullmatch(number) else 1)
 
@@ -142,23 +141,23 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         SearchError: it cannot be understood.
     """
     asked = Asked.read(parameters, search, now)
-    question, filters = asked.question, asked.question.filters
+    question, measure = asked.question, asked.question.measure
     answer = replace(choices(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked))
-    if question.count:
+    if measure.count:
         rows: list[tuple[str | int, ...]] = [
             (*group.labels, group.visits, group.narrations) for group in search.count(question)
         ]
-        return replace(answer, counts=rows or [(*("" for _ in question.by), 0, 0)])
-    every, drawn = question.order == "all", Timeline()
+        return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
+    every, drawn = measure.order == "all", Timeline()
     matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
     found = list(matches.found)
     if every and not question.of_visits:
         undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
-        span = (None, None) if undated else (filters.since, filters.until)
-        drawn = timeline(search.spread(filters), *span, search.local)
+        span = (None, None) if undated else (question.span.since, question.span.until)
+        drawn = timeline(search.spread(question), *span, search.local)
     return replace(
         answer,
-        found=found if question.order == "first" else found[::-1],
+        found=found if measure.order == "first" else found[::-1],
         more=matches.more and every,
         timeline=drawn,
         visits=_visits(search, question) if question.of_visits else (),
@@ -187,7 +186,7 @@ def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
         raise SearchError(f"{day} is beyond the calendar") from None
 
 
-def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Filters:
+def _question(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Question:
     several: dict[str, Any] = {f"{name}s": tuple(v for n, v in given if n == name) for name in _LISTS}
     one = dict(given)
     hours = None
@@ -202,14 +201,13 @@ def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime
         confidence = -1.0
     if confidence is not None and not 0 <= confidence <= 1:
         raise SearchError(f"the confidence {one['confidence']!r} is not a number from 0 to 1")
-    return Filters(
-        **several,
-        text=one.get("text", ""),
-        confidence=confidence,
+    filters = Filters(**several, text=one.get("text", ""), confidence=confidence)
+    span = Span(
         since=local.parse(one["since"], now) if "since" in one else None,
         until=local.parse(one["until"], now) if "until" in one else None,
         between=hours,
     )
+    return Question(filters, span)
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
@@ -231,9 +229,9 @@ def _days(search: Search, asked: Asked) -> tuple[str, str]:
     if asked.day is None:
         return "", ""
     begin, end = day_bounds(asked.day, search.local)
-    plain = replace(asked.question.filters, since=None, until=None)
-    before = search.answer(Question(replace(plain, until=begin), "last")).found
-    after = search.answer(Question(replace(plain, since=end), "first")).found
+    plain, between = asked.question.filters, asked.question.span.between
+    before = search.answer(Question(plain, Span(until=begin, between=between), Measure("last"))).found
+    after = search.answer(Question(plain, Span(since=end, between=between), Measure("first"))).found
     one, two = (
         next((f"{search.local.of(f.record.after.moment):%Y-%m-%d}" for f in found), "")
         for found in (before, after)

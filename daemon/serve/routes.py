@@ -27,8 +27,7 @@ from starlette.staticfiles import StaticFiles
 
 from daemon.export.export import ExportOptions, write_export
 from daemon.export.files import ExportError
-from daemon.questions.errors import SearchError
-from daemon.questions.question import Filters
+from daemon.questions.question import SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
@@ -79,7 +78,7 @@ class Routes:
         self._check_ready()
         tiles = await self.site.tiles.read(self.site.search.latest)
         last = {tile.name: self.site.card(tile.last) for tile in tiles if tile.last}
-        cards = self.site.cards(await newest(self.site, Filters(held=False)))
+        cards = self.site.cards(await newest(self.site))
         faults = await self.site.search.ask(Search.faults)
         return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
 
@@ -124,7 +123,7 @@ class Routes:
                 asked = Asked.read(request.query_params, search, datetime.now(UTC), newest_day=False)
             except SearchError:
                 asked = Asked()
-            return asked, *search.beside(found.record, asked.question.filters)
+            return asked, *search.beside(found.record, asked.question)
 
         asked, older, newer = await self.site.search.ask(ask)
         folder, evidence = self.site.search.folder, self.site.pictures.folder
@@ -256,13 +255,14 @@ class Routes:
     async def _named(self, request: Request, at: str) -> FoundRecord:
         """The record of the address; `at` is its time where the id does not say it."""
         identity = request.path_params["identity"]
-        if span := moment_of(identity, at):
-            filters = Filters(since=span[0], until=span[1])
-            if found := await self.site.search.ask(lambda search: search.named(identity, filters)):
-                return found
-        raise HTTPException(
-            HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
-        )
+        span = moment_of(identity, at)
+        ask = self.site.search.ask
+        found = await ask(lambda search: search.named(identity, Span(*span))) if span else None
+        if found is None:
+            raise HTTPException(
+                HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
+            )
+        return found
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -294,10 +294,10 @@ def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecor
         SearchError: it cannot be understood, finds nothing or too much.
     """
     asked = Asked.read(parameters, search, datetime.now(UTC))
-    if asked.question.count:
+    if asked.question.measure.count:
         raise SearchError("counts cannot be exported: ask for the narrations")
     answer = search.answer(asked.question, MOST_EXPORTED)
-    if answer.more and asked.question.order == "all":
+    if answer.more and asked.question.measure.order == "all":
         raise SearchError(
             f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
         )

@@ -251,6 +251,7 @@ def test_a_journal_that_does_not_verify_is_shown_as_such(odd: ServedHouse) -> No
         assert "Its hash holds" not in page
 
 
+GAPS = ("overload", "camera_down", "outage", "mask")
 Mixed = tuple[Served, dict[str, Record]]
 
 
@@ -267,8 +268,10 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     house.tell(2, said("A second one has come."), camera="held", held="hourly")
     told["first"] = first = house.tell(100, said("A person has come."), camera="gap")
     since, until = (MIDNIGHT + timedelta(seconds=second) for second in (200, 900))
-    missing = {"event": RecordEvent.GAP, "since": since, "until": until, "reason": "camera_down"}
-    house.tell(900, sentences=(), camera="gap", **missing)
+    for reason in GAPS:
+        missing = {"event": RecordEvent.GAP, "since": since, "until": until, "reason": reason}
+        camera = "gap" if reason == "camera_down" else f"gap.{reason}"
+        house.tell(900, sentences=(), camera=camera, **missing)
     summary = {"event": RecordEvent.SUMMARY, "covers": (first.id,)}
     told["covering"] = house.tell(960, said("1 person came.", "none", "scene"), camera="gap", **summary)
     told["completing"] = house.tell(970, said("The person was in red."), camera="gap", continues=first.id)
@@ -312,8 +315,10 @@ def test_what_limits_held_back_is_behind_a_switch(mixed: Mixed) -> None:
 
 def test_what_was_not_recorded_is_said(mixed: Mixed) -> None:
     get, line = mixed[0].client.get, "gap Wed 2024-05-01 00:03:20 to 00:15:00 (camera down)"
-    for query in ("", "?q=how+many+people", "?day=all"):
-        assert line in get(f"/review{query}").text, query
+    for query in ("camera=gap", "q=how+many+people&camera=gap", "day=all&camera=gap"):
+        assert line in get(f"/review?{query}").text, query
+    for reason in {*GAPS} - {"camera_down"}:
+        assert f"({reason})" in get(f"/review?camera=gap.{reason}").text
     assert line not in get("/review?day=2024-05-03").text
     assert "Nothing was recorded of gap from 1 May 2024, 00:03:20" in get("/review?camera=gap").text
     export = mixed[0].client.post("/export?camera=gap&day=all", data={"x": ""}).content
