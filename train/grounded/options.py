@@ -18,7 +18,7 @@ class ChainOptions:
         judge_pairs: pairs of frames that are looked at for the judge.
         judge_steps: its batches.
         calibration_pairs: pairs of frames of the validation cameras.
-        embedding_steps: batches of the appearance embedding; 0 leaves it as it starts.
+        embedding_steps: batches of the embedding's last layer; 0 leaves it the identity.
         members: linkers and judges that learn by different chances and are heard as one.
     """
 
@@ -31,7 +31,7 @@ class ChainOptions:
     judge_steps: int = 3000
     calibration_pairs: int = 1500
     members: int = 1
-    embedding_steps: int = 600
+    embedding_steps: int = 400
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
