@@ -27,7 +27,6 @@ VERBS = {
     "check-config": "Check a configuration file, and all that it names.",
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
     "snapshot": "Save one picture of a camera; privacy areas are black in it.",
-    "calibrate": "Find a camera's thresholds in its own footage.",
     "doctor": "Check that everything is installed and works.",
     "worker": "Analyse pictures for daemons elsewhere.",
 }
@@ -107,9 +106,9 @@ def _report(error: Exception) -> int:
         _complain(missing)
         return FAILED
     if os.environ.get("NARRATED_DEBUG"):
-        from daemon.health.log import shown_traceback  # noqa: PLC0415 - loads the decoders
+        from daemon.service.log import format_traceback  # noqa: PLC0415 - loads the decoders
 
-        typer.echo(shown_traceback(error), err=True)
+        typer.echo(format_traceback(error), err=True)
     _complain(_worded(error))
     return FAILED
 
@@ -125,9 +124,9 @@ def _worded(error: Exception) -> str:
 
 
 def _complain(line: str) -> None:
-    from daemon.config.secrets import hidden  # noqa: PLC0415
+    from daemon.config.secrets import hide_secrets  # noqa: PLC0415
 
-    typer.echo(f"narrated: {hidden(line)}", err=True)
+    typer.echo(f"narrated: {hide_secrets(line)}", err=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def forward(
     if (target or record or json) and not (dead or retry):
         raise typer.BadParameter("--target, --record and --json go with --dead or --retry")
     from daemon.forward.forwarder import check, hush_libraries, run  # noqa: PLC0415 - the client of Redis
-    from daemon.health.log import start_logging  # noqa: PLC0415
+    from daemon.service.log import start_logging  # noqa: PLC0415
 
     secrets = Secrets()
     if dead or retry:
@@ -46,7 +46,7 @@ def forward(
         else:
             _show_dead(url, target, json=json)
         return
-    start_logging(secrets, verbose=verbose)
+    start_logging(verbose=verbose)
     hush_libraries()
     settings = check(configuration, secrets, str(config))
     raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))

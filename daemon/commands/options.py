@@ -20,8 +20,6 @@ Server = Annotated[
     str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
 ]
 Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; may be given several times.")]
-Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
-Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
 Journals = Annotated[
     Path | None,
     typer.Option(
@@ -54,7 +52,6 @@ def chosen_captioner(
     """
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
 
     settings = configuration.captioner if configuration else CaptionerSettings()
@@ -62,7 +59,7 @@ def chosen_captioner(
         chosen = CaptionerSettings(model=captioner) if captioner else settings
     except ValidationError as error:
         raise typer.BadParameter(str(error.errors()[0]["ctx"]["error"]), param_hint="--captioner") from None
-    return chosen_checkpoint(chosen), device or settings.device
+    return chosen.checkpoint, device or settings.device
 
 
 def loaded_captioner(

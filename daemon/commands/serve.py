@@ -11,7 +11,6 @@ import typer
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
 from daemon.commands.selection import complaints
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder, usual_state
@@ -56,11 +55,11 @@ def served(
         ServeError: it cannot be served.
         typer.Exit: nor understood; it is said why.
     """
-    from daemon.health.log import start_logging  # noqa: PLC0415
     from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
     from daemon.serve.server import serve as run  # noqa: PLC0415
+    from daemon.service.log import start_logging  # noqa: PLC0415
 
-    start_logging(Secrets(), verbose=verbose)
+    start_logging(verbose=verbose)
     state = configuration.state if configuration else default_state(usual_state())
     with complaints():
         folder = journal_folder(journal or state)

@@ -34,11 +34,11 @@ def worker(
         )
     secrets = Secrets()
     secrets.reveal(url)  # one that is absent ends it before anything is loaded
-    from daemon.health.log import start_logging  # noqa: PLC0415
+    from daemon.service.log import start_logging  # noqa: PLC0415
     from daemon.service.work import work  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
-    start_logging(secrets, verbose=verbose)
+    start_logging(verbose=verbose)
     loaded = loaded_captioner(captioner, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])

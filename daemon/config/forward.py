@@ -184,39 +184,21 @@ def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
 
 
 def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The section as plain values, to be shown: placeholders stay, all else that may be a secret goes.
+    """The section as plain values, to be shown: placeholders stay, addresses and headers are hidden.
 
-    A web hook's or a service's address may be a secret from its first slash on.
+    A web hook's or a service's address may be a secret as a whole.
     """
-    shown = dict(values)
-    for kind in KINDS:
-        shown[kind] = {name: _shown(target) for name, target in values[kind].items()}
-    return shown
+    return dict(values) | {
+        kind: {name: _without_secrets(target) for name, target in values[kind].items()} for kind in KINDS
+    }
 
 
-def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+def _without_secrets(target: Mapping[str, Any]) -> dict[str, Any]:
     shown = dict(target)
-    if "url" in shown:
-        shown["url"] = _hidden_url(shown["url"])
-    if "headers" in shown:
+    if not _PLACEHOLDER.fullmatch(shown["url"]):
+        shown["url"] = f"{shown['url'].partition('://')[0]}://***"
+    if headers := shown.get("headers"):
         shown["headers"] = {
-            name: text if _PLACEHOLDER.search(text) else "***" for name, text in shown["headers"].items()
+            name: text if _PLACEHOLDER.search(text) else "***" for name, text in headers.items()
         }
     return shown
-
-
-def _hidden_url(url: str) -> str:
-    if _PLACEHOLDER.fullmatch(url):
-        return url
-    scheme, found, rest = url.partition("://")
-    if not found:
-        return "***"
-    if scheme in {"mqtt", "mqtts", "http", "https"}:
-        authority = re.split(
-            r"[/?#]", _PLACEHOLDER.sub(lambda m: m.group().replace("/", "\0"), rest), maxsplit=1
-        )[0]
-        credentials, at, host = authority.replace("\0", "/").rpartition("@")
-        shown = credentials if at and _PLACEHOLDER.fullmatch(credentials) else "***"
-        tail = "" if len(authority) == len(rest) else "/***"
-        return f"{scheme}://{shown + at if at else ''}{host}{tail}"
-    return f"{scheme}://***"

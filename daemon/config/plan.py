@@ -38,7 +38,6 @@ class CameraPlan:
         lower, upper: thresholds in grey levels; None is found by calibration.
         evidence: which pictures are kept of what is told.
         limits: how much is told at most.
-        deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
         workers: its pictures are looked at by workers, not by this process.
         tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
@@ -53,7 +52,6 @@ class CameraPlan:
     describe: DescribeOptions = field(default_factory=DescribeOptions)
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
-    deadline_s: float | None = None
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
     tracked: bool = True
@@ -120,8 +118,8 @@ def camera_plan(
         url=url,
         source=_source_options(camera, start),
         pairs=PairOptions(masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else ()),
-        lower=None if pairs.lower == "auto" else pairs.lower,
-        upper=None if pairs.upper == "auto" else pairs.upper,
+        lower=pairs.lower,
+        upper=pairs.upper,
         describe=DescribeOptions(
             min_confidence=narrate.min_confidence,
             zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
@@ -134,7 +132,6 @@ def camera_plan(
             max_per_hour=narrate.max_per_hour if limited else None,
             per_minute=narrate.max_per_minute,
         ),
-        deadline_s=narrate.deadline or None,
         workers=narrate.workers == "redis",
     )
 

@@ -9,7 +9,7 @@ from datetime import tzinfo
 from time import monotonic
 
 from daemon.config.forward import TargetSettings
-from daemon.config.secrets import SecretError, hidden
+from daemon.config.secrets import SecretError, hide_secrets
 from daemon.config.template import TemplateError
 from daemon.forward.filter import Filter
 from daemon.forward.message import Message, find_picture
@@ -135,4 +135,4 @@ class Sender:
 
 
 def _reason(error: Exception) -> str:
-    return redacted(hidden(str(error)))[:_LONGEST_REASON]
+    return redacted(hide_secrets(str(error)))[:_LONGEST_REASON]

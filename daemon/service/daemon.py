@@ -14,16 +14,15 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.config.checkpoint import chosen_checkpoint
 from daemon.config.checks import check_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.reload import read_again, refuse
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from daemon.health.health import Health, Phase
-from daemon.health.pages import Pages
 from daemon.service.formatting import time_line
+from daemon.service.health import Health, Phase
 from daemon.service.metrics import Metrics
+from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
@@ -103,7 +102,7 @@ def startup(
     for warning in check_configuration(configuration, secrets, path):
         logger.warning("%s", warning)
     pages = _pages(configuration, health, metrics, resources)
-    label = read_label(chosen_checkpoint(configuration.captioner))
+    label = read_label(configuration.captioner.checkpoint)
     plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
     journals = _journals(configuration, plans, resources)
     # The secret is read at every connection: a password may change while this runs.
@@ -122,9 +121,7 @@ def startup(
         captioner=label,
         journals=journals,
         queue=queue,
-        narrating=NarratorThread(
-            narrator, queue, configuration.captioner, health.heartbeats, lambda pair: _note(daemon, pair)
-        ),
+        narrating=NarratorThread(narrator, queue, health.heartbeats, lambda pair: _note(daemon, pair)),
         publishing=publishing,
         evidence=keeper,
         retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.heartbeats),
@@ -216,10 +213,12 @@ def shutdown(daemon: Daemon) -> bool:
     daemon.retention.stop()
     daemon.queue.close()
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
-    if held := daemon.queue.abandon():
-        logger.warning("%d pairs were not narrated before the end", held)
-    if not narrated:
-        logger.warning("a batch was still being narrated at the end")
+    if unseen := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
+        logger.warning(
+            "%d frames and pairs were not looked at before the end: the record says from when to when",
+            len(unseen),
+        )
+        daemon.narrating.give_up(unseen)
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
@@ -259,7 +258,7 @@ def _narrator(
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
 
     settings = configuration.captioner
-    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
+    captioner = load_captioner(settings.checkpoint, chosen_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
     if any(plan.workers for plan in plans):

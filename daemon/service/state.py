@@ -9,8 +9,8 @@ from pathlib import Path
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from daemon.health.health import Health
-from daemon.health.pages import Pages
+from daemon.service.health import Health
+from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras

@@ -193,8 +193,7 @@ class CameraThread:
             for item in self._items(self._looked_at(source), live=source.live):
                 self._rest()  # waiting for the narrator
                 is_pair = isinstance(item, FramePair)
-                deadline_s = plan.deadline_s if is_pair and source.live else None
-                if not self._queue.put(plan.name, item, wait=not source.live, deadline_s=deadline_s):
+                if not self._queue.put(plan.name, item, wait=not source.live):
                     return
                 self.pairs += is_pair
                 self.motion_frames += isinstance(item, MotionFrame)

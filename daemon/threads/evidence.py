@@ -13,6 +13,8 @@ from pipeline.record import Evidence
 from pipeline.report.picture import encode, side_by_side
 from pipeline.sources import Image
 
+_QUALITY = 85  # of JPEG
+
 logger = logging.getLogger(__name__)
 
 
@@ -70,8 +72,8 @@ class EvidenceKeeper:
             pictures["overlay"] = side_by_side(before, after, narration.sentences)
         references = {}
         for side, image in pictures.items():
-            content = encode(image, settings.quality, settings.suffix)
-            references[side] = self.store.put(content, settings.suffix)
+            content = encode(image, _QUALITY, "jpg")
+            references[side] = self.store.put(content, "jpg")
             self._bytes[narration.camera] += len(content)
         return Evidence(**references)
 

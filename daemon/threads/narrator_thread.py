@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.config.settings import CaptionerSettings
 from daemon.threads.heartbeats import Heartbeats
-from daemon.threads.work_queue import WorkQueue
+from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.loop import Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
@@ -18,6 +17,10 @@ if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
 
 LOOP = "narrator"
 """Its name among the loops that the watchdog goes by."""
+
+BATCH = 8
+BATCH_WAIT_S = 0.1
+"""A batch has at most so many frames and pairs, and waits so long to be full."""
 
 LOADING_LIMIT_S = 180.0
 """The first start on a machine compiles the kernels."""
@@ -37,13 +40,13 @@ class NarratorThread:
     Args:
         narrator: makes the narrator; called once, in this thread or by `awake`.
         work: where the batches come from.
-        settings: size of a batch, and how long it waits to be full.
         heartbeats: told of every turn.
         telling: called with each narration, in this thread.
 
     Attributes:
         seconds: spent narrating so far.
         batches: narrated so far.
+        in_hand: the batch that is being narrated.
         loop: the thread.
     """
 
@@ -51,13 +54,13 @@ class NarratorThread:
         self,
         narrator: Callable[[], Narrator],
         work: WorkQueue,
-        settings: CaptionerSettings,
         heartbeats: Heartbeats,
         telling: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
-        self._made, self._work, self._settings = narrator, work, settings
+        self.in_hand: list[Work] = []
+        self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
         self._telling = telling
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
@@ -105,8 +108,16 @@ class NarratorThread:
         self._until = until
         return self.loop.join(until - monotonic())
 
+    def give_up(self, work: Sequence[Work]) -> None:
+        """Record that work of live cameras was not looked at; after `finish`, in any thread.
+
+        Before the captioner is loaded nothing was watched: the next start records the outage.
+        """
+        if self._narrator:
+            self._give_out(self._narrator.give_up(work))
+
     def _over(self) -> bool:
-        return self._until is not None and (not self._work.held or monotonic() >= self._until)
+        return self._until is not None and (self._work.is_exhausted or monotonic() >= self._until)
 
     def _turn(self) -> None:
         """One batch, if there is one, and what was asked meanwhile."""
@@ -118,11 +129,13 @@ class NarratorThread:
             self.awake()
             self._work.restart_waits()
         ending = self._until is not None
-        batch = self._work.take(1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait)
+        batch = self._work.take(1 if ending else BATCH, 0.0 if ending else BATCH_WAIT_S)
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
+            self.in_hand = batch
             self._give_out(self.awake().process(batch))
+            self.in_hand = []
             self.seconds += monotonic() - began
             self.batches += 1
         while not self._asked.empty():

@@ -17,6 +17,7 @@ from pipeline.loop import Loop
 LOOP = "signing"
 """Its name among the loops that the watchdog goes by."""
 
+_EVERY_S = 600.0
 _LONGEST_LAST_S = 2.0
 _WITHIN_S = 60.0
 
@@ -95,4 +96,4 @@ def open_signing(
         key = SigningKey(secrets.reveal(settings.key)) if settings.key else None
     except SigningError as error:
         raise ConfigurationError([f"signing.key: {error}"]) from None
-    return JournalSigning(key, settings.every, journals, heartbeats)
+    return JournalSigning(key, _EVERY_S, journals, heartbeats)

@@ -17,6 +17,7 @@ from daemon.config.settings import Configuration
 from pipeline.redaction import redacted
 
 OWN_PACKAGES = ("daemon", "pipeline", "models", "train")
+_KERNELS = Path(__file__).resolve().parents[2] / "pipeline" / "__pycache__"
 _SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
 
 
@@ -43,10 +44,10 @@ def examine(
         ("Redis", lambda: _redis(configuration)),
         ("workers", lambda: _workers(configuration)),
     ]
-    return [_checked(name, check) for name, check in checks]
+    return [_run(name, check) for name, check in checks]
 
 
-def _checked(name: str, check: Callable[[], str | None]) -> Check:
+def _run(name: str, check: Callable[[], str | None]) -> Check:
     try:
         detail = check()
     except Exception as error:  # noqa: BLE001 - whatever is wrong is what the doctor is asked for
@@ -87,23 +88,19 @@ def _ffmpeg() -> str:
 
 
 def _numba_cache() -> str:
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    place = Path(folder) if folder else Path(__file__).resolve().parents[2] / "pipeline" / "__pycache__"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        if folder:
-            raise RuntimeError(f"NUMBA_CACHE_DIR={folder} cannot be written: {error.strerror}") from None
-        # numba then falls back to the user's cache folder, if there is a home.
-        home = Path.home() / ".cache"
-        if not os.access(home if home.exists() else Path.home(), os.W_OK):
-            raise RuntimeError(
-                "kernels would be compiled at every start: set NUMBA_CACHE_DIR to a writable folder"
-            ) from None
-        return f"{place} cannot be written; numba uses {home}"
-    return f"{place} can be written"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    places = (
+        [Path(chosen)] if chosen else [_KERNELS, Path.home() / ".cache"]
+    )  # numba takes the first that works
+    for place in places:
+        with suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                return f"{place} can be written"
+    raise RuntimeError(
+        f"{places[0]} cannot be written, so that kernels are compiled at every start: set NUMBA_CACHE_DIR "
+        "to a folder that can"
+    )
 
 
 def _captioner(path: Path, device: str) -> str:
@@ -141,11 +138,10 @@ def _workers(configuration: Configuration | None) -> str | None:
     cameras = configuration.cameras.values() if configuration else ()
     if configuration is None or all(each.narrate.workers == "none" for each in cameras):
         return None
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
 
-    wanted = read_label(chosen_checkpoint(configuration.captioner)).sha256
+    wanted = read_label(configuration.captioner.checkpoint).sha256
     living = living_workers(lambda: Secrets().reveal(configuration.redis.url or ""))
     found = [each["checkpoint"] for each in living]
     told = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.journal.chain import JournalError
 from pipeline.journal.reader import read_journal
 from pipeline.journal.segments import find_chains
-from pipeline.record import Record
+from pipeline.record import CUT_WHERE_HELD, Record
 
 WITHIN_S = 5.0
 """Events of a recording and of its stream are one within so long: the start of a recorded file is known to a
@@ -179,6 +179,8 @@ class _PairOfJournals:
         apart = _APART if one.id == two.id else (_APART | _CLOCKED | {"track", "same_as"}) - {"config_sha256"}
         if one.config_sha256 != two.config_sha256 and one.id == two.id:
             apart |= {"held"}  # by other limits
+        if bool(one.held) != bool(two.held):
+            apart |= {*CUT_WHERE_HELD, "box"}
         if not (one.evidence and two.evidence):
             apart |= {"evidence"}
         ours, others = (_without(record.members(), apart) for record in (one, two))

@@ -116,7 +116,7 @@ def test_version(narrated: Run) -> None:
         ["fly"],
         ["replay"],
         ["replay", "x", "--jobs", "0"],
-        ["replay", "x", "--lower", "-3"],
+        ["replay", "x", "--sample", "-3"],
         ["describe", "one.png"],
     ],
 )
@@ -204,20 +204,6 @@ def test_verify_finds_a_changed_byte(narrated: Run, clip: Path, checkpoint: Path
     told = json.loads(narrated("verify", file, "--json").out)
     assert told["ok"] is False
     assert told["problems"][0]["line"] == 1
-
-
-def test_calibrate_shows_and_stores(narrated: Run, clip: Path, tmp_path: Path) -> None:
-    shown = narrated("calibrate", clip)
-    assert shown.code == 0, shown.err
-    assert "lower" in shown.out
-    stored = json.loads(narrated("calibrate", clip, "--json").out)
-    config = tmp_path / "n.yaml"
-    config.write_text(f"version: 1\nstate: {tmp_path}/state\ncameras:\n  room: {{url: {clip}}}\n")
-    done = narrated("calibrate", "room", "-c", config, "--json")
-    assert json.loads(done.out) == stored
-    kept = json.loads((tmp_path / "state" / "calibration" / "room.json").read_text())
-    assert kept["calibration"] == stored
-    assert narrated("calibrate", tmp_path / "absent.mp4").code == 1
 
 
 def test_schemas(narrated: Run) -> None:

@@ -29,7 +29,7 @@ def test_a_gpu_is_taken_where_there_is_one(gpus: None) -> None:
 
 def test_a_gpu_too_many_is_told_with_what_there_is(gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1234")
-    with pytest.raises(DeviceError, match=r"no cuda:2: .* sees 2 .*MIG-1234"):
+    with pytest.raises(DeviceError, match="MIG-1234"):
         chosen_device("cuda:2")
 
 

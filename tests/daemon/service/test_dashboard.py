@@ -20,8 +20,7 @@ from daemon_here import running, until
 from prometheus_client import Metric
 from running_daemon import unused_port
 
-from daemon.service.metrics import Metrics
-from daemon.service.verified import FILE, verification
+from daemon.service.metrics import VERIFIED, Metrics, verification
 from pipeline.journal import Journal
 
 ROOT = Path(__file__).parents[3]
@@ -98,7 +97,7 @@ def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
         f"cameras:\n  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
     )
     with running(config) as daemon:
-        (daemon.configuration.state / FILE).write_text('{"ok": true}')
+        (daemon.configuration.state / VERIFIED).write_text('{"ok": true}')
         until(daemon, lambda: daemon.narrating.captioning)
         daemon.narrations["away"] = daemon.narrating.captioning.late["away"] = 1
         daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
@@ -146,7 +145,7 @@ def told(state: Path) -> dict[str, float]:
 
 def test_the_last_verification_is_told(tmp_path: Path) -> None:
     assert told(tmp_path) == {}
-    path = tmp_path / FILE
+    path = tmp_path / VERIFIED
     for text, held in (('{"ok": true}', 1), ('{"ok": false}', 0), ("", 0), ("[]", 0), ('{"ok": 1}', 0)):
         path.write_text(text)
         assert told(tmp_path)["narrated_verified"] == held, text

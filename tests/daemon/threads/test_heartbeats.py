@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.config.settings import CaptionerSettings
-from daemon.health.health import Health
-from daemon.health.pages import alive
+from daemon.service.health import Health
+from daemon.service.pages import alive
 from daemon.service.systemd import ServiceWatch
 from daemon.threads import camera_thread
 from daemon.threads.calibration import CalibrationStore
@@ -76,7 +75,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
 
     with Journal(tmp_path / "journal", plan.name) as journal:
         narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
-        thread = NarratorThread(lambda: narrator, queue, CaptionerSettings(), health.heartbeats, hang)
+        thread = NarratorThread(lambda: narrator, queue, health.heartbeats, hang)
         cameras.start()
         thread.loop.start()
         assert reached.wait(60)

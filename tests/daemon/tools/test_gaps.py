@@ -19,8 +19,7 @@ import torch
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.tools.description import PairError, PairPaths, read_pair, read_pairs
-from daemon.tools.exif import moment_in_exif
-from daemon.tools.gaps import Gap, gap_between
+from daemon.tools.gaps import Gap, exif_time, gap_between
 from pipeline.sources.times import moment_in_name
 
 Run = Callable[..., Any]
@@ -86,22 +85,22 @@ def test_a_name_tells_the_moment(name: str, time: datetime | None) -> None:
 def test_exif_tells_the_moment(tmp_path: Path, order: str) -> None:
     texts = {0x9003: "2024:05:06 07:08:09", 0x9011: "+02:00", 0x9291: "25"}
     path = taken(tmp_path / "a.jpg", texts, order)
-    assert moment_in_exif(path) == datetime(2024, 5, 6, 5, 8, 9, 250000, tzinfo=UTC)
+    assert exif_time(path) == datetime(2024, 5, 6, 5, 8, 9, 250000, tzinfo=UTC)
     del texts[0x9011]
-    assert moment_in_exif(taken(path, texts, order)) == datetime(2024, 5, 6, 7, 8, 9, 250000, tzinfo=UTC)
+    assert exif_time(taken(path, texts, order)) == datetime(2024, 5, 6, 7, 8, 9, 250000, tzinfo=UTC)
 
 
 def test_damaged_exif_tells_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     path = taken(tmp_path / "a.jpg", {0x9003: "0000:00:00 00:00:00"})
-    assert moment_in_exif(path) is None
+    assert exif_time(path) is None
     whole = taken(path, {0x9003: "2024:05:06 07:08:09"}).read_bytes()
     for end in range(0, 120, 3):
         path.write_bytes(whole[:end])
-        moment_in_exif(path)
+        exif_time(path)
     for at in range(2, 100, 3):
         path.write_bytes(whole[:at] + b"\xff\xff\xff" + whole[at + 3 :])
-        moment_in_exif(path)
-    assert moment_in_exif(tmp_path / "absent.jpg") is None
+        exif_time(path)
+    assert exif_time(tmp_path / "absent.jpg") is None
 
 
 def test_exif_goes_before_names_and_equal_stamps_tell_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import threading
 import traceback
 from types import TracebackType
 
-from daemon.config.secrets import Secrets, hidden
+from daemon.config.secrets import hide_secrets
 from pipeline.redaction import redacted
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
@@ -19,30 +19,29 @@ class HidingFormatter(logging.Formatter):
     """Formats a message on one line, with its credentials and the known secrets replaced.
 
     Args:
-        secrets: those that were put in so far.
         journal: True under systemd, which adds the time and reads the level from a prefix.
     """
 
-    def __init__(self, secrets: Secrets, *, journal: bool) -> None:
+    def __init__(self, *, journal: bool) -> None:
         super().__init__("%(message)s" if journal else "%(asctime)s %(levelname)s %(message)s")
-        self._secrets, self._journal = secrets, journal
+        self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        line = redacted(self._secrets.hide(super().format(record)))
+        line = redacted(hide_secrets(super().format(record)))
         return f"<{_LEVELS.get(record.levelno, 5)}>{line}" if self._journal else line
 
 
-def shown_traceback(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """The traceback of an error, line by line without secrets: it shows the texts of all its causes."""
     lines = "".join(traceback.format_exception(error)).splitlines()
-    return "\n".join(line[: len(line) - len(line.lstrip())] + redacted(hidden(line)) for line in lines)
+    return "\n".join(line[: len(line) - len(line.lstrip())] + redacted(hide_secrets(line)) for line in lines)
 
 
-def start_logging(secrets: Secrets, *, verbose: bool = False) -> None:
+def start_logging(*, verbose: bool = False) -> None:
     """Send everything from INFO (or DEBUG) on to stderr."""
     output = logging.StreamHandler()
-    output.setFormatter(HidingFormatter(secrets, journal="JOURNAL_STREAM" in os.environ))
+    output.setFormatter(HidingFormatter(journal="JOURNAL_STREAM" in os.environ))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[output], force=True)
     logging.getLogger("numba").setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)

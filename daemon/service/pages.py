@@ -14,7 +14,7 @@ from typing import Any, Self
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from daemon.config.configuration import ConfigurationError
-from daemon.health.health import Health
+from daemon.service.health import Health
 from pipeline.loop import Loop
 
 LOOP = "http"
