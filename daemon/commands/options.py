@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +44,19 @@ CaptionerChoice = Annotated[
     ),
 ]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
+
+
+@contextmanager
+def stop_at_signal() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set while the context lasts."""
+    stop = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def chosen_captioner(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json as json_format
-import signal
 import sys
-import threading
 from itertools import islice
 from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Json, OptionalFile, Server
+from daemon.commands.options import Cameras, Json, OptionalFile, Server, stop_at_signal
 
 DEFAULT_SERVER = "redis://localhost:6379"
 
@@ -54,17 +52,9 @@ def tail(
     from daemon.service.formatting import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
-    stop = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        records = subscribe(
-            Secrets().reveal(redis or DEFAULT_SERVER), camera or None, "0" if from_start else "$", stop
-        )
+    url, begin = Secrets().reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
+    with stop_at_signal() as stop:
+        records = subscribe(url, camera or None, begin, stop)
         for record in islice((each for each in records if not each.held), count):
             sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)

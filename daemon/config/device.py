@@ -9,7 +9,7 @@ import torch
 
 
 class DeviceError(Exception):
-    """The device that was asked for is not there; the message says what to write instead."""
+    """The device is not there; the message says what to write instead."""
 
 
 def chosen_device(name: str) -> torch.device:

@@ -54,7 +54,7 @@ class Narrate(Section):
 
     min_confidence: Share | None = Field(
         None,
-        description="least confidence of a sentence: higher tells less that is false and misses more; "
+        description="least confidence of a sentence: higher reports less that is false and misses more; "
         "null is the captioner's own",
     )
     colours: bool = Field(True, description="name a colour where it is certain")
@@ -175,7 +175,7 @@ def _placeholder(text: str) -> str:
 
 
 class SigningSettings(Section):
-    """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
+    """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
         None,

@@ -14,19 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.config.settings import RetentionSettings
-from daemon.threads.heartbeats import Heartbeats
 from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
 from pipeline.journal.signatures import SigningKey
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
 from pipeline.sources import Clock
-
-LOOP = "retention"
-"""Its name among the loops that the watchdog goes by."""
 
 SEGMENTS_PER_RUN = 8
 """A run deletes no more than these, of all cameras, and only what the run before it announced."""
@@ -91,7 +87,7 @@ class SteadyClock:
 
 
 def boot_time_s() -> float:
-    """Seconds since the machine was started, asleep or not; nobody sets this clock."""
+    """Seconds since the machine was started, asleep or not; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -115,7 +111,7 @@ class Retention:
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures; None where there are none.
         key: signs where the journals begin after a deletion; None signs nothing.
-        heartbeats: told of every run.
+        heartbeats: get a beat at every run.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
@@ -141,7 +137,7 @@ class Retention:
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
         self._reported = ""
-        self.loop = Loop(LOOP, self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
+        self.loop = Loop("retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
 
     def start(self) -> None:
         """Run now and then every minute."""
@@ -292,7 +288,7 @@ class Retention:
         except (JournalError, RecordError, OSError) as error:
             if str(error) != self._reported:
                 self._reported = str(error)
-                logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
+                logger.error("retention: %s", error)  # noqa: TRY400 - no bug
 
 
 def _written(journal: Journal) -> Iterator[tuple[float, Segment]]:
