@@ -17,6 +17,9 @@ ALTERED, UNLINKED, STEPPED, HELD = 1, 2, 4, 8
 """Flags of a record: its hash does not hold, it does not continue the record before it, it is older than that
 (the camera's clock stepped back)."""
 
+UNTIL_THE_NEXT = 2**62
+"""End of what a mask hides until the next record of masks."""
+
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
 
@@ -184,7 +187,9 @@ def _gap(members: Mapping[str, Any], time: int) -> tuple[str, int, int, str] | N
     event, until = members["event"], members.get("until")
     if event == "gap":
         begin = _time(members["since"]) if members.get("since") else time
-        return members["camera"], begin, _time(until) if until else time, members.get("reason") or "gap"
+        reason = members.get("reason") or "gap"
+        end = _time(until) if until else UNTIL_THE_NEXT if reason == "mask" else time
+        return members["camera"], begin, end, reason
     if event == "cap_reached" and until:
         return members["camera"], time, _time(until), "hourly limit"
     return None

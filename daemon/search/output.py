@@ -17,7 +17,7 @@ from daemon.questions.question import Question
 from daemon.questions.restatement import duration_words
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
-from daemon.search.selection import Group, Visit
+from daemon.search.selection import Gap, Group, Visit
 from pipeline.report.words import has_date
 
 CSV_COLUMNS = (
@@ -128,12 +128,18 @@ def gap_sentences(search: Search, question: Question) -> list[str]:
     if not gaps:
         return []
     spans = [
-        f"{gap.camera} {local_words(gap.begin, search.local)} to {search.local.of(gap.end):%H:%M:%S} "
+        f"{gap.camera} {local_words(gap.begin, search.local)} to {_end_words(gap, search.local)} "
         f"({gap.reason.replace('_', ' ')})"
         for gap in gaps[-_GAPS:]
     ]
     more = f" and {len(gaps) - _GAPS:,} before" if len(gaps) > _GAPS else ""
     return [f"not everything was recorded, so counts are at least: {', '.join(spans)}{more}"]
+
+
+def _end_words(gap: Gap, local: LocalTime) -> str:
+    if local.of(gap.begin).date() != local.of(gap.end).date():
+        return local_words(gap.end, local)
+    return f"{local.of(gap.end):%H:%M:%S}"
 
 
 def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:

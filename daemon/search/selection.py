@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -43,6 +43,14 @@ _END = (
     f"(SELECT max(r.time) FROM records r WHERE r.camera = v.camera) + {_WATCHED_S * _SECOND}))"
 )
 """When a visit ended, or until when it is known not to have; the camera may have looked away since."""
+
+
+_GAPS = (
+    "SELECT g.camera, g.begin, g.reason, CASE WHEN g.end <= :now OR g.reason != 'mask' THEN g.end ELSE "
+    "coalesce((SELECT min(n.begin) FROM gaps n WHERE n.camera = g.camera AND n.reason = 'mask' "
+    "AND n.begin > g.begin), :now) END AS end FROM gaps g"
+)
+"""Gaps with their ends; what a mask hides is hidden until the next record of masks."""
 
 
 class Found(NamedTuple):
@@ -236,23 +244,32 @@ class Selection:
         return [group for group in groups if group.visits == most] if question.most else groups
 
     def gaps(self, question: Question) -> list[Gap]:
-        """Where nothing was recorded of what is asked for, in the order of time."""
+        """Where nothing was recorded of what is asked for, in the order of time; what masks hide last."""
         filters = question.filters
         now = question.asked_at or datetime.now(UTC)
         since, until = filters.since, filters.until or now
         if question.open:
             since = now - timedelta(seconds=_WATCHED_S)
-        where, values = ["begin < :until"], {"until": microseconds(until)}
+        where, values = (
+            ["begin < :until", "begin < end"],
+            {"until": microseconds(until), "now": microseconds(now)},
+        )
         if since:
             where.append("end > :since")
             values["since"] = microseconds(since)
-        sql = f"SELECT camera, begin, end, reason FROM gaps WHERE {' AND '.join(where)} ORDER BY begin"
-        return [
+        sql = f"SELECT camera, begin, end, reason FROM ({_GAPS}) WHERE {' AND '.join(where)} ORDER BY begin"
+        found = [
             gap
             for camera, begin, end, reason in self.connection.execute(sql, values)
             if not filters.cameras or camera in filters.cameras
             if self._touches(gap := Gap(camera, moment_of(begin), moment_of(end), reason), filters.between)
         ]
+        masked = dict[tuple[str, datetime], Gap]()  # by their ends: each is said again every day
+        for gap in found:
+            if gap.reason == "mask":
+                earlier = masked.pop((gap.camera, gap.begin), gap)
+                masked[gap.camera, gap.end] = replace(gap, begin=earlier.begin)
+        return [*(gap for gap in found if gap.reason != "mask"), *masked.values()]
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +26,17 @@ from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
-from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
+from pipeline.narration.events import (
+    EventContext,
+    gap_narration,
+    mask_narration,
+    narrate_event,
+    summary_narration,
+)
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame
+from pipeline.sources import Clock, Frame, covered
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
@@ -285,8 +292,22 @@ class Narrator:
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
         if camera.memory:
+            self._note_masks(camera, camera.memory, seen.frame)
             tracker = camera.state.tracker
             camera.memory.save(now, tracker.state() if tracker else camera.state.saved)
+
+    def _note_masks(self, camera: _Camera, memory: CameraMemory, seen: Frame) -> None:
+        """Journal what masks and privacy areas hide: where they change a message, and silently once a day."""
+        source = camera.plan.source
+        areas = (*source.masks, *source.privacy)
+        hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
+        digest = hashlib.sha256(repr(areas).encode()).hexdigest()
+        now = f"{seen.time:%Y-%m-%d} {digest}" if areas else ""
+        if now != memory.masks:
+            is_new = not areas or not memory.masks.endswith(digest)
+            memory.masks = now
+            narration = mask_narration(seen, hidden, camera.context)
+            self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
 
     def _report_pair(
         self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float

@@ -36,6 +36,7 @@ _GAPS = {
     "overload": "the computer could not keep up",
     "camera_down": "the camera was down",
     "outage": "narrated was not running",
+    "mask": "a mask hides it",
     "limit": "the hourly limit was reached",
 }
 TYPES = {
@@ -56,6 +57,7 @@ _FALLBACKS = {
 }
 _ABSTAINED = {
     "unsure": "Something else may have changed here, too, but that was not sure enough to be reported.",
+    "held": "The list is shortened, because a limit kept this from messages: its first line has everything.",
     "nothing of an object": "What changed here was nothing that the program has a name for.",
 }
 _NO_CLOCK = 1970  # footage without a time of its own begins there
@@ -77,6 +79,8 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
     if record.deletion:
         number = many(record.deletion.records, "record")
         return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
+    if record.reason == "mask":
+        return f"{record.camera}, from {_moment(record.after.moment, zone)} on: {record.text}"
     since, until = record.since or record.before.time, record.until or record.after.time
     begin, end = (_moment(datetime.fromisoformat(text), zone) for text in (since, until))
     why = _GAPS[record.reason or "limit"]

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from daemon.questions.errors import SearchError
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import DAY_S, LocalTime
 from daemon.questions.question import Filters, Question
+from daemon.search.output import gap_sentences
 from daemon.search.search import Search
 from pipeline.changes import SceneEvent
+from pipeline.narration.narration import RecordEvent
 
 from .conftest import MIDNIGHT, said, seconds
 
@@ -224,3 +226,21 @@ def test_a_camera_removed_long_ago_keeps_its_past(house, ask):
     for left in ("old.writer", "old.published"):
         (house.folder / left).unlink(missing_ok=True)
     assert len(ask(Filters(cameras=("old",)))) == 1
+
+
+def test_a_mask_hides_until_another_record_of_masks(house):
+    for day, until in ((0, None), (1, None), (2, MIDNIGHT + timedelta(days=2))):
+        mask = {"event": RecordEvent.GAP, "reason": "mask", "since": MIDNIGHT + timedelta(days=day)}
+        house.tell(DAY_S * day, said("Nothing is seen of 12 % of the picture."), until=until, **mask)
+    house.tell(3 * DAY_S, PERSON)
+    line = "yard Wed 2024-05-01 00:00:00 to Fri 2024-05-03 00:00:00 (mask)"
+    with Search(house.folder, LocalTime.named("UTC")) as search:
+        search.look()
+
+        def gaps(first: float, last: float) -> list[str]:
+            span = {"since": MIDNIGHT + timedelta(days=first), "until": MIDNIGHT + timedelta(days=last)}
+            return gap_sentences(search, Question(Filters(**span)))
+
+        assert gaps(0, 3)[0].endswith(line)
+        assert gaps(1.5, 3)[0].endswith("Thu 2024-05-02 00:00:00 to Fri 2024-05-03 00:00:00 (mask)")
+        assert gaps(2, 4) == []

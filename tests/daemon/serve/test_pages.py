@@ -343,14 +343,15 @@ def test_what_limits_held_back_is_behind_a_switch(odd: ServedHouse) -> None:
         assert "/picture/" in tile, "the tile shows the newest record with pictures"
 
 
-def test_what_was_not_recorded_is_said_in_one_line(odd: ServedHouse, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reason", ["overload", "camera_down", "outage", "mask"])
+def test_what_was_not_recorded_is_said_in_one_line(odd: ServedHouse, tmp_path: Path, reason: str) -> None:
     odd.tell(100, said("A person has come."))
     since, until = (MIDNIGHT + timedelta(seconds=second) for second in (200, 900))
-    gap = {"event": RecordEvent.GAP, "since": since, "until": until, "reason": "camera_down"}
+    gap = {"event": RecordEvent.GAP, "since": since, "until": until, "reason": reason}
     odd.tell(900, sentences=(), **gap)
     line = (
         "ot everything was recorded, so counts are at least: "
-        "yard Wed 2024-05-01 00:03:20 to 00:15:00 (camera down)"
+        f"yard Wed 2024-05-01 00:03:20 to 00:15:00 ({reason.replace('_', ' ')})"
     )
     with Served(odd) as served:
         for query in ("", "?q=how+many+people", "?day=all"):

@@ -21,7 +21,7 @@ from pipeline.gate import Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits, verify
 from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame
+from pipeline.sources import Clock, Frame, Polygon
 from pipeline.sources.picture import LazyPicture
 from pipeline.tracking import Detections
 from pipeline.tracking.types import OBJECTS
@@ -226,3 +226,28 @@ def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(
     (gap,) = telling.process([Work(Seen(frame(0, False, "room"))), Work(later)])
     assert (gap.record.event, gap.record.reason) == ("gap", "overload")
     assert gap.record.text == "Nothing was seen for a minute: this machine was too slow."
+
+
+def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    left = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
+
+    def start(second: float, *masks: Polygon) -> list[tuple[str, str | None, str | None]]:
+        with Journal(tmp_path, "room", fsync=False) as journal:
+            camera = plan(url="rtsp://10.0.0.5/")
+            camera = replace(camera, source=replace(camera.source, masks=masks))
+            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+            found = telling.process([Work(Seen(frame(second + s, False, "room"))) for s in (0, 20)])
+            assert all(each.record.event == "gap" for each in found)
+            masked = [each.record for each in found if each.record.reason == "mask"]
+            return [(each.text, each.until, each.held) for each in masked]
+
+    hidden = "Nothing is seen of 51 % of the picture: a mask hides it."
+    assert start(0) == []
+    assert start(40, left) == [(hidden, None, None)]
+    assert start(80, left) == []
+    assert start(86400, left) == [(hidden, None, "merged")]
+    ((text, until, held),) = start(86440)
+    assert (text, until, held) == ("No mask hides anything any more.", "2024-03-02T00:00:40.000000Z", None)
+    assert start(86480) == []
