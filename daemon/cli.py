@@ -109,11 +109,11 @@ def _report(error: Exception) -> int:
         from daemon.service.log import format_traceback  # noqa: PLC0415 - loads the decoders
 
         typer.echo(format_traceback(error), err=True)
-    _complain(_worded(error))
+    _complain(_format_error(error))
     return FAILED
 
 
-def _worded(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     from pipeline.redaction import redacted  # noqa: PLC0415
 
     if type(error).__module__.split(".")[0] in _OWN_PACKAGES:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, loaded_captioner, write_picture
+from daemon.commands.options import CaptionerChoice, Device, Json, load_chosen_captioner, write_picture
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def describe(
     from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
-    loaded = loaded_captioner(captioner, device)
+    loaded = load_chosen_captioner(captioner, device)
     plan = camera_plan("describe", "", CameraDefaults())
     if before and after:
         _describe_one(PairPaths("", before, after, known), loaded, plan, out, as_json=json)

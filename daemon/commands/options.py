@@ -59,7 +59,7 @@ def stop_at_signal() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def chosen_captioner(
+def choose_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> tuple[Path, str]:
     """Checkpoint and device of the command line, else of the configuration, else the best that ships.
@@ -79,15 +79,15 @@ def chosen_captioner(
     return chosen.checkpoint, device or settings.device
 
 
-def loaded_captioner(
+def load_chosen_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> Captioner:
-    """The captioner of `chosen_captioner`, where it says."""
-    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    """The captioner of `choose_captioner`, where it says."""
+    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
     from models import load_captioner  # noqa: PLC0415
 
-    path, place = chosen_captioner(captioner, device, configuration)
-    return load_captioner(path, chosen_device(place))
+    path, place = choose_captioner(captioner, device, configuration)
+    return load_captioner(path, choose_device(place))
 
 
 def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:

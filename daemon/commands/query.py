@@ -63,7 +63,7 @@ def query(
         from daemon.search import output  # noqa: PLC0415
 
         _check(asked, shape, follow=follow)
-        with _opened(out) as file:
+        with _open_output(out) as file:
             if asked.count:
                 _print_counts(search, asked, shape, file)
             elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
@@ -184,7 +184,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _opened(out: Path | None) -> Iterator[TextIO]:
+def _open_output(out: Path | None) -> Iterator[TextIO]:
     """The file of the answer, replaced as a whole, or stdout."""
     if out is None:
         yield sys.stdout

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, chosen_captioner, loaded_captioner
+from daemon.commands.options import CaptionerChoice, Device, Json, choose_captioner, load_chosen_captioner
 from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
@@ -100,7 +100,7 @@ def replay(
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.replay.output import check_output  # noqa: PLC0415
 
-    plan = camera_plan("replay", "", settings, _parsed(parse_time, start), limited=limits)
+    plan = camera_plan("replay", "", settings, _parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     plan = replace(plan, source=replace(plan.source, fast=fast))
@@ -110,12 +110,12 @@ def replay(
         raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
-    loaded = loaded_captioner(captioner, "cpu" if ray else device, configuration)
+    loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
     from daemon.replay.cluster import RayCluster  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    cluster = RayCluster(ray, *chosen_captioner(captioner, device, configuration)) if ray else None
+    cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration)) if ray else None
     finish(_run(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
@@ -136,7 +136,7 @@ def _settings(
             )
         settings = configuration.cameras.get(camera or "", configuration.defaults)
     if sample:
-        pairs = settings.pairs.model_copy(update={"sample": _parsed(parse_rate, sample)})
+        pairs = settings.pairs.model_copy(update={"sample": _parse_option(parse_rate, sample)})
         settings = settings.model_copy(update={"pairs": pairs})
     if evidence is not None:
         kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
@@ -144,7 +144,7 @@ def _settings(
     return settings
 
 
-def _parsed(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+def _parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
     """The value of an option that was given.
 
     Raises:
@@ -159,7 +159,7 @@ def _parsed(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
 def _span(begin: str | None, end: str | None) -> Span:
     from daemon.threads.camera_thread import Span  # noqa: PLC0415
 
-    first, last = _parsed(parse_moment, begin), _parsed(parse_moment, end)
+    first, last = _parse_option(parse_moment, begin), _parse_option(parse_moment, end)
     backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
         isinstance(first, datetime) and isinstance(last, datetime) and first >= last
     )  # an offset and a wall-clock time can be compared only once the footage is open

@@ -38,10 +38,10 @@ def serve(
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords, "timezone": timezone}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(served(settings, configuration, journal, evidence, verbose=verbose))
+    raise typer.Exit(serve_page(settings, configuration, journal, evidence, verbose=verbose))
 
 
-def served(
+def serve_page(
     settings: ServeSettings,
     configuration: Configuration | None,
     journal: Path | None,

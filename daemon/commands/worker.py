@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, OptionalFile, Verbose, loaded_captioner
+from daemon.commands.options import CaptionerChoice, Device, OptionalFile, Verbose, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 
@@ -47,7 +47,7 @@ def worker(
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     start_logging(verbose=verbose)
-    loaded = loaded_captioner(captioner, device, configuration)
+    loaded = load_chosen_captioner(captioner, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])
     _serve(loaded, lambda: secrets.reveal(url))

@@ -254,11 +254,11 @@ class Configuration(Section):
         if not isinstance(raw, dict) or not isinstance(raw.get("cameras"), dict):
             return raw
         defaults = raw.get("defaults", {})
-        cameras = {name: _merged(defaults, camera) for name, camera in raw["cameras"].items()}
+        cameras = {name: _merge(defaults, camera) for name, camera in raw["cameras"].items()}
         return {**raw, "cameras": cameras}
 
 
-def _merged(below: Any, above: Any) -> Any:
+def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+        return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above

@@ -259,11 +259,11 @@ def _narrator(
     keeper: EvidenceKeeper,
 ) -> Narrator:
     """Load the captioner and try it."""
-    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
 
     settings = configuration.captioner
-    captioner = load_captioner(settings.checkpoint, chosen_device(settings.device))
+    captioner = load_captioner(settings.checkpoint, choose_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
     if any(plan.workers for plan in plans):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+from contextlib import suppress
 from time import monotonic, monotonic_ns
-
-import sdnotify
 
 _STATUS_EVERY_S = 10.0
 
@@ -14,16 +14,17 @@ class ServiceWatch:
     """Speaks the protocol of sd_notify; silent where no service manager listens."""
 
     def __init__(self) -> None:
-        listens = "NOTIFY_SOCKET" in os.environ  # without it sdnotify would leave an open socket behind
-        self._notifier = sdnotify.SystemdNotifier() if listens else None
+        address = os.environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
         watchdog_us = os.environ.get("WATCHDOG_USEC", "")
         self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
         self._fed_at = self._status_at = float("-inf")
 
     def close(self) -> None:
         """Close the socket."""
-        if self._notifier is not None and self._notifier.socket is not None:
-            self._notifier.socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
     def ready(self, status: str) -> None:
         """All is started."""
@@ -48,5 +49,6 @@ class ServiceWatch:
             self._status_at = now
 
     def _notify(self, message: str) -> None:
-        if self._notifier is not None:
-            self._notifier.notify(message)
+        if self._socket is not None:
+            with suppress(OSError):  # the manager is restarting: the next message will reach it
+                self._socket.sendto(message.encode(), self._address)
