@@ -15,8 +15,7 @@ import typer
 
 from daemon.commands import selection
 from daemon.commands.options import Json, stop_at_signal
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import GROUPINGS, Question
+from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
 from pipeline.disk import replacing
 
@@ -64,7 +63,7 @@ def query(
 
         _check(asked, shape, follow=follow)
         with _open_output(out) as file:
-            if asked.count:
+            if asked.measure.count:
                 _print_counts(search, asked, shape, file)
             elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
                 _print_visits(search, asked, shape, file)
@@ -88,11 +87,11 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
     """Refuse what cannot be done at the same time."""
     if follow and shape not in (OutputFormat.TABLE, OutputFormat.JSONL):
         raise SearchError(f"--follow with --format {shape} has no end: write table or jsonl")
-    if follow and question.count:
+    if follow and question.measure.count:
         raise SearchError("--follow cannot count: leave one of them out")
     if follow and question.of_visits:
         raise SearchError("--follow shows narrations as they come, not visits: leave one of them out")
-    if question.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
+    if question.measure.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
 
@@ -100,8 +99,13 @@ def _print_counts(search: Search, question: Question, shape: OutputFormat, file:
     from daemon.search import output  # noqa: PLC0415
 
     groups = search.count(question)
-    writers = {OutputFormat.JSONL: output.count_json, OutputFormat.CSV: output.count_comma_separated}
-    _write(file, writers.get(shape, output.count_table)(groups, question.by))
+    by = question.measure.by
+    if shape is OutputFormat.JSONL:
+        _write(file, output.json_lines(output.count_members(groups, by)))
+    elif shape is OutputFormat.CSV:
+        _write(file, output.csv_lines(output.count_members(groups, by), (*by, "visits", "narrations")))
+    else:
+        _write(file, output.count_table(groups, by))
     if not groups:
         typer.echo("nothing was found", err=True)
 
@@ -110,8 +114,10 @@ def _print_visits(search: Search, question: Question, shape: OutputFormat, file:
     from daemon.search import output  # noqa: PLC0415
 
     visits = search.visits(question)
-    write = output.visit_json if shape is OutputFormat.JSONL else output.visit_table
-    _write(file, write(visits, search.local))
+    if shape is OutputFormat.JSONL:
+        _write(file, output.json_lines(output.visit_members(visits, search.local)))
+    else:
+        _write(file, output.visit_table(visits, search.local))
     if not visits:
         typer.echo("nothing was found", err=True)
 
@@ -121,19 +127,19 @@ def _print_narrations(
 ) -> None:
     from daemon.search import output  # noqa: PLC0415
 
-    some = follow or (shape is OutputFormat.TABLE and question.order == "all")
+    some = follow or (shape is OutputFormat.TABLE and question.measure.order == "all")
     answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
         write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles
-        file.write(write(list(found), question.filters.since))
+        file.write(write(list(found), question.span.since))
     elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:
         _write(file, _lines(found, search.local, shape))
     if not answer.shown and not follow:
         typer.echo("nothing was found", err=True)
-    elif answer.more and question.order == "all" and not follow:
+    elif answer.more and question.measure.order == "all" and not follow:
         typer.echo(
             f"these are the newest {answer.shown} (--limit 0 shows all, --count counts them)", err=True
         )
@@ -166,9 +172,9 @@ def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) 
     from daemon.search import output  # noqa: PLC0415
 
     if shape is OutputFormat.CSV:
-        return output.comma_separated(found, local)
+        return output.record_csv(found, local)
     if shape is OutputFormat.JSONL:
-        return output.json_lines(found, local)
+        return output.json_lines(output.record_members(found, local))
     return output.table(found, local)
 
 

@@ -15,8 +15,15 @@ import typer
 
 from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
 from daemon.config.state import usual_state
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.question import (
+    Filters,
+    Measure,
+    NoJournalsError,
+    Question,
+    SearchError,
+    Span,
+    merged,
+)
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 
@@ -105,17 +112,19 @@ class Selection:
             colours=tuple(self.colour or ()),
             text=self.text,
             confidence=self.confidence,
+        )
+        span = Span(
             since=local.parse(self.since, now) if self.since else None,
             until=local.parse(self.until, now) if self.until else None,
             between=hours or None,
         )
-        return Question(
-            filters,
+        measure = Measure(
             "last" if self.last else "first" if self.first else "all",
             self.limit,
             count=count or bool(by),
             by=by,
         )
+        return Question(filters, span, measure)
 
     def _state(self) -> Path:
         if self.config is None:
@@ -169,8 +178,8 @@ def _look(search: Search) -> None:
     look = search.look()
     if sys.stderr.isatty() and look.records >= _PROGRESS_EVERY:
         typer.echo("", err=True)
-    if search.said:
-        complain(search.said)
+    if search.notice:
+        complain(search.notice)
     for name, reason in look.left_out.items():
         complain(f"{search.folder / name} is left out: {reason}")
     for fault in search.faults():

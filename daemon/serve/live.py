@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.found import FoundRecord
 from daemon.serve.search_thread import News
 from daemon.serve.site import Site, moment_of
@@ -50,16 +51,16 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
         site.search.leave(news)
 
 
-async def newest(site: Site, filters: Filters | None = None) -> list[FoundRecord]:
+async def newest(site: Site, since: datetime | None = None) -> list[FoundRecord]:
     """The newest narrations that were not held back, newest first."""
-    question = Question(filters or Filters(held=False), limit=SHOWN)
+    question = Question(Filters(held=False), Span(since), Measure(limit=SHOWN))
     return await site.search.ask(lambda search: list(search.answer(question).found)[::-1])
 
 
 async def _missed(site: Site, last_id: str) -> list[FoundRecord]:
     """What came after the record of an id, oldest first."""
     span = moment_of(last_id)
-    found = await newest(site, Filters(since=span[0], held=False)) if span else []
+    found = await newest(site, span[0]) if span else []
     return [each for each in reversed(found) if each.record.id != last_id]
 
 

@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span, merged
 from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
 from daemon.search.output import gap_sentences, local_words
@@ -61,22 +60,22 @@ class Asked:
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"too much is asked at once: {_LONGEST} characters each, {_MOST} of a kind")
         one, local = dict(given), search.local
-        question, understood = Question(_filters(given, local, now)), ""
+        question, understood = _question(given, local, now), ""
         if words := one.get("q"):
             question = merged(question, search.asker().read(words, now))
             understood = restate(question, local)
-        held = bool(one.get("held")) or question.count
+        held = bool(one.get("held")) or question.measure.count
         question = replace(question, filters=replace(question.filters, held=held))
-        filters, day = question.filters, None
+        span, measure, day = question.span, question.measure, None
         if text := one.get("day"):
             day = None if text == ALL_DAYS else local.day(text, now)
-        elif newest_day and not (filters.since or filters.until or question.order != "all" or question.count):
-            newest = next(search.answer(Question(filters, "last")).found, None)
+        elif newest_day and not (span.since or span.until or measure.order != "all" or measure.count):
+            newest = next(search.answer(Question(question.filters, measure=Measure("last"))).found, None)
             day = local.of(newest.record.after.moment if newest else now).date()
         if day:
             begin, end = _bounds(day, local)
-            since, until = max(begin, filters.since or begin), min(end, filters.until or end)
-            question = replace(question, filters=replace(filters, since=since, until=until))
+            since, until = max(begin, span.since or begin), min(end, span.until or end)
+            question = replace(question, span=replace(span, since=since, until=until))
         number = parameters.get("page", "1")
         page = (
             int(number)
@@ -141,20 +140,20 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         SearchError: it cannot be understood.
     """
     asked = Asked.read(parameters, search, now)
-    question, filters = asked.question, asked.question.filters
-    groups = search.count(question) if question.count else None
+    question, measure = asked.question, asked.question.measure
+    groups = search.count(question) if measure.count else None
     found, more, drawn = list[FoundRecord](), False, Timeline()
     if groups is None:
-        every = question.order == "all"
+        every = measure.order == "all"
         answer = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
         found, more = list(answer.found), answer.more and every
-    if question.order == "all" and not question.of_visits:
+    if measure.order == "all" and not question.of_visits:
         undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
-        span = (None, None) if undated else (filters.since, filters.until)
-        drawn = timeline(search.spread(filters), *span, search.local)
+        span = (None, None) if undated else (question.span.since, question.span.until)
+        drawn = timeline(search.spread(question), *span, search.local)
     return replace(
         choices(search, asked),
-        found=found[::-1] if question.order != "first" else found,
+        found=found[::-1] if measure.order != "first" else found,
         more=more,
         timeline=drawn,
         groups=groups,
@@ -178,7 +177,7 @@ def given_parameters(parameters: QueryParams) -> Asked:
     return Asked(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
 
 
-def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Filters:
+def _question(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Question:
     several = {name: tuple(v for n, v in given if n == name) for name in _LISTS}
     one = dict(given)
     between = one.get("between", "").partition("-")
@@ -190,7 +189,7 @@ def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime
         confidence = -1.0
     if confidence is not None and not 0 <= confidence <= 1:
         raise SearchError(f"the confidence {one['confidence']!r} is not a number from 0 to 1")
-    return Filters(
+    filters = Filters(
         cameras=several["camera"],
         zones=several["zone"],
         objects=several["object"],
@@ -198,6 +197,8 @@ def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime
         colours=several["colour"],
         text=one.get("text", ""),
         confidence=confidence,
+    )
+    span = Span(
         since=local.parse(one["since"], now) if "since" in one else None,
         until=local.parse(one["until"], now) if "until" in one else None,
         between=(
@@ -206,6 +207,7 @@ def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime
             else None
         ),
     )
+    return Question(filters, span)
 
 
 def _bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
@@ -235,9 +237,9 @@ def _days(search: Search, asked: Asked) -> tuple[str, str]:
     if asked.day is None:
         return "", ""
     begin, end = _bounds(asked.day, search.local)
-    plain = replace(asked.question.filters, since=None, until=None)
-    before = search.answer(Question(replace(plain, until=begin), "last")).found
-    after = search.answer(Question(replace(plain, since=end), "first")).found
+    plain, between = asked.question.filters, asked.question.span.between
+    before = search.answer(Question(plain, Span(until=begin, between=between), Measure("last"))).found
+    after = search.answer(Question(plain, Span(since=end, between=between), Measure("first"))).found
     nearest = (next(found, None) for found in (before, after))
     one, two = (f"{search.local.of(f.record.after.moment):%Y-%m-%d}" if f else "" for f in nearest)
     return one, two

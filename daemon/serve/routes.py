@@ -26,8 +26,7 @@ from starlette.routing import BaseRoute, Route
 
 from daemon.export.export import ExportOptions, write_export
 from daemon.export.files import ExportError
-from daemon.questions.errors import SearchError
-from daemon.questions.question import Filters
+from daemon.questions.question import SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
@@ -133,7 +132,7 @@ class Routes:
                 asked = Asked.read(request.query_params, search, datetime.now(UTC), newest_day=False)
             except SearchError:
                 asked = Asked()
-            return asked, found, *search.beside(found.record, asked.question.filters)
+            return asked, found, *search.beside(found.record, asked.question)
 
         answer = await self.site.search.ask(ask)
         if answer is None:
@@ -311,7 +310,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _named(search: Search, identity: str, at: str) -> FoundRecord | None:
     span = moment_of(identity, at)
-    return search.named(identity, Filters(since=span[0], until=span[1])) if span else None
+    return search.named(identity, Span(*span)) if span else None
 
 
 def _selection(search: Search, parameters: Any) -> tuple[list[FoundRecord], ExportOptions]:
@@ -321,10 +320,10 @@ def _selection(search: Search, parameters: Any) -> tuple[list[FoundRecord], Expo
         SearchError: it cannot be understood, finds nothing or too much.
     """
     asked = Asked.read(parameters, search, datetime.now(UTC))
-    if asked.question.count:
+    if asked.question.measure.count:
         raise SearchError("counts cannot be exported: ask for the narrations")
     answer = search.answer(asked.question, MOST_EXPORTED)
-    if answer.more and asked.question.order == "all":
+    if answer.more and asked.question.measure.order == "all":
         raise SearchError(
             f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
         )

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TypeVar
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 
@@ -107,8 +107,8 @@ class SearchThread:
         self.left_out = search.look().left_out
         for name, reason in self.left_out.items():
             logger.warning("%s is left out: %s", self.folder / name, reason)
-        if search.said:
-            logger.warning("%s", search.said)
+        if search.notice:
+            logger.warning("%s", search.notice)
         for fault in search.faults():
             logger.warning("does not verify: %s", fault)
         self._read_latest(search)
@@ -125,10 +125,10 @@ class SearchThread:
     def _look(self, search: Search) -> None:
         look = search.look()
         self.left_out = look.left_out
-        if look.fresh:
+        if look.records:
             if look.records > _MOST_NEWS:
                 self._read_latest(search)
-            fresh = list(search.new(Question(), look.fresh))[-_MOST_NEWS:]
+            fresh = list(search.new(Question(), look))[-_MOST_NEWS:]
             for found in fresh:
                 self._remember(found)
             if self._loop and self._listeners:
@@ -137,7 +137,7 @@ class SearchThread:
 
     def _read_latest(self, search: Search) -> None:
         for camera in search.selection.cameras():
-            for found in search.answer(Question(Filters(cameras=(camera,)), limit=20)).found:
+            for found in search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=20))).found:
                 self._remember(found)
 
     def _remember(self, found: FoundRecord) -> None:

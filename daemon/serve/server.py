@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.config.serve import ServeSettings
-from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import SearchError
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.guard import Guard
 from daemon.serve.pictures import Pictures

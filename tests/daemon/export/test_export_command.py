@@ -21,7 +21,7 @@ from daemon import cli
 from daemon.export.clips import Footage
 from daemon.export.export import ExportOptions, write_export
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question
 from daemon.search.search import Search
 from pipeline.sources.picture import rgb_of
 
@@ -277,7 +277,7 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> 
     shutil.copy(house.clip, recorder)
     with Search(house.journals, LocalTime.named("UTC")) as search:
         search.look()
-        (found,) = search.answer(Question(Filters(cameras=("yard",)), "last")).found
+        (found,) = search.answer(Question(Filters(cameras=("yard",)), measure=Measure("last"))).found
     live = found.record.model_copy(
         update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
     )
