@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from daemon.commands.options import CaptionerChoice, Device, load_chosen_captioner
-from daemon.commands.outcome import finish
+from daemon.commands.replay import finish
 from daemon.commands.serve import serve_page
 from daemon.config.serve import ServeSettings
 

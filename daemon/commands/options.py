@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json as json_format
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,6 +45,18 @@ CaptionerChoice = Annotated[
     ),
 ]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
+
+
+def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
+    """An option that prints a JSON Schema and exits."""
+
+    def print_schema(wanted: bool) -> None:
+        if wanted:
+            typer.echo(json_format.dumps(load(), indent=2))
+            raise typer.Exit
+
+    text = f"Print the JSON Schema of {of} and exit."
+    return typer.Option("--schema", help=text, callback=print_schema, is_eager=True)
 
 
 @contextmanager

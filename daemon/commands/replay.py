@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from daemon.commands.options import CaptionerChoice, Device, Json, choose_captioner, load_chosen_captioner
-from daemon.commands.outcome import finish
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
     from pipeline.record import Record
+_SOME_FAILED, _INTERRUPTED = 3, 130
+
 _Value = TypeVar("_Value")
 
 
@@ -196,3 +198,25 @@ def _run(
 
             return replay_on(cluster, footage, captioner, options, show=show, progress=progress)
         return replay(footage, captioner, options, show, progress)
+
+
+def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
+    """Say how it went.
+
+    Raises:
+        typer.Exit: it was interrupted, or some input failed.
+    """
+    if json and not report.narrations:
+        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
+    for problem in report.problems:
+        typer.echo(f"narrated: {problem}", err=True)
+    if out and report.narrations:
+        typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
+    elif not report.problems:
+        typer.echo(f"{report.narrations or 'no'} narrations", err=True)
+    for note in report.notes:
+        typer.echo(note, err=True)
+    if report.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if report.problems:
+        raise typer.Exit(_SOME_FAILED)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from daemon.commands.options import Cameras, Json, OptionalFile, Server, stop_at_signal
+from daemon.commands.options import Cameras, Json, OptionalFile, Server, schema_option, stop_at_signal
 
 DEFAULT_SERVER = "redis://localhost:6379"
 
 
-def _print_schema(wanted: bool) -> None:
-    if wanted:
-        from pipeline.record import json_schema  # noqa: PLC0415
+def _record_schema() -> dict[str, Any]:
+    from pipeline.record import json_schema  # noqa: PLC0415
 
-        typer.echo(json_format.dumps(json_schema(), indent=2))
-        raise typer.Exit
+    return json_schema()
 
 
 def tail(
@@ -32,15 +29,7 @@ def tail(
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
-    schema: Annotated[  # noqa: ARG001 - its callback exits
-        bool,
-        typer.Option(
-            "--schema",
-            help="Print the JSON Schema of a record and exit.",
-            callback=_print_schema,
-            is_eager=True,
-        ),
-    ] = False,
+    schema: Annotated[bool, schema_option(_record_schema, "a record")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
     from daemon.config.secrets import Secrets  # noqa: PLC0415
