@@ -44,9 +44,6 @@ from pipeline.record import RecordError
 if TYPE_CHECKING:  # it loads torch
     from daemon.threads.narrator import JournalledPair, Narrator
 
-PAIRS_HELD = 8
-"""Pairs per camera that wait for the narrator; of a live camera the newest."""
-
 GRACE_S = 4.0
 """From the signal to the end: what is held is narrated and published as far as it fits."""
 
