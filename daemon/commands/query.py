@@ -131,8 +131,8 @@ def _print_narrations(
     answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
-        write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles
-        file.write(write(list(found), question.span.since))
+        srt = shape is OutputFormat.SRT
+        file.write(output.subtitles_of(list(found), question.span.since, srt=srt))
     elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
-from pipeline.report.facts import ReportFacts
+from pipeline.report.summary import ReportFacts
 from pipeline.sources import Source, open_source
 from pipeline.sources.stills import StillsSource, is_still
 from pipeline.sources.video import VideoSource
@@ -257,7 +256,7 @@ class _Replay:
             ),
             starts={name: outcome.first for name, outcome in outcomes.items() if outcome.first},
             ends={name: outcome.last for name, outcome in outcomes.items() if outcome.last},
-            untold=sum((Counter(outcome.untold) for outcome in outcomes.values()), Counter()),
+            repeated=sum(sum(outcome.untold.values()) for outcome in outcomes.values()),
             gaps=tuple(problems),
             audit=(
                 ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
