@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json as json_format
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daemon.commands.options import ConfigurationFile
+from daemon.commands.options import ConfigurationFile, schema_option
 
 if TYPE_CHECKING:
     from daemon.config.settings import Configuration
 
 
-def _print_schema(wanted: bool) -> None:
-    if wanted:
-        from daemon.config.configuration import configuration_schema  # noqa: PLC0415
+def _file_schema() -> dict[str, Any]:
+    from daemon.config.configuration import configuration_schema  # noqa: PLC0415
 
-        typer.echo(json_format.dumps(configuration_schema(), indent=2))
-        raise typer.Exit
+    return configuration_schema()
 
 
 def check_config(
@@ -27,15 +24,7 @@ def check_config(
         bool,
         typer.Option("--print-effective", help="Print it with all its defaults; secrets stay placeholders."),
     ] = False,
-    schema: Annotated[  # noqa: ARG001 - its callback exits
-        bool,
-        typer.Option(
-            "--schema",
-            help="Print the JSON Schema of the file and exit.",
-            callback=_print_schema,
-            is_eager=True,
-        ),
-    ] = False,
+    schema: Annotated[bool, schema_option(_file_schema, "the file")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
     """Check a configuration file, and all that it names: secrets, checkpoint, folders, addresses, footage."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
@@ -63,16 +52,16 @@ def _effective(configuration: Configuration) -> dict[str, Any]:
 
     values = configuration.model_dump(mode="json")
     for camera in values["cameras"].values():
-        camera["url"] = _shown(camera["url"])
+        camera["url"] = _redact(camera["url"])
         if camera["screening"]:
-            camera["screening"] = _shown(camera["screening"])
+            camera["screening"] = _redact(camera["screening"])
     if values["redis"]["url"]:
-        values["redis"]["url"] = _shown(values["redis"]["url"])
+        values["redis"]["url"] = _redact(values["redis"]["url"])
     values["forward"] = without_secrets(values["forward"])
     return values
 
 
-def _shown(url: str) -> str:
+def _redact(url: str) -> str:
     """Placeholders are no secrets: where a URL's credentials are nothing else, it is shown as it stands."""
     from pipeline.redaction import redacted  # noqa: PLC0415
 

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, loaded_captioner
-from daemon.commands.outcome import finish
-from daemon.commands.serve import served
+from daemon.commands.options import CaptionerChoice, Device, load_chosen_captioner
+from daemon.commands.replay import finish
+from daemon.commands.serve import serve_page
 from daemon.config.serve import ServeSettings
 
 
@@ -38,10 +38,10 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = loaded_captioner(captioner, device)
+    loaded = load_chosen_captioner(captioner, device)
     finish(run_demo(clip, loaded, out), out)
     if shown:
-        raise typer.Exit(served(_page(), None, out))
+        raise typer.Exit(serve_page(_page(), None, out))
 
 
 def _page() -> ServeSettings:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, stop_at_signal
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
 from pipeline.disk import replacing
@@ -64,7 +62,7 @@ def query(
         from daemon.search import output  # noqa: PLC0415
 
         _check(asked, shape, follow=follow)
-        with _opened(out) as file:
+        with _open_output(out) as file:
             if asked.measure.count:
                 _print_counts(search, asked, shape, file)
             elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
@@ -92,7 +90,7 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
     if follow and question.measure.count:
         raise SearchError("--follow cannot count: leave one of them out")
     if follow and question.of_visits:
-        raise SearchError("--follow tells of what comes, not of visits: leave one of them out")
+        raise SearchError("--follow shows narrations as they come, not visits: leave one of them out")
     if question.measure.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
@@ -181,17 +179,10 @@ def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) 
 
 
 def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    stop = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+    with stop_at_signal() as stop:
         for found in search.follow(question, stop, _EVERY_S):
             _write(file, _lines([found], search.local, shape))
             file.flush()
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:
@@ -199,7 +190,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _opened(out: Path | None) -> Iterator[TextIO]:
+def _open_output(out: Path | None) -> Iterator[TextIO]:
     """The file of the answer, replaced as a whole, or stdout."""
     if out is None:
         yield sys.stdout

@@ -165,7 +165,7 @@ def complaints() -> Iterator[None]:
 
 
 def present() -> datetime:
-    """The time at which is asked."""
+    """Now; tests replace it."""
     return datetime.now(UTC)
 
 

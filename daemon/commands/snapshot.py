@@ -30,13 +30,13 @@ def snapshot(
     if not isinstance(settings, Camera):
         raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
     from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.tools.snapshot import overlaid  # noqa: PLC0415
+    from daemon.tools.snapshot import draw_areas  # noqa: PLC0415
     from daemon.tools.snapshot import snapshot as taken  # noqa: PLC0415
 
     plan = camera_plan(camera, Secrets().reveal(address), settings)
     image = taken(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
     if overlay:
-        image = overlaid(image, settings)
+        image = draw_areas(image, settings)
     path = out or Path(f"{camera}.png")
     write_picture(image, path)
     typer.echo(f"wrote {path}, {image.shape[1]} x {image.shape[0]} pixels", err=True)

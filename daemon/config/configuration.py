@@ -64,7 +64,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
         return Configuration.model_validate(tree.values)
     except ValidationError as error:
         found = (
-            _problem(name, tree, _written(tree, each["loc"]), _advice(each))
+            _problem(name, tree, _place_in_file(tree, each["loc"]), _advice(each))
             for each in error.errors(include_url=False)
         )
         # A mistake under defaults shows at every camera.
@@ -91,7 +91,7 @@ def configuration_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
 
 
-def _written(tree: YamlTree, path: KeyPath) -> KeyPath:
+def _place_in_file(tree: YamlTree, path: KeyPath) -> KeyPath:
     """Where a value stands in the file: that of a camera may stand under `defaults`."""
     if path[-1:] == ("[key]",):
         path = path[:-1]  # pydantic's way to say that the key itself is wrong

@@ -23,7 +23,7 @@ Kind = Literal[_Type, _Scene, Action, _Retired]
 """What a filter may ask for: types and actions of sentences, events of records."""
 
 EVENT_TYPES: tuple[str, ...] = (*get_args(_Type), *get_args(_Scene))
-"""Types of the events that Home Assistant is told of."""
+"""Types of the events sent to Home Assistant."""
 
 PictureChoice = Literal["overlay", "after", "before", "none"]
 

@@ -36,10 +36,10 @@ class CameraPlan:
         url: where its frames come from, with its secrets: never print it.
         source, pairs, describe: options of the stages.
         lower, upper: thresholds in grey levels; None is found by calibration.
-        evidence: which pictures are kept of what is told.
-        limits: how much is told at most.
+        evidence: which pictures are kept of what is reported.
+        limits: how many messages are sent at most.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
-        workers: its pictures are looked at by workers, not by this process.
+        workers: workers detect in its frames, not this process.
         tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
     """
 
@@ -78,7 +78,7 @@ class CameraPlan:
 
         Args:
             captioner: gives the settings that are not set by hand; its weights do not count.
-            limits: count those too which decide what is held back. A record tells this hash; ids are made
+            limits: count those too which decide what is held back. A record has this hash; ids are made
                 of the other one, so that a replay without limits finds each of them again.
         """
         settings = {

@@ -54,7 +54,7 @@ class Narrate(Section):
 
     min_confidence: Share | None = Field(
         None,
-        description="least confidence of a sentence: higher tells less that is false and misses more; "
+        description="least confidence of a sentence: higher reports less that is false and misses more; "
         "null is the captioner's own",
     )
     colours: bool = Field(True, description="name a colour where it is certain")
@@ -175,7 +175,7 @@ def _placeholder(text: str) -> str:
 
 
 class SigningSettings(Section):
-    """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
+    """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
         None,
@@ -254,11 +254,11 @@ class Configuration(Section):
         if not isinstance(raw, dict) or not isinstance(raw.get("cameras"), dict):
             return raw
         defaults = raw.get("defaults", {})
-        cameras = {name: _merged(defaults, camera) for name, camera in raw["cameras"].items()}
+        cameras = {name: _merge(defaults, camera) for name, camera in raw["cameras"].items()}
         return {**raw, "cameras": cameras}
 
 
-def _merged(below: Any, above: Any) -> Any:
+def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+        return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above

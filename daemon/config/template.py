@@ -57,7 +57,7 @@ def check_template(text: str) -> None:
         )
 
 
-def rendered(text: str, values: Mapping[str, Any]) -> str:
+def render(text: str, values: Mapping[str, Any]) -> str:
     """The message.
 
     Raises:

@@ -17,7 +17,7 @@ from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
-from daemon.threads.cameras import worded
+from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.publication import Publishing
@@ -319,7 +319,7 @@ class _Replay:
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
         if thread.loop.error is not None:
-            yield worded(thread.loop.error)
+            yield format_error(thread.loop.error)
             return
         yield from thread.report.errors
         if thread.report.corrupt:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from daemon.threads.cameras import Cameras
-from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
+from pipeline.loop import Heartbeats
 
 
 class Phase(StrEnum):
@@ -25,12 +26,7 @@ class Phase(StrEnum):
 class Health:
     """What is known of the daemon's state; the main thread writes, any thread reads.
 
-    Attributes:
-        phase: what it does now.
-        heartbeats: of its loops.
-        cameras: None until they are known.
-        journals: by camera.
-        publishing: None until there is some.
+    Cameras and publishing are None until they are known.
     """
 
     phase: Phase = Phase.LOADING
@@ -68,9 +64,34 @@ class Health:
         That is no reason to start again: what is held in memory would be lost to the journal until the stream
         gives it back.
         """
-        journals = dict(self.journals)
         return {
             camera: f"{journal.trouble}; {journal.held} narrations are held in memory"
-            for camera, journal in journals.items()
+            for camera, journal in dict(self.journals).items()
             if journal.trouble
+        }
+
+    def liveness(self) -> dict[str, Any]:
+        """Members of `/healthz`: `ok` while every loop gets on, as for the watchdog."""
+        stuck = self.stuck()
+        ages = {loop: round(age, 1) for loop, age in sorted(self.heartbeats.ages_s().items())}
+        return {
+            "ok": not stuck,
+            "hanging": sorted(stuck),
+            "unwritten": self.unwritten(),
+            "seconds_since_progress": ages,
+            **self._states(),
+        }
+
+    def readiness(self) -> dict[str, Any]:
+        """Members of `/readyz`: `ready` while something is seen, written and published; else why not."""
+        reasons = self.unready()
+        return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
+
+    def _states(self) -> dict[str, dict[str, str]]:
+        """What each camera does, and each sub-stream that is screened."""
+        threads = sorted((self.cameras.threads if self.cameras else {}).items())
+        screening = {name: thread.screening_state for name, thread in threads}
+        return {
+            "cameras": {name: thread.state for name, thread in threads},
+            "screening": {name: state for name, state in screening.items() if state is not None},
         }

@@ -20,7 +20,7 @@ class Signals:
 
     Attributes:
         stop: set by SIGTERM and SIGINT.
-        reload: set by SIGHUP; whoever reads the configuration clears it.
+        reload: set by SIGHUP; the reader of the configuration clears it.
         stopped_at: monotonic seconds of the first request to end.
     """
 

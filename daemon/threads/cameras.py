@@ -45,26 +45,27 @@ class CameraWatch:
         counts = self.thread.counts
         return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
 
+    def leave(self, next_plan: CameraPlan | None) -> None:
+        """End the thread, to go on with another plan, or not at all."""
+        self.leaving, self.next_plan = True, next_plan
+        self.thread.stop()
+
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What a new configuration changes of the cameras.
-
-    Attributes:
-        added, changed: plans of cameras that are new, or go on otherwise.
-        removed: names.
-    """
+    """Plans of cameras that are new, or go on otherwise, and names of those that go."""
 
     added: tuple[CameraPlan, ...]
     changed: tuple[CameraPlan, ...]
     removed: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = [
-            (word, [each if isinstance(each, str) else each.name for each in names])
-            for word, names in (("added", self.added), ("changed", self.changed), ("removed", self.removed))
-        ]
-        words = "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
+        named = {
+            "added": [plan.name for plan in self.added],
+            "changed": [plan.name for plan in self.changed],
+            "removed": self.removed,
+        }
+        words = "; ".join(f"{word} {', '.join(names)}" for word, names in named.items() if names)
         return words or "no camera has changed"
 
 
@@ -98,7 +99,7 @@ class Cameras:
 
     @property
     def threads(self) -> dict[str, CameraThread]:
-        """The threads by camera; a copy, for whoever reads in another thread."""
+        """The threads by camera; a copy, for readers in other threads."""
         return {name: camera.thread for name, camera in self.watched.copy().items()}
 
     @property
@@ -124,9 +125,7 @@ class Cameras:
 
     def stuck(self) -> dict[str, float]:
         """Cameras whose thread, or that of their sub-stream, hangs, with the seconds since it got on."""
-        threads = self.threads
-        hung = {name: thread.hung_s for name, thread in threads.items()}
-        return {name: seconds for name, seconds in hung.items() if seconds}
+        return {name: seconds for name, thread in self.threads.items() if (seconds := thread.hung_s)}
 
     def start(self) -> None:
         """Start every thread."""
@@ -149,8 +148,11 @@ class Cameras:
     def difference(self, plans: Iterable[CameraPlan]) -> Reload:
         """What another configuration's plans change."""
         wanted = {plan.name: plan for plan in plans}
-        now = {name: self._going_on_with(camera) for name, camera in self.watched.items()}
-        now = {name: plan for name, plan in now.items() if plan is not None}
+        now = {
+            name: plan
+            for name, camera in self.watched.items()
+            if (plan := camera.next_plan if camera.leaving else camera.thread.plan)
+        }
         return Reload(
             added=tuple(plan for name, plan in wanted.items() if name not in now),
             changed=tuple(plan for name, plan in wanted.items() if name in now and plan != now[name]),
@@ -160,17 +162,17 @@ class Cameras:
     def apply(self, reload: Reload) -> None:
         """Let cameras come, go and change; those that it does not name are not touched.
 
-        What a changed or removed camera saw until now is still told under the plan by which it was seen.
+        What a changed or removed camera saw until now is still reported under the plan by which it was seen.
         """
         for plan in (*reload.added, *reload.changed):
             if plan.name in self.watched:
-                self._leave(self.watched[plan.name], plan)
+                self.watched[plan.name].leave(plan)
             else:
                 self.watched[plan.name] = CameraWatch(self._thread(plan))
                 self._queue.add(plan.name)
                 self._joined(plan, self.watched[plan.name].thread.loop.start)
         for name in reload.removed:
-            self._leave(self.watched[name], None)
+            self.watched[name].leave(None)
 
     def look_after(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
@@ -179,25 +181,20 @@ class Cameras:
                 continue
             if camera.leaving:
                 self._follow_up(name, camera)
+            elif camera.due is not None:
+                if monotonic() >= camera.due:
+                    self._renew(camera, camera.thread.plan)
+                    camera.thread.loop.start()
             elif not camera.over:
-                self._ended(name, camera)
+                self._note_end(name, camera)
 
     def _thread(self, plan: CameraPlan) -> CameraThread:
-        return CameraThread(plan, self._queue, opened, self._store)
-
-    @staticmethod
-    def _going_on_with(camera: CameraWatch) -> CameraPlan | None:
-        return camera.next_plan if camera.leaving else camera.thread.plan
-
-    @staticmethod
-    def _leave(camera: CameraWatch, next_plan: CameraPlan | None) -> None:
-        camera.leaving, camera.next_plan = True, next_plan
-        camera.thread.stop()
+        return CameraThread(plan, self._queue, open_plan, self._store)
 
     def _follow_up(self, name: str, camera: CameraWatch) -> None:
         """The thread of a camera that changes has ended."""
         if not self._queue.ended(name):
-            return  # what it saw is told first
+            return  # what it saw is reported first
         if camera.next_plan is None:
             del self.watched[name]
             self._queue.remove(name)
@@ -209,23 +206,19 @@ class Cameras:
         self._renew(camera, plan)
         self._joined(plan, camera.thread.loop.start)
 
-    def _ended(self, name: str, camera: CameraWatch) -> None:
+    def _note_end(self, name: str, camera: CameraWatch) -> None:
         """A thread has ended by itself; a live camera's is started again, after growing backoffs."""
-        thread, now = camera.thread, monotonic()
-        if camera.due is not None:
-            if now >= camera.due:
-                self._renew(camera, thread.plan)
-                camera.thread.loop.start()
-            return
+        thread = camera.thread
         if not thread.live:
             for sentence in thread.report.errors:
                 logger.warning("%s: %s", name, sentence)
             if thread.report.corrupt:
                 logger.warning("%s: %d damaged frames or packets", name, thread.report.corrupt)
         if thread.loop.error is not None:
-            logger.error("%s: %s", name, worded(thread.loop.error))
+            logger.error("%s: %s", name, format_error(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
-            camera.due, camera.backoff_s = now + camera.backoff_s, min(2 * camera.backoff_s, _BACKOFF_S[1])
+            camera.due = monotonic() + camera.backoff_s
+            camera.backoff_s = min(2 * camera.backoff_s, _BACKOFF_S[1])
             return
         camera.over = True
         if thread.loop.error is not None or thread.report.damaged:
@@ -238,7 +231,7 @@ class Cameras:
         self._queue.add(plan.name)
 
 
-def opened(plan: CameraPlan) -> Source:
+def open_plan(plan: CameraPlan) -> Source:
     """The plan's source.
 
     Raises:
@@ -247,7 +240,7 @@ def opened(plan: CameraPlan) -> Source:
     return open_source(plan.url, plan.source, plan.name, screening=plan.screening)
 
 
-def worded(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error in one line without secrets; unexpected ones with their kind."""
     text = redacted(error)
     return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.work_queue import Work, WorkQueue
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
     from daemon.threads.captions import Captioning
@@ -30,7 +29,7 @@ BATCH_LIMIT_S = 60.0
 
 
 class NarratorThread:
-    """Takes batches and tells them; its error waits for the main thread.
+    """Takes batches and narrates them; its error waits for the main thread.
 
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
     batch that never ends is noticed.
@@ -40,8 +39,8 @@ class NarratorThread:
     Args:
         narrator: makes the narrator; called once, in this thread or by `awake`.
         work: where the batches come from.
-        heartbeats: told of every turn.
-        telling: called with each narration, in this thread.
+        heartbeats: get a beat at every turn.
+        report: called with each journalled record, in this thread.
 
     Attributes:
         seconds: spent narrating so far.
@@ -55,14 +54,14 @@ class NarratorThread:
         narrator: Callable[[], Narrator],
         work: WorkQueue,
         heartbeats: Heartbeats,
-        telling: Callable[[JournalledPair], None],
+        report: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
         self.in_hand: list[Work] = []
         self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
-        self._telling = telling
+        self._report = report
         self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
@@ -83,13 +82,13 @@ class NarratorThread:
         return self._narrator is not None
 
     def awake(self) -> Narrator:
-        """The narrator; for whoever starts this thread, before that."""
+        """The narrator, made at the first call; in this thread, or before it starts."""
         if self._narrator is None:
             self._narrator = self._made()
         return self._narrator
 
     def ask(self, change: Callable[[Narrator], None]) -> None:
-        """Have `change` called with the narrator between two batches; pairs taken before are told first."""
+        """Have `change` called with the narrator between two batches; what was taken before goes first."""
         self._asked.put(change)
 
     def knows(self, camera: str) -> bool:
@@ -148,4 +147,4 @@ class NarratorThread:
 
     def _give_out(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
-            self._telling(journalled)
+            self._report(journalled)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from time import monotonic
 
-from daemon.threads.heartbeats import Heartbeats
 from pipeline.journal import Journal, JournalError
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
-
-LOOP = "publisher"
-"""Its name among the loops that the watchdog goes by."""
 
 RENEW_S = 10.0
 """How often a lease is renewed, a lost stream is looked for, and a server that refuses is asked again."""
@@ -35,7 +32,7 @@ class Publishing:
     Args:
         journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
-        heartbeats: told whenever the thread has got on: the server was asked, or there was nothing to do.
+        heartbeats: get a beat whenever the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
@@ -52,9 +49,9 @@ class Publishing:
         self.errors: dict[str, str] = {}
         self.published = 0
         self._journals, self._publisher = journals, publisher
-        self._deliveries: dict[str, _Turn] = {}
+        self._deliveries: dict[str, _CameraDelivery] = {}
         self._backoff = Backoff()
-        self.loop = Loop(LOOP, self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
+        self.loop = Loop("publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
 
     def start(self) -> None:
         """Start the thread; what earlier runs left unpublished goes first."""
@@ -100,39 +97,36 @@ class Publishing:
         """
         until = monotonic() + limit_s
         self.wake()
-        while self.loop.alive and monotonic() < until and self._pending(but=set(self.errors)):
+        while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
             if hurry is not None and hurry.is_set():
                 until, hurry = min(until, monotonic() + hurried_s), None
         self.loop.stop()
         if self.loop.join(max(_POLL_S, until - monotonic())):
             self._publisher.close()
-        return not self._pending(but=set())
+        return not self._unfinished(but=())
 
-    def _pending(self, but: set[str]) -> bool:
+    def _unfinished(self, but: Collection[str]) -> bool:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
-        return any(
-            _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
-        )
+        journals = dict(self._journals).items()
+        return any(_unpublished(journal) for camera, journal in journals if camera not in but)
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes
         for camera in set(self._deliveries) - set(journals):
-            self._let_go(self._deliveries.pop(camera))
+            self._release_lease(self._deliveries.pop(camera))
             self.errors.pop(camera, None)
         for camera, journal in journals.items():
-            self._drain(camera, journal)
+            if journal.trouble:
+                journal.flush()
+            if journal.is_open:  # else its trouble says why nothing of it can be published
+                self._drain(camera, journal)
 
     def _drain(self, camera: str, journal: Journal) -> None:
-        if journal.trouble:
-            journal.flush()
-        if not journal.is_open:
-            return  # its trouble says why; nothing of it can be published
         turn = self._deliveries.get(camera)
         if turn is None or turn.journal is not journal:
-            turn = self._deliveries[camera] = _Turn(
-                journal, Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
-            )
+            delivery = Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
+            turn = self._deliveries[camera] = _CameraDelivery(journal, delivery)
         now = monotonic()
         due = now - turn.asked_at >= RENEW_S
         if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
@@ -141,7 +135,9 @@ class Publishing:
         try:
             count = turn.delivery.drain(self.loop.stopped, limit=_TURN)
         except (PublisherError, JournalError) as error:
-            self._report(camera, str(error))
+            if self.errors.get(camera) != str(error):
+                logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
+            self.errors[camera] = str(error)
             return
         self.published += count
         if self.errors.pop(camera, None):
@@ -152,30 +148,25 @@ class Publishing:
     def _release(self) -> None:
         """Give up the leases while the server answers; else they run out by themselves."""
         for turn in self._deliveries.values():
-            self._let_go(turn)
+            self._release_lease(turn)
 
-    def _let_go(self, turn: _Turn) -> None:
+    def _release_lease(self, turn: _CameraDelivery) -> None:
         if self.away:
             return
         try:
             turn.delivery.release()
         except PublisherError as error:
-            logger.info(
-                "camera %s: the lease could not be released and will expire: %s", turn.journal.camera, error
-            )
-
-    def _report(self, camera: str, reason: str) -> None:
-        if self.errors.get(camera) != reason:
-            self.errors[camera] = reason
-            logger.error("camera %s is not published: %s", camera, reason)
+            camera = turn.journal.camera
+            logger.info("camera %s: the lease could not be released and will expire: %s", camera, error)
 
 
-class _Turn:
-    """One camera's delivery, and when the server was last asked."""
+@dataclass(slots=True)
+class _CameraDelivery:
+    """One camera's delivery, and the monotonic second at which the server was last asked."""
 
-    def __init__(self, journal: Journal, delivery: Delivery) -> None:
-        self.journal, self.delivery = journal, delivery
-        self.asked_at = float("-inf")
+    journal: Journal
+    delivery: Delivery
+    asked_at: float = float("-inf")
 
 
 def _unpublished(journal: Journal) -> bool:

@@ -14,19 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.config.settings import RetentionSettings
-from daemon.threads.heartbeats import Heartbeats
 from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
 from pipeline.journal.signatures import SigningKey
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
 from pipeline.sources import Clock
-
-LOOP = "retention"
-"""Its name among the loops that the watchdog goes by."""
 
 SEGMENTS_PER_RUN = 8
 """A run deletes no more than these, of all cameras, and only what the run before it announced."""
@@ -74,7 +70,7 @@ class SteadyClock:
         self._time += passed_s
         wall = time.time()
         if wall - self._time <= _JUMP_S:
-            self._time, self._ahead_s = max(wall, self._time) if wall > self._time else self._time, 0.0
+            self._time, self._ahead_s = max(wall, self._time), 0.0
         else:
             if self._ahead_s == 0.0:
                 logger.warning(
@@ -91,7 +87,7 @@ class SteadyClock:
 
 
 def boot_time_s() -> float:
-    """Seconds since the machine was started, asleep or not; nobody sets this clock."""
+    """Seconds since the machine was started, asleep or not; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -115,7 +111,7 @@ class Retention:
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures; None where there are none.
         key: signs where the journals begin after a deletion; None signs nothing.
-        heartbeats: told of every run.
+        heartbeats: get a beat at every run.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
@@ -141,7 +137,7 @@ class Retention:
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
         self._reported = ""
-        self.loop = Loop(LOOP, self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
+        self.loop = Loop("retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
 
     def start(self) -> None:
         """Run now and then every minute."""
@@ -182,11 +178,11 @@ class Retention:
         segments = sorted(
             (written, camera, segment.first, segment)
             for camera, journal in list(self._journals.items())
-            for written, segment in _written(journal)
+            for written, segment in _segments_with_age(journal)
         )
         age_s = self._settings.age
         before = float("-inf") if age_s is None else self._now() - age_s
-        excess = {"size": self._too_large(), "free": self._too_full()}
+        excess = self._excess()
         due, unpublished = list[_Due](), set[str]()
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
@@ -238,7 +234,7 @@ class Retention:
         if self._evidence and deleted:
             named = set[str]()
             for _, segment in deleted:
-                named |= _named(segment.path)
+                named |= _digests_in(segment.path)
             gone = {segment.path for _, segment in deleted}
             self.pictures += self._evidence.remove(self._unnamed(named, journals, gone)).files
         for journal, segment in deleted:
@@ -264,26 +260,20 @@ class Retention:
 
     def _size(self, segment: Segment) -> int:
         """Bytes of a segment and of the pictures that it names."""
-        named = _named(segment.path) if self._evidence else set()
+        named = _digests_in(segment.path) if self._evidence else set()
         paths = [self._evidence.find(digest) for digest in named] if self._evidence else []
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
-    def _too_large(self) -> int:
-        """Bytes beyond the size that may be kept."""
-        if self._settings.size is None:
-            return 0
-        evidence = self._evidence.size().bytes if self._evidence else 0
-        return sum(journal.size for journal in list(self._journals.values())) + evidence - self._settings.size
-
-    def _too_full(self) -> int:
-        """Bytes that lack to those that must stay free."""
-        journal = next(iter(list(self._journals.values())), None)
-        if self._settings.free is None or journal is None:
-            return 0
-        try:
-            return self._settings.free - shutil.disk_usage(journal.folder).free
-        except FileNotFoundError:
-            return 0  # the folder could not be made yet, so there is nothing to delete
+    def _excess(self) -> dict[str, int]:
+        """Bytes beyond each limit, negative within it."""
+        journals, excess = list(self._journals.values()), dict[str, int]()
+        if self._settings.size is not None:
+            pictures = self._evidence.size().bytes if self._evidence else 0
+            excess["size"] = sum(journal.size for journal in journals) + pictures - self._settings.size
+        if self._settings.free is not None and journals:
+            with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
+                excess["free"] = self._settings.free - shutil.disk_usage(journals[0].folder).free
+        return excess
 
     def _turn(self) -> None:
         try:
@@ -292,10 +282,10 @@ class Retention:
         except (JournalError, RecordError, OSError) as error:
             if str(error) != self._reported:
                 self._reported = str(error)
-                logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
+                logger.error("retention: %s", error)  # noqa: TRY400 - no bug
 
 
-def _written(journal: Journal) -> Iterator[tuple[float, Segment]]:
+def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
     """The closed segments with the time of their last write, which never falls: footage may be much older."""
     written = 0.0
     for segment in journal.closed():
@@ -303,7 +293,7 @@ def _written(journal: Journal) -> Iterator[tuple[float, Segment]]:
         yield written, segment
 
 
-def _named(path: Path) -> set[str]:
+def _digests_in(path: Path) -> set[str]:
     """The digests of the pictures that a file of a journal names."""
     named = set[str]()
     with path.open("rb") as file:

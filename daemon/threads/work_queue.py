@@ -9,7 +9,6 @@ from time import monotonic
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
 from pipeline.gate import Item, MotionFrame, Seen
-from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
 FRAMES_HELD = 12
@@ -59,8 +58,8 @@ class WorkQueue:
 
     A narrator that is too slow looks at fewer frames: where a live camera's share is full, one of its waiting
     frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that has waited
-    longer than its deadline is told by its clusters, and only where a camera's share is full of pairs does
-    the oldest go.
+    longer than its deadline is reported by its clusters, and only where a camera's share is full of pairs the
+    oldest goes.
 
     Args:
         cameras: their names; work is taken from them in turn.
@@ -69,12 +68,10 @@ class WorkQueue:
     Attributes:
         counters: where pairs are counted.
         thinned: frames that were not looked at, by camera.
-        loops: threads of its own; it has none.
     """
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
         self.capacity = capacity
-        self.loops: list[Loop] = []
         self.counters = PairCounters(cameras)
         self.thinned: Counter[str] = Counter()
         self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}

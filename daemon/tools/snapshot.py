@@ -51,7 +51,7 @@ def _give_up(source: Source, until: float) -> None:
         source.close()
 
 
-def overlaid(image: Image, camera: Camera) -> Image:
+def draw_areas(image: Image, camera: Camera) -> Image:
     """The picture with a ruler in tenths, and every zone, mask and privacy area outlined and named.
 
     Args:

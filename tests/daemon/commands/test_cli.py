@@ -77,7 +77,6 @@ def test_every_verb_has_its_file(narrated: Run) -> None:
     assert files - set(VERBS) == {
         "--init--",
         "options",
-        "outcome",
         "selection",
     }
     for verb in VERBS:

@@ -22,13 +22,6 @@ from pipeline.publisher import PublisherOptions, open_publisher
 from pipeline.publisher.publisher import NO_ENTRY, Writer
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
-ALL = """
-    batches build_info camera_skew_seconds camera_state capped captioner_info
-    capture_to_narration_seconds evidence frames held journal_bytes loop_age_seconds loops_hanging
-    narrations pair_wait_seconds pairs pairs_proposed pairs_waiting published publishing_failing
-    ready reconnections reloads retention_bytes retention_pictures retention_runs retention_segments
-    retention_unpublished signatures stage_seconds told_by_facts unpublished
-"""
 
 
 def metrics(port: int) -> dict[tuple[str, ...], float]:
@@ -159,9 +152,6 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
         daemon.cameras.watched["away"].thread._main._counts.skew_s = -3.5
         now = metrics(port)
-        families = text_string_to_metric_families(page(port, "/metrics")[1])
-        names = {family.name.removeprefix("narrated_") for family in families if "narrated_" in family.name}
-        assert names == {*ALL.split(), "capture_to_narration_seconds_created"}
         pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})
         assert pairs.total() == now["pairs_proposed_total", "room"] > 0
         journal = daemon.journals["room"]
