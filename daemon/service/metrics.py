@@ -26,7 +26,7 @@ from pipeline.record import Record
 from pipeline.sources.state import CameraState
 
 VERIFIED = "verified.json"
-"""Where systemd/narrated-verify.service puts what `narrated verify --json` found, in the state folder."""
+"""Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
@@ -179,7 +179,7 @@ def _retention(daemon: Daemon) -> Iterator[Metric]:
 
 
 def verification(state: Path) -> Iterator[Metric]:
-    """Whether the record held, and how long ago; nothing where it was never verified."""
+    """Result and age of the last verification; nothing before the first."""
     path = state / VERIFIED
     try:
         held = json.loads(path.read_bytes())["ok"] is True
