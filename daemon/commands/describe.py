@@ -147,7 +147,5 @@ def _describe_one(
     if out:
         from pipeline.report.picture import side_by_side  # noqa: PLC0415
 
-        write_picture(
-            side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences, nothing), out
-        )
+        write_picture(side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences), out)
         typer.echo(f"wrote {out}", err=True)

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.export.chains import runs_of
 from daemon.export.check import check, sha256
-from daemon.export.export import spell_runs
+from daemon.export.export import runs_of, spell_runs
 from daemon.export.files import MANIFEST, SUMS, ExportError
 from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import find_fault, read_signatures
@@ -28,8 +27,7 @@ class ChainProof:
 
     Attributes:
         pieces: first and last number of each run without a gap.
-        covered: how many records a signature covers: it signs them, or one behind them in their run.
-        records: how many there are.
+        covered: number of records that a signature covers: it signs them, or one behind them in their run.
         keys: public keys that signed.
     """
 
@@ -116,7 +114,7 @@ def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
     hashes = {end.seq: end.hash for end in ends}
     path = chain.with_suffix(".signatures")
     name, content = f"chain/{path.name}", path.read_bytes() if path.is_file() else b""
-    lines, pieces, fault = list(read_signatures(content)), runs_of(list(hashes)), ""
+    lines, pieces, fault = list(read_signatures(content)), runs_of(hashes), ""
     if keys and not lines:
         fault = f"{name}: no signature reaches these records: export them again with --linked"
     elif found := find_fault(lines, chain.stem, hashes, None, keys):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
 import secrets
-import sqlite3
 from collections import deque
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -98,11 +96,6 @@ class Passwords:
             right = await asyncio.to_thread(self._verify, hashed or self._absent, password)
         return right and hashed is not None
 
-    def digest(self, name: str) -> str:
-        """Changes with the password, so that older logins end; empty for an unknown name."""
-        hashed = self._hashes.get(name)
-        return hashlib.sha256(hashed.encode()).hexdigest() if hashed else ""
-
     def _is_hash(self, text: str) -> bool:
         try:
             self._hasher.check_needs_rehash(text)
@@ -118,51 +111,26 @@ class Passwords:
 
 
 class Sessions:
-    """Logins, by the hash of a random cookie: a logout, a week or another password ends them.
+    """Logins by the hash of a random cookie, with their ends: a logout, a week or a restart ends them."""
 
-    Args:
-        path: of an SQLite file, so that a restart ends no login.
-        passwords: those that hold now.
+    def __init__(self) -> None:
+        self._sessions: dict[bytes, tuple[str, float]] = {}
 
-    Raises:
-        ServeError: the file cannot be used.
-    """
-
-    def __init__(self, path: Path, passwords: Passwords) -> None:
-        self._passwords = passwords
-        try:
-            path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS sessions (token BLOB PRIMARY KEY, who TEXT, mark TEXT, ends REAL)"
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise ServeError(
-                f"{path} cannot be used for logins: {error}; check its folder and permissions"
-            ) from None
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def open(self, who: str) -> str:
+    def open(self, name: str) -> str:
         """Start a login; gives the cookie."""
-        token, now = secrets.token_urlsafe(32), time()
-        self._db.execute("DELETE FROM sessions WHERE ends < ?", (now,))
-        row = (_hash(token), who, self._passwords.digest(who), now + SESSION_S)
-        self._db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", row)
+        token, now = secrets.token_urlsafe(32), monotonic()
+        self._sessions = {key: (of, ends) for key, (of, ends) in self._sessions.items() if ends > now}
+        self._sessions[_hash(token)] = name, now + SESSION_S
         return token
 
     def user(self, token: str) -> str:
         """The name that is logged in with a cookie; empty where none is."""
-        sql = "SELECT who, mark FROM sessions WHERE token = ? AND ends >= ?"
-        row = self._db.execute(sql, (_hash(token), time())).fetchone()
-        return str(row[0]) if row and row[1] and row[1] == self._passwords.digest(row[0]) else ""
+        name, ends = self._sessions.get(_hash(token), ("", 0.0))
+        return name if ends > monotonic() else ""
 
     def end(self, token: str) -> None:
         """Log out."""
-        self._db.execute("DELETE FROM sessions WHERE token = ?", (_hash(token),))
+        self._sessions.pop(_hash(token), None)
 
 
 class GuessLimit:

@@ -50,7 +50,7 @@ class ServeOptions:
     Attributes:
         folder: of the journals.
         evidence: folder of the pictures; None is the one in or beside that of the journals.
-        own: folder of what the page writes: feedback and logins.
+        own: folder of what the page writes: the feedback.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
     """
@@ -66,7 +66,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     """The parts of the page.
 
     Raises:
-        ServeError: passwords, logins or the feedback cannot be used.
+        ServeError: the passwords or the feedback cannot be used.
         SearchError: there is no such time zone.
     """
     passwords = Passwords(password_file(settings.passwords, os.environ)) if settings.passwords else None
@@ -81,7 +81,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
         Tiles(options.cameras, options.health),
         Pictures(options.evidence or evidence_beside(options.folder)),
         passwords,
-        Sessions(own / "sessions.sqlite3", passwords) if passwords else None,
+        Sessions() if passwords else None,
         GuessLimit(),
         local,
         settings.proxy,
@@ -110,8 +110,6 @@ def serve(settings: ServeSettings, options: ServeOptions, say: Callable[[str], N
         return asyncio.run(_serve(site, settings, say))
     finally:
         site.feedback.close()
-        if site.sessions:
-            site.sessions.close()
 
 
 async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,7 +18,6 @@ PictureKind = Literal["webp", "jpg"]
 
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)
-_INK = (30, 30, 30)
 _LARGEST_PANEL = 960
 _SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones WebP would blur that away
 _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
@@ -81,16 +79,13 @@ def draw_marks(image: Image, sentences: Sequence[MarkedSentence], side: Side) ->
     return picture
 
 
-def side_by_side(
-    before: Image, after: Image, sentences: Sequence[MarkedSentence], silence: str = "Nothing has changed."
-) -> Image:
-    """Before and after beside each other with numbered outlines, and the numbered sentences below.
+def side_by_side(before: Image, after: Image, sentences: Sequence[MarkedSentence]) -> Image:
+    """Before and after beside each other, with numbered outlines.
 
     Args:
         before: RGB uint8 ``(height, width, 3)``.
         after: the same; it may be of another size.
         sentences: most salient first.
-        silence: what is written where there are none.
 
     Returns:
         RGB uint8, about twice as wide as `before` and at most 1940 pixels wide.
@@ -99,17 +94,10 @@ def side_by_side(
     rows, columns = before.shape[:2]
     size = (max(1, round(after.shape[1] * rows / after.shape[0])), rows)
     after = np.asarray(cv2.resize(after, size, interpolation=cv2.INTER_AREA), np.uint8)
-    panels = [draw_marks(each, sentences, side) for each, side in zip((before, after), SIDES, strict=True)]
-    scale = min(0.9, max(0.4, columns / 900))
-    gap = round(28 * scale)
-    pictures = np.hstack([panels[0], np.full((rows, gap, 3), _PAPER, np.uint8), panels[1]])
-    titles = [
-        _text_rows([(name, None)], each.shape[1], scale) for name, each in zip(SIDES, panels, strict=True)
-    ]
-    title = np.hstack([titles[0], np.full((len(titles[0]), gap, 3), _PAPER, np.uint8), titles[1]])
-    marked = {shape.number for side in SIDES for shape in shapes_of(sentences, side)}
-    texts = [(f"{n}. {s.text}", n if n in marked else None) for n, s in enumerate(sentences, 1)]
-    return np.vstack([title, pictures, _text_rows(texts or [(silence, None)], pictures.shape[1], scale)])
+    left, right = (
+        draw_marks(each, sentences, side) for each, side in zip((before, after), SIDES, strict=True)
+    )
+    return np.hstack([left, np.full((rows, max(4, columns // 50), 3), _PAPER, np.uint8), right])
 
 
 def _colour(number: int) -> tuple[int, int, int]:
@@ -138,22 +126,3 @@ def _draw_number(image: Image, number: int, contour: NDArray[np.float64], scale:
     top = max(0, int(y) - high - 1)
     cv2.rectangle(image, (left, top), (left + wide - 1, top + high - 1), _colour(number), cv2.FILLED)
     cv2.putText(image, text, (left + pad, top + high - pad), _FONT, scale, _PAPER, 1, cv2.LINE_AA)
-
-
-def _text_rows(rows: Sequence[tuple[str, int | None]], width: int, scale: float) -> Image:
-    """Lines of text, wrapped to `width` pixels, each with a patch in the colour of its number."""
-    (letter, height), _ = cv2.getTextSize("n", _FONT, scale, 1)
-    margin, step = round(12 * scale), round(height * 2.4)
-    lines: list[tuple[str, int | None]] = []
-    for text, number in rows:
-        plain = text.encode("ascii", "replace").decode()  # OpenCV's own fonts know no other letters
-        first, *rest = textwrap.wrap(plain, max(8, (width - 4 * margin) // letter), subsequent_indent="    ")
-        lines += [(first, number), *((line, None) for line in rest)]
-    paper = np.full((step * len(lines) + margin, width, 3), _PAPER, np.uint8)
-    for index, (text, number) in enumerate(lines, 1):
-        base = step * index - step // 4
-        if number is not None:
-            patch = ((margin // 2, base - height - 2), (margin // 2 + margin, base + 2))
-            cv2.rectangle(paper, *patch, _colour(number), cv2.FILLED)
-        cv2.putText(paper, text, (2 * margin, base), _FONT, scale, _INK, 1, cv2.LINE_AA)
-    return paper

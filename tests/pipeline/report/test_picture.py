@@ -64,14 +64,10 @@ def test_boxes_at_the_edges_are_cut(box: tuple[float, float, float, float]) -> N
         assert (drawn != 100).any()
 
 
-def test_side_by_side_shows_both_pictures_and_the_sentences() -> None:
-    told = (CAR, replace(CAR, text="Ein Käfer " * 40, box=None))
-    picture = side_by_side(image(60, 640, 360), image(200, 320, 180), told)
-    short = side_by_side(image(60, 640, 360), image(200, 320, 180), (CAR,))
+def test_side_by_side_shows_both_pictures() -> None:
+    picture = side_by_side(image(60, 640, 360), image(200, 320, 180), (CAR,))
+    assert picture.shape[0] == 360
     assert 1280 < picture.shape[1] < 1340
-    assert picture.shape[0] > short.shape[0] > 360 + 40
     assert (picture[300, 100] == 60).all()
     assert (picture[300, picture.shape[1] // 2 + 200] == 200).all()
     assert side_by_side(image(60, 4000, 2000), image(60, 4000, 2000), ()).shape[1] < 1960
-    silent, unsure = (side_by_side(image(), image(), (), *words) for words in ((), ("Unsure.",)))
-    assert (silent != unsure).any()
