@@ -30,7 +30,7 @@ VERBS = {
     "doctor": "Check that everything is installed and works.",
     "worker": "Analyse pictures for daemons elsewhere.",
 }
-"""What --help says of each; its function has the name of its file in `daemon.commands`."""
+"""Help of each verb; its function has the name of its file in `daemon.commands`."""
 
 ALIASES = {"search": "query"}
 

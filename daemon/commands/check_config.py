@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import yaml
 
 from daemon.commands.options import ConfigurationFile, schema_option
-
-if TYPE_CHECKING:
-    from daemon.config.settings import Configuration
-
-
-def _file_schema() -> dict[str, Any]:
-    from daemon.config.configuration import configuration_schema  # noqa: PLC0415
-
-    return configuration_schema()
+from daemon.config.configuration import configuration_schema, load_configuration
+from daemon.config.forward import without_secrets
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Configuration
+from pipeline.redaction import redacted
 
 
 def check_config(
@@ -24,19 +21,15 @@ def check_config(
         bool,
         typer.Option("--print-effective", help="Print it with all its defaults; secrets stay placeholders."),
     ] = False,
-    schema: Annotated[bool, schema_option(_file_schema, "the file")] = False,  # noqa: ARG001 - its callback exits
+    schema: Annotated[bool, schema_option(configuration_schema, "the file")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
     """Check a configuration file, and all that it names: secrets, checkpoint, folders, addresses, footage."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415
-    from daemon.config.secrets import Secrets  # noqa: PLC0415
 
     configuration = load_configuration(config)
     for warning in check_configuration(configuration, Secrets(), config):
         typer.echo(f"narrated: {warning}", err=True)
     if print_effective:
-        import yaml  # noqa: PLC0415
-
         typer.echo(yaml.safe_dump(_effective(configuration), sort_keys=False, allow_unicode=True), nl=False)
     else:
         count = len(configuration.cameras)
@@ -48,8 +41,6 @@ def check_config(
 
 def _effective(configuration: Configuration) -> dict[str, Any]:
     """Every key with its value; credentials that stand in a URL are redacted, placeholders stay."""
-    from daemon.config.forward import without_secrets  # noqa: PLC0415
-
     values = configuration.model_dump(mode="json")
     for camera in values["cameras"].values():
         camera["url"] = _redact(camera["url"])
@@ -63,8 +54,6 @@ def _effective(configuration: Configuration) -> dict[str, Any]:
 
 def _redact(url: str) -> str:
     """Placeholders are no secrets: where a URL's credentials are nothing else, it is shown as it stands."""
-    from pipeline.redaction import redacted  # noqa: PLC0415
-
     credentials = url.partition("://")[2].rpartition("@")[0]
     placeholder = credentials.startswith("${") and credentials.count("}") == 1 and credentials.endswith("}")
     return url if placeholder else redacted(url)

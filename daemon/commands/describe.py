@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daemon.commands.options import CaptionerChoice, Device, Json, load_chosen_captioner, write_picture
+from daemon.config.durations import parse_duration
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def describe(
 
 
 def _parse_gap(text: str | None) -> Gap | None:
-    from daemon.config.durations import parse_duration  # noqa: PLC0415
     from daemon.tools.gaps import Gap  # noqa: PLC0415
 
     try:

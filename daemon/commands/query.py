@@ -9,27 +9,26 @@ from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from daemon.commands import selection
 from daemon.commands.options import Json, stop_at_signal
+from daemon.questions.local_time import LocalTime
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
+from daemon.search import output
+from daemon.search.found import FoundRecord
+from daemon.search.search import Search
 from pipeline.disk import replacing
-
-if TYPE_CHECKING:
-    from daemon.questions.local_time import LocalTime
-    from daemon.search.found import FoundRecord
-    from daemon.search.search import Search
 
 _SHOWN = 50
 _EVERY_S = 0.5
 
 
 class OutputFormat(StrEnum):
-    """How an answer looks."""
+    """Formats of an answer."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -59,8 +58,6 @@ def query(
     with selection.complaints():
         groupings = _groupings(by or ())
     with chosen.search(count=count, by=groupings) as (search, asked):
-        from daemon.search import output  # noqa: PLC0415
-
         _check(asked, shape, follow=follow)
         with _open_output(out) as file:
             if asked.measure.count:
@@ -96,7 +93,6 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
 
 
 def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     groups = search.count(question)
     by = question.measure.by
@@ -111,7 +107,6 @@ def _print_counts(search: Search, question: Question, shape: OutputFormat, file:
 
 
 def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     visits = search.visits(question)
     if shape is OutputFormat.JSONL:
@@ -125,7 +120,6 @@ def _print_visits(search: Search, question: Question, shape: OutputFormat, file:
 def _print_narrations(
     search: Search, question: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     some = follow or (shape is OutputFormat.TABLE and question.measure.order == "all")
     answer = search.answer(question, _SHOWN if some else None)
@@ -169,7 +163,6 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
 
 
 def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) -> Iterator[str]:
-    from daemon.search import output  # noqa: PLC0415
 
     if shape is OutputFormat.CSV:
         return output.record_csv(found, local)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from daemon.commands.options import Cameras, Json, OptionalFile, Server, schema_option, stop_at_signal
+from daemon.config.secrets import Secrets
+from daemon.service.formatting import time_line
+from pipeline.record import json_schema
 
 DEFAULT_SERVER = "redis://localhost:6379"
-
-
-def _record_schema() -> dict[str, Any]:
-    from pipeline.record import json_schema  # noqa: PLC0415
-
-    return json_schema()
 
 
 def tail(
@@ -29,16 +26,13 @@ def tail(
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
-    schema: Annotated[bool, schema_option(_record_schema, "a record")] = False,  # noqa: ARG001 - its callback exits
+    schema: Annotated[bool, schema_option(json_schema, "a record")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
-    from daemon.config.secrets import Secrets  # noqa: PLC0415
-
     if config and not redis:
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
         redis = load_configuration(config).redis.url
-    from daemon.service.formatting import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
     url, begin = Secrets().reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"

@@ -19,7 +19,7 @@ BATCH = {"cpu": 1, "cuda": 16}
 """Requests that are detected in together; a processor gains nothing from more than one."""
 
 WATCHDOG_S = 150
-"""Of the unit: longer than any batch may take."""
+"""WatchdogSec of the unit: longer than any batch may take."""
 
 logger = logging.getLogger(__name__)
 

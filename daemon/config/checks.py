@@ -129,7 +129,7 @@ def _open(plan: CameraPlan) -> None:
 
 
 def unwritable(folder: Path) -> str:
-    """Why nothing can be written in a folder, or where it would be made; empty where it can.
+    """Reason for which a folder cannot be written or created; empty where it can.
 
     A folder that is there on a disk that is full or read-only is no mistake: records wait for the disk.
     """

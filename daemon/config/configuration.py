@@ -72,7 +72,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
 
 
 def _advice(error: ErrorDetails) -> str:
-    """What is wrong with a value; of an unknown key, which one may be meant."""
+    """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":
         return error["msg"].removeprefix("Value error, ")
     *section, key = error["loc"]
@@ -92,7 +92,7 @@ def configuration_schema() -> dict[str, Any]:
 
 
 def _place_in_file(tree: YamlTree, path: KeyPath) -> KeyPath:
-    """Where a value stands in the file: that of a camera may stand under `defaults`."""
+    """Path of a value as the file has it: a camera inherits from `defaults`."""
     if path[-1:] == ("[key]",):
         path = path[:-1]  # pydantic's way to say that the key itself is wrong
     if path[:1] == ("cameras",) and path[2:] and path not in tree.lines:

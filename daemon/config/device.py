@@ -1,4 +1,4 @@
-"""Where the captioner runs."""
+"""Device of the captioner."""
 
 from __future__ import annotations
 

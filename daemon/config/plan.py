@@ -29,7 +29,7 @@ _PAIRS_HZ = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CameraPlan:
-    """What one camera's thread and the narrator need to know of it.
+    """One camera's settings, with secrets put in.
 
     Attributes:
         name: of the camera.
@@ -63,7 +63,7 @@ class CameraPlan:
         return replace(self, tracked=tracked, source=replace(self.source, sample_hz=sample_hz))
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
-        """How changes are found for a captioner: as it was trained.
+        """Options of change detection, as the captioner was trained.
 
         Raises:
             ConfigurationError: it was trained with options that this version does not know.

@@ -43,7 +43,7 @@ class ServeSettings(Section):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """True where only this machine can connect."""
         return is_loopback(self.listen[0])
 
     @model_validator(mode="after")

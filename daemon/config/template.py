@@ -20,7 +20,7 @@ NAMES = {
     "id": "of the record, the same at every attempt",
     "record": "the whole record as it stands in the journal",
 }
-"""What a template may name, and what that is."""
+"""Variables of a template, with their meaning."""
 
 LONGEST = 65_536
 """Letters of a message; a longer one is cut."""

@@ -81,12 +81,12 @@ def parse_listen(value: object) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there."""
+    """True for an address that only this machine can reach."""
     return host == "localhost" or ip_address(host).is_loopback
 
 
 def format_listen(listen: tuple[str, int]) -> str:
-    """As it is written in the file."""
+    """``host:port``, with an IPv6 address in brackets."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

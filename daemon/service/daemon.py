@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # it loads torch
     from daemon.threads.narrator import JournalledPair, Narrator
 
 GRACE_S = 4.0
-"""From the signal to the end: what is held is narrated and published as far as it fits."""
+"""Time from the signal to the end, in which held work is narrated and published as far as possible."""
 
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""

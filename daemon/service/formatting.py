@@ -1,4 +1,4 @@
-"""How a record looks on a terminal."""
+"""A record as a line on a terminal."""
 
 from __future__ import annotations
 

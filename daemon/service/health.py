@@ -1,4 +1,4 @@
-"""How the daemon is: one answer for systemd, for the pages and for the log."""
+"""The daemon's health: one source for systemd, the pages and the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.loop import Heartbeats
 
 
 class Phase(StrEnum):
-    """What the daemon does now."""
+    """Phases of the daemon."""
 
     LOADING = "loading"
     OPENING = "opening the cameras"
@@ -24,7 +24,7 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Health:
-    """What is known of the daemon's state; the main thread writes, any thread reads.
+    """State of the daemon; the main thread writes, any thread reads.
 
     Cameras and publishing are None until they are known.
     """
@@ -41,7 +41,7 @@ class Health:
         return not self.unready()
 
     def unready(self) -> list[str]:
-        """Why the daemon does not do its work now, one sentence each; a restart need not help."""
+        """Reasons for which the daemon does not do its work, one sentence each; a restart need not help."""
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
@@ -59,7 +59,7 @@ class Health:
         return self.heartbeats.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
 
     def unwritten(self) -> dict[str, str]:
-        """Why journals are not written now, by camera.
+        """Reasons for which journals are not written now, by camera.
 
         That is no reason to start again: what is held in memory would be lost to the journal until the stream
         gives it back.
@@ -88,7 +88,7 @@ class Health:
         return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
 
     def _states(self) -> dict[str, dict[str, str]]:
-        """What each camera does, and each sub-stream that is screened."""
+        """State of each camera, and of each sub-stream that is screened."""
         threads = sorted((self.cameras.threads if self.cameras else {}).items())
         screening = {name: thread.screening_state for name, thread in threads}
         return {

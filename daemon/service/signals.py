@@ -42,7 +42,7 @@ class Signals:
             signal.signal(number, before)
 
     def watching(self) -> None:
-        """From now on there is something to be saved."""
+        """Note that there is something to be saved from now on."""
         self._watching = True
 
     def _end(self, number: int, _: FrameType | None) -> None:

@@ -64,7 +64,7 @@ class Daemon:
 
     @property
     def loops(self) -> list[Loop]:
-        """Those whose errors end the daemon; a camera's only makes it start again."""
+        """Loops whose errors end the daemon; a camera's thread is restarted instead."""
         loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
         return [*loops, self.pages.loop] if self.pages else loops
 

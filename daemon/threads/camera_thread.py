@@ -90,7 +90,7 @@ class CameraThread:
 
     @property
     def report(self) -> SourceReport:
-        """What the source read so far."""
+        """Counts and state of the source so far."""
         return SourceReport() if self._main is None else self._main.report
 
     @property
@@ -102,7 +102,7 @@ class CameraThread:
 
     @property
     def state(self) -> str:
-        """What the camera does; a file is "read" until it has "ended"."""
+        """State of the camera; a file is "reading" until it has "ended"."""
         if self.report.state is not None and self.loop.alive:
             return self.report.state.value
         return "reading" if self.loop.alive else "ended" if self.loop.started else "waiting"
@@ -114,13 +114,13 @@ class CameraThread:
 
     @property
     def screening_state(self) -> str | None:
-        """What the sub-stream does; None without one."""
+        """State of the sub-stream; None without one."""
         small = self.report.screening
         return None if small is None or not self.loop.alive else str(small.state)
 
     @property
     def counts(self) -> dict[str, float]:
-        """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
+        """Frames by outcome, those of a sub-stream prefixed; each only ever rises."""
         report = self.report
         counts = {
             "pairs": float(self.pairs),
@@ -167,7 +167,7 @@ class CameraThread:
         self._since, self._now = now, activity
 
     def _run(self) -> None:
-        """From many frames to few pairs; the loop's only turn."""
+        """Read the whole source; the loop's only turn."""
         plan = self.plan
         with self._opener(plan) as source:
             self._source = self._main = source
@@ -188,7 +188,7 @@ class CameraThread:
         self._queue.end(self.plan.name)
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
-        """What goes to the narrator, by thresholds that are set by hand, stored, or found on the way."""
+        """Pass on frames and pairs by thresholds that are set by hand, stored, or found on the way."""
         plan = self.plan
         options = {"tracked": plan.tracked, "live": live}
         thresholds = None
@@ -233,7 +233,7 @@ class CameraThread:
         return choose_thresholds(self.plan, calibration)
 
     def _calibrate(self, minute: list[Frame], *, live: bool) -> PairThresholds:
-        """Those of the first minute, until whose end the defaults hold: it is not waited for unseen."""
+        """Thresholds of the first minute, which was watched with the defaults."""
         plan, calibration = self.plan, calibrate(minute)
         if live and self._store and calibration.measured:
             try:

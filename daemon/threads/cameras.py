@@ -41,7 +41,7 @@ class CameraWatch:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What became of its frames, over all its threads; see `CameraThread.counts`."""
+        """`CameraThread.counts`, summed over all its threads."""
         counts = self.thread.counts
         return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
 
@@ -114,7 +114,7 @@ class Cameras:
 
     @property
     def unseen(self) -> dict[str, str]:
-        """What each camera does, where none of those that have not ended gives pictures; empty else."""
+        """States by camera where no camera that has not ended sends pictures; else empty."""
         threads = {name: camera.thread for name, camera in self.watched.copy().items() if not camera.over}
         return {} if any(each.sees for each in threads.values()) else {n: t.state for n, t in threads.items()}
 
@@ -146,7 +146,7 @@ class Cameras:
         return not late
 
     def difference(self, plans: Iterable[CameraPlan]) -> Reload:
-        """What another configuration's plans change."""
+        """Changes between the watched plans and those of another configuration."""
         wanted = {plan.name: plan for plan in plans}
         now = {
             name: plan

@@ -1,4 +1,4 @@
-"""Where every proposed pair went: published, suppressed, dropped or still waiting; there is nothing else."""
+"""Outcomes of proposed pairs: published, suppressed, dropped or still waiting; there is no other."""
 
 from __future__ import annotations
 

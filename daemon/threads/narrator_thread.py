@@ -68,7 +68,7 @@ class NarratorThread:
 
     @property
     def captioning(self) -> Captioning | None:
-        """What the captioner did, and what was reported without it; None until it is loaded."""
+        """State of the captioner; None until it is loaded."""
         return self._narrator.captioning if self._narrator else None
 
     @property
@@ -92,7 +92,7 @@ class NarratorThread:
         self._asked.put(change)
 
     def knows(self, camera: str) -> bool:
-        """Whether anything may still be journalled of the camera, as while the narrator sleeps."""
+        """True while anything may still be journalled of the camera, as before the captioner is loaded."""
         return self._narrator is None or self._narrator.knows(camera)
 
     def finish(self, until: float) -> bool:

@@ -13,7 +13,7 @@ from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
 
 RENEW_S = 10.0
-"""How often a lease is renewed, a lost stream is looked for, and a server that refuses is asked again."""
+"""Interval at which leases are renewed, lost streams restored, and refusing servers tried again."""
 
 _SETTLE_S = 1.0
 _POLL_S = 0.05
@@ -60,12 +60,12 @@ class Publishing:
 
     @property
     def away(self) -> str:
-        """Why nothing at all can be published now; empty while the server answers."""
+        """Reason for which nothing at all can be published; empty while the server answers."""
         return self._backoff.reason
 
     @property
     def stopped(self) -> str:
-        """Why nothing of what there is to publish is published now; empty while anything is, or could be."""
+        """Reason for which no pending record is published; empty while any is, or could be."""
         failing, journals = self.failing, dict(self._journals)
         waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
         if self.away or not failing or waiting - set(failing):
@@ -74,7 +74,7 @@ class Publishing:
 
     @property
     def failing(self) -> dict[str, str]:
-        """Why each camera that is not published now is not, by name."""
+        """Reason for each camera that is not published now, by name."""
         away, errors = self.away, self.errors.copy()
         journals = dict(self._journals)
         down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}

@@ -109,7 +109,7 @@ class Retention:
     Args:
         settings: how much is kept; None is no limit.
         journals: by camera; cameras may come and go while this runs.
-        evidence: the pictures; None where there are none.
+        evidence: the pictures.
         key: signs where the journals begin after a deletion; None signs nothing.
         heartbeats: get a beat at every run.
 
@@ -125,7 +125,7 @@ class Retention:
         self,
         settings: RetentionSettings,
         journals: Mapping[str, Journal],
-        evidence: EvidenceStore | None,
+        evidence: EvidenceStore,
         key: SigningKey | None = None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
@@ -174,7 +174,7 @@ class Retention:
         self.runs += 1
 
     def _due(self) -> list[_Due]:
-        """What is beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
+        """Segments beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
         segments = sorted(
             (written, camera, segment.first, segment)
             for camera, journal in list(self._journals.items())
@@ -231,7 +231,7 @@ class Retention:
         """
         journals = list(self._journals.values())
         deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
-        if self._evidence and deleted:
+        if deleted:
             named = set[str]()
             for _, segment in deleted:
                 named |= _digests_in(segment.path)
@@ -243,7 +243,7 @@ class Retention:
             logger.info("camera %s: %s (%d bytes) was deleted", journal.camera, segment.path, size)
 
     def _unnamed(self, digests: set[str], journals: list[Journal], gone: set[Path]) -> set[str]:
-        """Those of the digests that no record names but in files that are `gone`."""
+        """Select the digests that only records in the files `gone` name."""
         folders = {journal.folder for journal in journals}
         while True:
             paths = _journal_files(folders) - gone
@@ -260,16 +260,15 @@ class Retention:
 
     def _size(self, segment: Segment) -> int:
         """Bytes of a segment and of the pictures that it names."""
-        named = _digests_in(segment.path) if self._evidence else set()
-        paths = [self._evidence.find(digest) for digest in named] if self._evidence else []
+        paths = [self._evidence.find(digest) for digest in _digests_in(segment.path)]
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
     def _excess(self) -> dict[str, int]:
         """Bytes beyond each limit, negative within it."""
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
-            pictures = self._evidence.size().bytes if self._evidence else 0
-            excess["size"] = sum(journal.size for journal in journals) + pictures - self._settings.size
+            kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
+            excess["size"] = kept - self._settings.size
         if self._settings.free is not None and journals:
             with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
                 excess["free"] = self._settings.free - shutil.disk_usage(journals[0].folder).free
@@ -308,7 +307,7 @@ def _journal_files(folders: set[Path]) -> set[Path]:
 
 
 def _deletion(first: Record, last: Record, reason: str) -> Narration:
-    """What the chain says of the records from `first` to `last`, which are deleted now."""
+    """The chain's record of a deletion, from the record `first` to the record `last`."""
     now, count = datetime.now(UTC), last.seq - first.seq + 1
     text = f"{count} records from {first.after.time} to {last.after.time} were deleted (retention.{reason})."
     before, after = (FrameStamp(f.moment, f.pts, f.sha256) for f in (first.before, last.after))

@@ -48,7 +48,7 @@ class PairPaths:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What changed between two pictures."""
+    """A narrated pair of pictures."""
 
     id: str
     gap: Gap

@@ -1,4 +1,4 @@
-"""Whether everything that narrated needs is here and works."""
+"""Checks of the installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long lies between two pictures, and how that is known."""
+"""The time between two pictures, and its origin."""
 
 from __future__ import annotations
 

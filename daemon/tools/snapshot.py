@@ -23,7 +23,7 @@ _PALE = 0.35
 _POLL_S = 0.1
 
 
-def snapshot(plan: CameraPlan, limit_s: float) -> Image:
+def take_snapshot(plan: CameraPlan, limit_s: float) -> Image:
     """The first picture that the camera, or the file, gives; privacy areas are black in it.
 
     Raises:

@@ -159,7 +159,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         ("batches_total",): daemon.narrating.batches,
         ("camera_skew_seconds", "away", "main"): -3.5,
         ("camera_state", "room", "ended", "main"): 1,
-        ("capped", "room"): 0,
+        ("hourly_limit_reached", "room"): 0,
         ("capture_to_narration_seconds_sum", "room"): 1.5,
         ("evidence_total", "kept"): 2,
         ("frames_total", "room", "sampled", "main"): 48,
@@ -179,8 +179,8 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         ("retention_segments_total", "room", "age"): 5,
         ("retention_unpublished", "room"): 1,
         ("signatures_total", "room"): 8,
-        ("told_by_facts_total", "room", "failed"): 4,
-        ("told_by_facts_total", "room", "late"): 3,
+        ("fallback_narrations_total", "room", "failed"): 4,
+        ("fallback_narrations_total", "room", "late"): 3,
         ("unpublished", "room"): 0,
     }
     assert {key: now.get(key) for key in expected} == expected
