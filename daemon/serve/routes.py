@@ -1,4 +1,4 @@
-"""What each address answers."""
+"""The answers to all addresses."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Routes:
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
-        """What cannot be answered, in words."""
+        """The page of an error."""
         status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the log says what."
         headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
@@ -235,7 +235,7 @@ class Routes:
         return page
 
     def _check_ready(self) -> None:
-        """Raise the page that waits while the index is built, and comes again by itself."""
+        """Raise a page that reloads itself while the index is built."""
         if self.site.search.reading is not None:
             words = f"{self.site.search.reading:,} records are read so far; this page reloads by itself."
             raise HTTPException(
@@ -278,7 +278,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecord], ExportOptions]:
-    """What an address of the review shows, with all its pages.
+    """The narrations of an address of the review, on all its pages.
 
     Raises:
         SearchError: it cannot be understood, finds nothing or too much.
@@ -298,7 +298,7 @@ def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecor
 
 
 def _keep(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
-    """Keep what a form says of a record: `what` is reviewed, note or feedback.
+    """Store the remark in a form: `what` is reviewed, note or feedback.
 
     Raises:
         FeedbackError, ValueError: the fields do not fit.
