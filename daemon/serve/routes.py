@@ -60,21 +60,20 @@ class Routes:
     def all(self) -> list[BaseRoute]:
         """Every address that there is."""
         return [
-            Route("/", self.live),
-            Route("/events", self.events),
-            Route("/review", self.review),
-            Route("/record/{identity}", self.record),
-            Route("/record/{identity}/{what}", self.remark, methods=["POST"]),
-            Route("/export", self.export, methods=["POST"]),
-            Route("/picture/{digest}", self.picture),
+            Route("/", self._live),
+            Route("/events", self._events),
+            Route("/review", self._review),
+            Route("/record/{identity}", self._record),
+            Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
+            Route("/export", self._export, methods=["POST"]),
+            Route("/picture/{digest}", self._picture),
             Mount("/static", StaticFiles(packages=[("pipeline.report", "static")])),
-            Route("/login", self.login, methods=["GET", "POST"]),
-            Route("/logout", self.logout, methods=["POST"]),
-            Route("/alive", self.alive),
+            Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/logout", self._logout, methods=["POST"]),
+            Route("/alive", self._alive),
         ]
 
-    async def live(self, request: Request) -> Response:
-        """What is narrated now."""
+    async def _live(self, request: Request) -> Response:
         self._check_ready()
         tiles = await self.site.tiles.read(self.site.search.latest)
         last = {tile.name: self.site.card(tile.last) for tile in tiles if tile.last}
@@ -82,8 +81,7 @@ class Routes:
         faults = await self.site.search.ask(Search.faults)
         return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
 
-    async def events(self, request: Request) -> Response:
-        """The same, as it comes."""
+    async def _events(self, request: Request) -> Response:
         self._check_ready()
         news = self.site.search.listen()
         if news is None:
@@ -91,8 +89,7 @@ class Routes:
         stream = events(self.site, news, request.headers.get("last-event-id", ""))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
-    async def review(self, request: Request) -> Response:
-        """What was narrated, by day, filter and question."""
+    async def _review(self, request: Request) -> Response:
         self._check_ready()
         error, parameters = "", request.query_params
         try:
@@ -113,8 +110,7 @@ class Routes:
             all_days=ALL_DAYS,
         )
 
-    async def record(self, request: Request) -> Response:
-        """One narration."""
+    async def _record(self, request: Request) -> Response:
         self._check_ready()
         found = await self._named(request, request.query_params.get("at", ""))
 
@@ -143,8 +139,7 @@ class Routes:
             verify=f"narrated verify {folder}",
         )
 
-    async def remark(self, request: Request) -> Response:
-        """Keep feedback to a narration: reviewed, a note, right, wrong, what it was."""
+    async def _remark(self, request: Request) -> Response:
         self._check_ready()
         form, what = await _form(request), request.path_params["what"]
         found = await self._named(request, form.get("at", ""))
@@ -158,8 +153,7 @@ class Routes:
         address += f"#s{form['sentence']}" if what == "feedback" else ""
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
-    async def export(self, request: Request) -> Response:
-        """What the review shows, as a zip."""
+    async def _export(self, request: Request) -> Response:
         self._check_ready()
         await _form(request)
         if self._exporting.locked():
@@ -179,16 +173,14 @@ class Routes:
             path, media_type="application/zip", filename=path.name, background=BackgroundTask(scratch.cleanup)
         )
 
-    async def picture(self, request: Request) -> Response:
-        """A picture of the evidence, whole or small."""
+    async def _picture(self, request: Request) -> Response:
         digest, width = request.path_params["digest"], request.query_params.get("width")
         answer = await self.site.pictures.answer(digest, width)
         if answer is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such picture.")
         return answer
 
-    async def login(self, request: Request) -> Response:
-        """The form of the login, and what it sends."""
+    async def _login(self, request: Request) -> Response:
         passwords, sessions = self.site.passwords, self.site.sessions
         if passwords is None or sessions is None:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
@@ -218,16 +210,14 @@ class Routes:
         )
         return answer
 
-    async def logout(self, request: Request) -> Response:
-        """End the login, also for a copy of the cookie."""
+    async def _logout(self, request: Request) -> Response:
         if self.site.sessions:
             self.site.sessions.end(request.cookies.get(self.site.cookie, ""))
         answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
         answer.delete_cookie(self.site.cookie, secure=self.site.secure, httponly=True, samesite="strict")
         return answer
 
-    async def alive(self, _: Request) -> Response:
-        """200 while the journals can be asked."""
+    async def _alive(self, _: Request) -> Response:
         if self.site.search.reading is None:
             await asyncio.wait_for(self.site.search.ask(Search.faults), 20)
         return JSONResponse({"ok": True})

@@ -26,8 +26,8 @@ from pipeline.report.words import (
 Side = Literal["before", "after"]
 SIDES: tuple[Side, Side] = ("before", "after")
 Point = tuple[float, float]
-COLOURS = ((230, 100, 20), (0, 130, 220), (0, 150, 100), (200, 60, 150), (165, 115, 0), (110, 80, 210))
-"""RGB of the marks, in turn, as in page.css; colour-blind eyes tell them apart."""
+COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 0), (100, 70, 200))
+"""RGB of the marks, in turn, as in page.css; colour-blind eyes tell them apart, and white reads on them."""
 
 
 class MarkedSentence(PlacedSentence, Protocol):

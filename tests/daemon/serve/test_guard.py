@@ -102,6 +102,9 @@ def test_no_question_breaks_it(served: Served) -> None:
             answer = served.client.get(f"{page}?{query}")
             assert answer.status_code in (200, 400, 404), (query, answer.status_code)
             assert "<b>" not in answer.text, query
+            if answer.status_code == 400:
+                assert 'role="alert"' in answer.text, query
+                assert 'id="filters"' in answer.text, query
 
 
 HOST = b"Host: localhost\r\n"

@@ -78,7 +78,7 @@ def test_the_page_is_whole_and_escapes_what_it_shows() -> None:
 
 def test_marks_have_the_colours_of_the_pictures() -> None:
     style = environment().globals["style"]
-    found = [re.search(rf"--m{n}: #([0-9a-f]{{6}})", style) for n in range(len(COLOURS))]
+    found = [re.search(rf"\.c{n} {{ --mark: #([0-9a-f]{{6}})", style) for n in range(len(COLOURS))]
     assert [tuple(bytes.fromhex(match[1])) for match in found if match] == list(COLOURS)
 
 
@@ -134,17 +134,6 @@ def test_the_search_shows_what_fits(tab: Any) -> None:
     assert len(_shown(tab)) == 4
     tab.check("#held")
     assert "yard-5" in _shown(tab)
-
-
-@pytest.mark.slow
-def test_pictures_can_be_compared(tab: Any) -> None:
-    card = tab.locator("article").first
-    assert card.locator("img.after").is_visible()
-    assert not card.locator("img.before").is_visible()
-    card.get_by_label("Before").check()
-    assert card.locator("img.before").is_visible()
-    card.get_by_label("Outlines").uncheck()
-    assert not card.locator("svg.of-before").is_visible()
 
 
 def test_footage_without_a_date_shows_the_time_into_it() -> None:
