@@ -73,15 +73,11 @@ class Cameras:
     """The cameras that are watched; only the main thread changes them.
 
     Args:
-        plans: of the configuration at the start.
-        queue: takes their pairs.
-        store: their calibrations.
         on_start: called with a plan by which a thread is about to run, and with what starts that thread; it
             calls the latter, at once or later in any thread, when all else is prepared for the plan.
         on_removed: called with the name of a removed camera whose pairs were all taken.
 
     Attributes:
-        watched: by name.
         failed: those whose footage could not be read entirely.
     """
 

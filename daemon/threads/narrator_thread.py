@@ -38,15 +38,11 @@ class NarratorThread:
 
     Args:
         narrator: makes the narrator; called once, in this thread or by `load`.
-        work: where the batches come from.
-        heartbeats: get a beat at every turn.
         report: called with each journalled record, in this thread.
 
     Attributes:
-        seconds: spent narrating so far.
-        batches: narrated so far.
+        seconds, batches: spent narrating, and narrated, so far.
         in_hand: the batch that is being narrated.
-        loop: the thread.
     """
 
     def __init__(

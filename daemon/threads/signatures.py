@@ -23,12 +23,10 @@ class JournalSigning:
     Args:
         key: signs; None signs nothing.
         journals: by camera; cameras may come and go while this runs.
-        heartbeats: get a beat at every round.
 
     Attributes:
         signed: signatures made, by camera.
         errors: why a camera's journal could not be signed last; empty while all is well.
-        loop: the thread.
     """
 
     def __init__(
