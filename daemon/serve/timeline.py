@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from math import ceil, sqrt
 
 from daemon.questions.local_time import LocalTime, microseconds, moment_of
@@ -16,7 +16,8 @@ BARS = 100
 
 _LANES = 12
 _STEPS_S = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400)
-_LABELS = 8
+_LABELS = 9
+_MINUTE_S, _DAY_S, _WEEK_S = 60, 86_400, 7 * 86_400
 _LEAST_HEIGHT = 0.14
 
 
@@ -83,21 +84,16 @@ def _step(span: int, most: int) -> int:
 
 
 def _labels(low: int, high: int, local: LocalTime) -> tuple[tuple[float, str], ...]:
-    """Round times, as clocks here show them: also on days on which clocks are changed."""
-    span, dated = high - low, has_date(moment_of(low))
-    clock = local if dated else LocalTime(UTC)
-    step = timedelta(microseconds=_step(span, _LABELS + 1))
-    first = clock.of(moment_of(low)).replace(tzinfo=None)
-    midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
-    wall, found = midnight + (first - midnight) // step * step, list[tuple[float, str]]()
-    shape = "%d %b %Y" if step > timedelta(days=7) else "%d %b" if step >= timedelta(days=1) else "%H:%M"
-    shape = "%H:%M:%S" if step < timedelta(minutes=1) else shape
-    while (at := microseconds(clock.aware(wall))) < high:
-        if at >= low:
-            words = f"{wall:{shape}}" if dated else clock_time(at / 1_000_000)
-            found.append(((at - low) / span, words))
-        wall += step
-    return tuple(found)
+    """Local times at equal steps from the beginning on."""
+    step = _step(high - low, _LABELS)
+    seconds = step // 1_000_000
+    shape = "%d %b %Y" if seconds > _WEEK_S else "%d %b" if seconds >= _DAY_S else "%H:%M"
+    shape = "%H:%M:%S" if seconds < _MINUTE_S else shape
+    moments = [(at, moment_of(at)) for at in range(low, high, step)]
+    return tuple(
+        ((at - low) / (high - low), f"{local.of(m):{shape}}" if has_date(m) else clock_time(at / 1_000_000))
+        for at, m in moments
+    )
 
 
 def _words(moment: datetime, local: LocalTime) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from serving_here import Served, ServedHouse, said
 
 from pipeline.feedback import FILE, FeedbackStore
+from pipeline.report.card import Card
+from pipeline.report.pages import Head, records_page
 
 CHROMIUM = shutil.which("chromium")
 playwright = pytest.importorskip("playwright.sync_api", reason="no browser: pip install playwright")
@@ -40,9 +43,8 @@ def tab(browser: Any, served: Served) -> Iterator[Any]:
         "console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None
     )
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "request", lambda asked: None if asked.url.startswith(served.url) else complaints.append(asked.url)
-    )
+    ours = (served.url, "file:")
+    page.on("request", lambda asked: None if asked.url.startswith(ours) else complaints.append(asked.url))
     yield page
     context.close()
     assert complaints == []
@@ -139,3 +141,17 @@ def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
     tab.locator('#cameras [data-camera="street"]').wait_for()
     card.get_by_label("Before").check()
     assert not card.locator("img.after").is_visible()
+
+
+def test_a_report_is_searched(tab: Any, house: ServedHouse, tmp_path: Path) -> None:
+    records = [*house.records["yard"], house.records["yard"][0].model_copy(update={"held": "hourly"})]
+    head = Head("What changed", search=True, held=1)
+    (tmp_path / "report.html").write_text("".join(records_page(head, map(Card, records))), "utf-8")
+    tab.goto((tmp_path / "report.html").as_uri())
+    cards = tab.locator("article:visible")
+    assert cards.count() == 3
+    tab.fill("[type=search]", "PARKED yard")
+    assert cards.count() == 1
+    tab.fill("[type=search]", "")
+    tab.check("#held")
+    assert cards.count() == 4

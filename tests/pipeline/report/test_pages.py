@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import pytest
 from narrations import narration
 
 from models.captioner import Sentence
@@ -90,50 +87,6 @@ def test_what_was_not_recorded_is_said_in_one_sentence_each() -> None:
     ]
     page = "".join(records_page(Head(""), [Card(gap)]))
     assert "Nothing was recorded of yard from 1 May 2024, 10:00:00" in page
-
-
-@pytest.fixture
-def tab(tmp_path: Path) -> Iterator[Any]:
-    """A page of four records in a browser, without network; a complaint of the browser fails the test."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("no browser: apt-get install chromium")
-    odd = replace(CAR, text='Ein "Käfer" & <b> kam.', object='<i>"b&c=d"#e')
-    light = Sentence("The light has changed.", "none", "scene", None, 1, 1)
-    told = [
-        record(1, CAR, GONE),
-        record(2, replace(GONE, text="A red car has driven off.", object="car"), camera="lot"),
-        record(3, light, camera="lot", event=SceneEvent.LIGHT),
-        record(4, odd),
-        record(5, replace(CAR, text="A held car."), held="hourly"),
-    ]
-    cards = [Card(each, pictures=PICTURES, address=f"#r-{each.id}") for each in told]
-    path = tmp_path / "report.html"
-    path.write_text("".join(records_page(summarize(told, ReportFacts("What changed")), cards)), "utf-8")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page, complaints = browser.new_page(), list[str]()
-        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(path.as_uri())
-        yield page
-        browser.close()
-    assert [each for each in complaints if "image" not in each.lower()] == []
-
-
-def _shown(tab: Any) -> list[str]:
-    return [each.get_attribute("data-id") for each in tab.locator("article").all() if each.is_visible()]
-
-
-@pytest.mark.slow
-def test_the_search_shows_what_fits(tab: Any) -> None:
-    assert _shown(tab) == ["yard-1", "lot-2", "lot-3", "yard-4"]
-    tab.fill("[type=search]", "RED lot")
-    assert _shown(tab) == ["lot-2"]
-    tab.fill("[type=search]", "")
-    assert len(_shown(tab)) == 4
-    tab.check("#held")
-    assert "yard-5" in _shown(tab)
 
 
 def test_footage_without_a_date_shows_the_time_into_it() -> None:
