@@ -28,7 +28,7 @@ VERBS = {
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
     "snapshot": "Save one picture of a camera; privacy areas are black in it.",
     "doctor": "Check that everything is installed and works.",
-    "worker": "Analyse pictures for daemons elsewhere.",
+    "worker": "Detect objects for daemons on other machines.",
 }
 """Help of each verb; its function has the name of its file in `daemon.commands`."""
 

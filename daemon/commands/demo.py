@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -41,16 +40,5 @@ def demo(
     loaded = load_chosen_captioner(captioner, device)
     finish(run_demo(clip, loaded, out), out)
     if shown:
-        raise typer.Exit(serve_page(_page(), None, out))
-
-
-def _page() -> ServeSettings:
-    """On this machine alone, at the usual port unless another page has it."""
-    usual = ServeSettings()
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(usual.listen)
-        except OSError:
-            return ServeSettings.model_validate({"listen": "127.0.0.1:0"})
-    return usual
+        page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port
+        raise typer.Exit(serve_page(page, None, out))

@@ -15,6 +15,15 @@ from daemon.config.removed import drop_removed
 from daemon.config.settings import Configuration
 from pipeline.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
 
+_IN_YAML = {
+    "model_type": "write keys and their values here: {key: value}",
+    "dict_type": "write names and their values here: {name: value}",
+    "tuple_type": "write a list: [.., ..]",
+    "too_short": "name at least one",
+    "missing": "this key is missing",
+}
+"""Messages in place of pydantic's own, which speak of Python's types."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -74,7 +83,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
 def _advice(error: ErrorDetails) -> str:
     """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":
-        return error["msg"].removeprefix("Value error, ")
+        return _IN_YAML.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     *section, key = error["loc"]
     known = sorted(_keys_at(section))
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)

@@ -111,40 +111,36 @@ def camera_plan(
         start: aware wall-clock time of the first frame of a file.
         limited: hold messages by cooldown and hourly limit, as a daemon must.
     """
-    pairs, narrate = camera.pairs, camera.narrate
-    zones = camera.zones if isinstance(camera, Camera) else ()
+    own = camera if isinstance(camera, Camera) else Camera.model_construct(**dict(camera))
+    pairs, narrate = own.pairs, own.narrate
+    masks = tuple(own.masks.values())
     return CameraPlan(
         name=name,
         url=url,
-        source=_source_options(camera, start),
-        pairs=PairOptions(masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else ()),
+        source=SourceOptions(
+            sample_hz=pairs.sample,
+            start=start,
+            rtsp_transport=own.rtsp.transport,
+            privacy=tuple(own.privacy.values()),
+            masks=masks,
+            idle_keyframes=own.rtsp.idle_keyframes,
+        ),
+        pairs=PairOptions(masks=masks),
         lower=pairs.lower,
         upper=pairs.upper,
         describe=DescribeOptions(
             min_confidence=narrate.min_confidence,
-            zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
+            zones=tuple(Zone(zone.name, zone.polygon) for zone in own.zones),
             colours=narrate.colours,
             depth=narrate.depth,
         ),
-        evidence=camera.evidence,
+        evidence=own.evidence,
         limits=LimitOptions(
             cooldown_s=(narrate.cooldown or None) if limited else None,
             max_per_hour=narrate.max_per_hour if limited else None,
             per_minute=narrate.max_per_minute,
         ),
         workers=narrate.workers == "redis",
-    )
-
-
-def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOptions:
-    rtsp, own = camera.rtsp, camera if isinstance(camera, Camera) else None
-    return SourceOptions(
-        sample_hz=camera.pairs.sample,
-        start=start,
-        rtsp_transport=rtsp.transport,
-        privacy=tuple(own.privacy.values()) if own else (),
-        masks=tuple(own.masks.values()) if own else (),
-        idle_keyframes=rtsp.idle_keyframes,
     )
 
 

@@ -129,7 +129,7 @@ def startup(
             queue,
             CalibrationStore(configuration.state / "calibration"),
             lambda plan, go: _join(daemon, plan, go),
-            lambda name: daemon.narrating.ask(lambda narrator: narrator.remove(name)),
+            lambda name: daemon.narrating.schedule(lambda narrator: narrator.remove(name)),
         ),
         narrating=NarratorThread(narrator, queue, beats, lambda pair: _note(daemon, pair)),
         publishing=Publishing(journals, publisher, beats),
@@ -159,15 +159,15 @@ def startup(
 
 
 def main_loop(daemon: Daemon) -> None:
-    """Look after all threads, until the signal or until every camera has ended."""
+    """Supervise all threads, until the signal or until every camera has ended."""
     while not daemon.signals.stop.wait(_TURN_S):
         daemon.health.heartbeats.beat("main")
         if daemon.signals.reload.is_set():
             daemon.signals.reload.clear()
             reload(daemon)
-        daemon.cameras.look_after()
+        daemon.cameras.supervise()
         waited_s = daemon.queue.waited_s if daemon.narrating.loaded else 0.0
-        daemon.overload.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
+        daemon.overload.update(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
@@ -285,7 +285,7 @@ def _join(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
         narrator.add(plan)
         go()
 
-    daemon.narrating.ask(learn)
+    daemon.narrating.schedule(learn)
 
 
 def _signing_key(configuration: Configuration, secrets: Secrets) -> SigningKey | None:

@@ -73,15 +73,11 @@ class Cameras:
     """The cameras that are watched; only the main thread changes them.
 
     Args:
-        plans: of the configuration at the start.
-        queue: takes their pairs.
-        store: their calibrations.
-        joined: called with a plan by which a thread is about to run, and with what starts that thread; it
+        on_start: called with a plan by which a thread is about to run, and with what starts that thread; it
             calls the latter, at once or later in any thread, when all else is prepared for the plan.
-        left: called with the name of a removed camera whose pairs were all taken.
+        on_removed: called with the name of a removed camera whose pairs were all taken.
 
     Attributes:
-        watched: by name.
         failed: those whose footage could not be read entirely.
     """
 
@@ -90,11 +86,11 @@ class Cameras:
         plans: Iterable[CameraPlan],
         queue: WorkQueue,
         store: CalibrationStore,
-        joined: Callable[[CameraPlan, Callable[[], None]], None],
-        left: Callable[[str], None],
+        on_start: Callable[[CameraPlan, Callable[[], None]], None],
+        on_removed: Callable[[str], None],
     ) -> None:
         self.failed: set[str] = set()
-        self._queue, self._store, self._joined, self._left = queue, store, joined, left
+        self._queue, self._store, self._on_start, self._on_removed = queue, store, on_start, on_removed
         self.watched = {plan.name: CameraWatch(self._thread(plan)) for plan in plans}
 
     @property
@@ -170,11 +166,11 @@ class Cameras:
             else:
                 self.watched[plan.name] = CameraWatch(self._thread(plan))
                 self._queue.add(plan.name)
-                self._joined(plan, self.watched[plan.name].thread.loop.start)
+                self._on_start(plan, self.watched[plan.name].thread.loop.start)
         for name in reload.removed:
             self.watched[name].leave(None)
 
-    def look_after(self) -> None:
+    def supervise(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
         for name, camera in list(self.watched.items()):
             if camera.thread.loop.alive or not camera.thread.loop.started:
@@ -198,13 +194,13 @@ class Cameras:
         if camera.next_plan is None:
             del self.watched[name]
             self._queue.remove(name)
-            self._left(name)
+            self._on_removed(name)
             return
         plan, camera.next_plan = camera.next_plan, None
         camera.leaving = camera.over = False
         camera.backoff_s = _BACKOFF_S[0]
         self._renew(camera, plan)
-        self._joined(plan, camera.thread.loop.start)
+        self._on_start(plan, camera.thread.loop.start)
 
     def _note_end(self, name: str, camera: CameraWatch) -> None:
         """A thread has ended by itself; a live camera's is started again, after growing backoffs."""

@@ -37,16 +37,12 @@ class NarratorThread:
     The narrator is made at the thread's first turn, while the cameras open and calibrate: it takes seconds.
 
     Args:
-        narrator: makes the narrator; called once, in this thread or by `awake`.
-        work: where the batches come from.
-        heartbeats: get a beat at every turn.
+        narrator: makes the narrator; called once, in this thread or by `load`.
         report: called with each journalled record, in this thread.
 
     Attributes:
-        seconds: spent narrating so far.
-        batches: narrated so far.
+        seconds, batches: spent narrating, and narrated, so far.
         in_hand: the batch that is being narrated.
-        loop: the thread.
     """
 
     def __init__(
@@ -62,7 +58,7 @@ class NarratorThread:
         self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
         self._report = report
-        self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
+        self._scheduled: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
 
@@ -81,15 +77,15 @@ class NarratorThread:
         """True once pairs can be narrated."""
         return self._narrator is not None
 
-    def awake(self) -> Narrator:
+    def load(self) -> Narrator:
         """The narrator, made at the first call; in this thread, or before it starts."""
         if self._narrator is None:
             self._narrator = self._made()
         return self._narrator
 
-    def ask(self, change: Callable[[Narrator], None]) -> None:
+    def schedule(self, change: Callable[[Narrator], None]) -> None:
         """Have `change` called with the narrator between two batches; what was taken before goes first."""
-        self._asked.put(change)
+        self._scheduled.put(change)
 
     def knows(self, camera: str) -> bool:
         """True while anything may still be journalled of the camera, as before the captioner is loaded."""
@@ -119,13 +115,13 @@ class NarratorThread:
         return self._until is not None and (self._work.is_exhausted or monotonic() >= self._until)
 
     def _turn(self) -> None:
-        """One batch, if there is one, and what was asked meanwhile."""
+        """One batch, if there is one, and the changes scheduled meanwhile."""
         if self._over():
             self.loop.stop()
             return
         if self._narrator is None:
             self.loop.beat(LOADING_LIMIT_S)
-            self.awake()
+            self.load()
             self._work.restart_waits()
         ending = self._until is not None
         batch = self._work.take(1 if ending else BATCH, 0.0 if ending else BATCH_WAIT_S)
@@ -133,13 +129,13 @@ class NarratorThread:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
             self.in_hand = batch
-            self._give_out(self.awake().process(batch))
+            self._give_out(self.load().process(batch))
             self.in_hand = []
             self.seconds += monotonic() - began
             self.batches += 1
-        while not self._asked.empty():
+        while not self._scheduled.empty():
             self.loop.beat(BATCH_LIMIT_S)
-            self._asked.get()(self.awake())
+            self._scheduled.get()(self.load())
 
     def _end(self) -> None:
         if self._narrator:

@@ -34,7 +34,7 @@ class Overload:
         self._wrong_since: dict[str, float] = {}
         self._warned: set[str] = set()
 
-    def look(self, waited_s: float, cameras: int, skews: Mapping[str, float | None]) -> None:
+    def update(self, waited_s: float, cameras: int, skews: Mapping[str, float | None]) -> None:
         """Call it at every turn.
 
         Args:
@@ -43,7 +43,7 @@ class Overload:
             skews: each live camera's clock minus ours in seconds; None where it sends no time.
         """
         now = self._clock()
-        self._look_at_load(now, waited_s, cameras)
+        self._update_load(now, waited_s, cameras)
         known = {name: skew for name, skew in skews.items() if skew is not None}
         wrong = [name for name, skew in known.items() if abs(skew) > SKEW_S and not self.now]
         self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
@@ -65,7 +65,7 @@ class Overload:
                 "its times are used all the same" if believed else "times of receipt are used",
             )
 
-    def _look_at_load(self, now: float, waited_s: float, cameras: int) -> None:
+    def _update_load(self, now: float, waited_s: float, cameras: int) -> None:
         if waited_s > TOO_SLOW_S:
             if not self.now:
                 logger.warning(

@@ -32,12 +32,10 @@ class Publishing:
     Args:
         journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
-        heartbeats: get a beat whenever the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
         published: records, over all cameras.
-        loop: the thread.
     """
 
     def __init__(

@@ -46,8 +46,8 @@ class SteadyClock:
     months), it is followed only after `BELIEVED_AFTER_S` of running, so that a wrong hour deletes nothing.
 
     Args:
-        path: of the file.
-        oldest: what to begin with where there is no file (seconds since 1970).
+        path: keeps the time between runs.
+        oldest: seconds since 1970 to begin with where there is no such file.
     """
 
     def __init__(self, path: Path, oldest: float) -> None:
@@ -111,14 +111,12 @@ class Retention:
         journals: by camera; cameras may come and go while this runs.
         evidence: the pictures.
         key: signs where the journals begin after a deletion; None signs nothing.
-        heartbeats: get a beat at every run.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
         pictures: how many were deleted of evidence.
         unpublished: cameras of which more would go if it were published.
         runs: how often this ran.
-        loop: the thread.
     """
 
     def __init__(

@@ -23,12 +23,10 @@ class JournalSigning:
     Args:
         key: signs; None signs nothing.
         journals: by camera; cameras may come and go while this runs.
-        heartbeats: get a beat at every look.
 
     Attributes:
         signed: signatures made, by camera.
         errors: why a camera's journal could not be signed last; empty while all is well.
-        loop: the thread.
     """
 
     def __init__(
@@ -39,7 +37,7 @@ class JournalSigning:
         self._key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
         self.loop = Loop(
-            "signing", self.look, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.look
+            "signing", self.sign, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
         )
 
     def start(self) -> None:
@@ -53,8 +51,8 @@ class JournalSigning:
         self.loop.stop()
         self.loop.join(_LONGEST_LAST_S)
 
-    def look(self) -> None:
-        """Sign what has grown since the last look."""
+    def sign(self) -> None:
+        """Sign every journal that has grown since its last signature."""
         for camera, journal in list(self._journals.items()):
             end = journal.end
             if self._key is None or not end.seq:

@@ -91,7 +91,7 @@ class WorkQueue:
         Args:
             camera: whose it is.
             item: the newest of this camera.
-            wait: for room, as footage can.
+            wait: True waits for room, as footage can.
 
         Returns:
             False where the queue was closed, or the camera removed: the thread should end.

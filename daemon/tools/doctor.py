@@ -37,7 +37,6 @@ def examine(
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("versions", _versions),
         ("package names", _names),
-        ("FFmpeg libraries", _ffmpeg),
         ("numba cache", _numba_cache),
         ("captioner", lambda: _captioner(checkpoint, device)),
         ("configuration", lambda: _configuration(path, configuration)),
@@ -75,16 +74,6 @@ def _names() -> str:
         found = ", ".join(f"{package} ({' and '.join(names)})" for package, names in foreign.items())
         raise RuntimeError(f"other distributions own {found}: use a virtual environment for narrated alone")
     return "no other distribution owns " + ", ".join(OWN_PACKAGES)
-
-
-def _ffmpeg() -> str:
-    import av  # noqa: PLC0415 - the doctor loads one thing at a time
-
-    versions = {name: ".".join(map(str, version)) for name, version in av.library_versions.items()}
-    missing = [codec for codec in ("h264", "hevc", "mjpeg", "mpeg4") if codec not in av.codecs_available]
-    if missing:
-        raise RuntimeError(f"FFmpeg lacks the decoders {', '.join(missing)}: install PyAV's own wheel")
-    return ", ".join(f"{name} {versions[name]}" for name in ("libavcodec", "libavformat"))
 
 
 def _numba_cache() -> str:

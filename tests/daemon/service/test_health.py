@@ -80,6 +80,9 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
 
             daemon.journals["ball"].trouble = "No space left on device"
             told = daemon.health.unready()
+            alive = json.loads(page(port, "/healthz")[1])
+            assert alive["ok"]  # a restart would lose what is held in memory
+            assert "No space left" in alive["unwritten"]["ball"]
             daemon.journals["ball"].trouble = ""
             why = "No space left on device; 0 narrations are held in memory"
             assert told == [f"the journal of ball cannot be written: {why}"]

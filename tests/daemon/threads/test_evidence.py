@@ -237,12 +237,12 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
     with Journal(tmp_path, "room", fsync=False) as journal:
         signing = JournalSigning(key, {"room": journal})
         signing.start()
-        signing.look()
+        signing.sign()
         assert not signing.signed["room"]
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
         narrator.process([proposed(0, comes=True)])
-        signing.look()
-        signing.look()
+        signing.sign()
+        signing.sign()
         narrator.process([proposed(100, comes=False)])
         signing.finish()
         assert signing.signed["room"] == 2
@@ -260,10 +260,10 @@ def test_signing_that_fails_is_told_once_and_tried_again(
         signing = JournalSigning(SigningKey(new_key()), {"room": journal})
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
         narrator.process([proposed(0, comes=True)])
-        signing.look()
-        signing.look()
+        signing.sign()
+        signing.sign()
         assert "room" in signing.errors
         assert len([r for r in caplog.records if "cannot be signed" in r.message]) == 1
         (tmp_path / "room.signatures").rmdir()
-        signing.look()
+        signing.sign()
         assert (signing.signed["room"], signing.errors) == (1, {})
