@@ -256,10 +256,9 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
         yield served, told
 
 
-def test_a_time_that_was_changed_has_an_address_all_the_same(mixed: Mixed) -> None:
+def test_a_record_is_found_by_its_id_though_its_time_was_changed(mixed: Mixed) -> None:
     get = mixed[0].client.get
     (address,) = re.findall(r'<li class="row">\s*<a href="(.*?)"', get("/review?camera=edited").text)
-    assert "?at=2024-05-01T00:00:01" in address
     assert "Edited." in get(address.replace("&amp;", "&")).text
 
 
