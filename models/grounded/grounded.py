@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from models.boxes import hull
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
 from models.detector import Detector as DetectorInterface
+from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
 from models.grounded.committee import committee
@@ -78,6 +80,12 @@ class Grounded(Captioner):
         self.linker = committee(Linker(hidden) for _ in members).requires_grad_(False)
         self.judge = committee(Judge(hidden) for _ in members).requires_grad_(False)
         self.remote: DetectorInterface | None = None
+
+    @cached_property
+    def appearance(self) -> AppearanceEmbedding | None:
+        """What the objects of an image look like; None where the checkpoint has no such graph."""
+        graph = self.graphs.get("embedding")
+        return AppearanceEmbedding(graph) if graph else None
 
     def fit_confidence(self, slope: float, offset: float, threshold: float = 0.5) -> None:
         """Take the calibration, confidence = sigmoid(slope x logit(decided) + offset), and the threshold."""

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
 from models.grounded.committee import committee
@@ -36,8 +37,8 @@ from train.grounded.judge import Judgements, judgements, train_judge
 from train.grounded.link_examples import CameraSnapshots
 from train.grounded.linker import FLOWING, LinkOptions, learnt
 from train.grounded.options import ChainOptions
+from train.grounded.osnet import graph_of, starting_osnet
 from train.grounded.pictures import Pictures
-from train.grounded.reid import Reid
 from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 
@@ -59,7 +60,7 @@ class ChainRun:
         start: what the detector starts from, see `train.grounded.start`.
         val_cameras: held out; empty holds out about every fifth, by a hash of its name.
         leave_out: cameras that are used for nothing.
-        reid: the linker's teacher, a re-identification network of OpenVINO; None does without.
+        reid: the linker's teacher, see `train.grounded.osnet`; None does without.
         command: the command line, for the record.
         device: where the detector is trained.
     """
@@ -201,8 +202,12 @@ def _reid(run: ChainRun) -> dict[str, Any] | None:
     return TeacherFile(run.reid).plain() if run.reid else None
 
 
+def _teacher(reid: Path | None) -> AppearanceEmbedding | None:
+    return AppearanceEmbedding(graph_of(starting_osnet(reid))) if reid else None
+
+
 def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
-    collector = Collector(_eyes(detector), Reid(run.reid) if run.reid else None, seed=run.seed)
+    collector = Collector(_eyes(detector), _teacher(run.reid), seed=run.seed)
     cameras = []
     for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
         own = list(group)

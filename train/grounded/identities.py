@@ -25,6 +25,7 @@ from torch import Tensor
 
 from models.box_tensors import corner_overlaps, corners, distances
 from models.detections import Detections
+from models.embedding import AppearanceEmbedding
 from models.families import OBJECTS, first_of
 from models.family_tensors import FAMILY
 from models.grounded.detections import detections, pooled
@@ -35,7 +36,6 @@ from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.cameras import STILL_SUFFIXES
 from train.footage.frames import LabelledFrame
-from train.grounded.reid import Reid
 from train.samples import image_in
 
 UNTRACKED, UNSURE, GHOST = -1, -2, -3
@@ -150,7 +150,7 @@ def _clear(gain: Tensor, i: int, j: int) -> bool:
 class Collector:
     """Makes snapshots of a camera's footage."""
 
-    def __init__(self, detector: Detector, reid: Reid | None, seed: int) -> None:
+    def __init__(self, detector: Detector, reid: AppearanceEmbedding | None, seed: int) -> None:
         """Keep the networks; `seed` chooses lights and planted ghosts."""
         self._detector, self._reid, self._seed = detector, reid, seed
 
@@ -213,9 +213,9 @@ class Collector:
         """The teacher's vectors; NaN for ghosts, and unless `every` for all."""
         size = 1 if self._reid is None else self._reid.size
         vectors = torch.full((len(box), size), torch.nan)
-        for i in range(len(box)):
-            if every and self._reid is not None and int(track[i]) >= UNTRACKED:
-                vectors[i] = self._reid(image, box[i].tolist())
+        asked = track >= UNTRACKED
+        if every and self._reid is not None and asked.any():
+            vectors[asked] = torch.from_numpy(self._reid(image, box[asked].numpy()))
         return vectors
 
 

@@ -18,6 +18,7 @@ class ChainOptions:
         judge_pairs: pairs of frames that are looked at for the judge.
         judge_steps: its batches.
         calibration_pairs: pairs of frames of the validation cameras.
+        embedding_steps: batches of the embedding's last layer; 0 leaves it the identity.
         members: linkers and judges that learn by different chances and are heard as one.
     """
 
@@ -30,8 +31,11 @@ class ChainOptions:
     judge_steps: int = 3000
     calibration_pairs: int = 1500
     members: int = 1
+    embedding_steps: int = 400
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        if min(astuple(self)[1:]) <= 0 or self.detector_steps < 0:
-            raise ValueError(f"learning options must be positive (detector_steps at least 0): {self}")
+        if min(astuple(self)[1:-1]) <= 0 or min(self.detector_steps, self.embedding_steps) < 0:
+            raise ValueError(
+                f"learning options must be positive, steps of detector and embedding or 0: {self}"
+            )
