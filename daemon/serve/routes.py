@@ -38,7 +38,7 @@ from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
 from daemon.serve.review import ALL_DAYS, Asked, choices, given_parameters, review
 from daemon.serve.site import Site
-from pipeline.feedback import LONGEST_NOTE, LONGEST_OBJECT, TYPES, FeedbackError, FeedbackStore
+from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
 
@@ -135,7 +135,7 @@ class Routes:
             newer=self.site.card(newer) if newer else None,
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
-            longest=(LONGEST_NOTE, LONGEST_OBJECT),
+            longest=LONGEST,
             verify=f"narrated verify {folder}",
         )
 
