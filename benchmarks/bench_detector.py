@@ -25,7 +25,7 @@ from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
-from models.grounded.sight import seen
+from models.grounded.inference import seen
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merged

@@ -11,7 +11,7 @@ from torch.nn.functional import avg_pool2d, pad
 from models.families import CLASSES
 from models.grounded.detector import BINS, STRIDES, Answer, Detector
 from models.grounded.grounded import Grounded
-from models.grounded.judge import EVIDENCE, Judge
+from models.grounded.change_classifier import EVIDENCE, ChangeClassifier
 
 GREY = 90
 """Of a picture in which nothing stands."""
@@ -82,7 +82,7 @@ def lively(detector: Detector) -> Detector:
 def see_rectangles(captioner: Grounded) -> Grounded:
     """Let a captioner see rectangles, and find those real whose pixels differ; its other weights stay."""
     captioner.detector.__class__ = RectangleDetector
-    for judge in (each for each in captioner.judge.modules() if isinstance(each, Judge)):
+    for judge in (each for each in captioner.judge.modules() if isinstance(each, ChangeClassifier)):
         for parameter in judge.parameters():
             torch.nn.init.zeros_(parameter)
         first, second, last = (judge.net[k] for k in (0, 2, 4))

@@ -28,7 +28,7 @@ from train.footage.teachers import TeacherFile
 from train.grounded.chain import camera_record, judged_right
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import DetectingOptions, train_detector
-from train.grounded.judge import judgements
+from train.grounded.change_classifier import judgements
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
 from train.progress import Progress

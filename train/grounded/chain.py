@@ -20,7 +20,7 @@ from torch import nn
 
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
-from models.grounded.committee import committee
+from models.grounded.ensemble import ensemble
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import Vocabulary
@@ -32,9 +32,9 @@ from train.grounded.confidence import calibrate
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import DetectingOptions, train_detector
 from train.grounded.identities import Collector, collected
-from train.grounded.judge import Judgements, judgements, train_judge
+from train.grounded.change_classifier import Judgements, judgements, train_judge
 from train.grounded.link_examples import CameraSnapshots
-from train.grounded.linker import FLOWING, LinkOptions, learnt
+from train.grounded.feature_embedding import FLOWING, LinkOptions, learnt
 from train.grounded.options import ChainOptions
 from train.grounded.pictures import Pictures
 from train.grounded.reid import Reid
@@ -219,7 +219,7 @@ def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scr
     for number in range(run.options.members):
         options = LinkOptions(steps=run.options.linker_steps, seed=run.seed + number)
         members.append(learnt(cameras, options, scratch / f"state{number}.pt"))
-    return {"weights": committee(members).state_dict()}
+    return {"weights": ensemble(members).state_dict()}
 
 
 def _assembled(encoder: Encoder, detector: StageOutput, linker: StageOutput, members: int) -> Grounded:
@@ -238,7 +238,7 @@ def _judge(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scrat
             f"and {_FEWEST} are the least; compose frames of more footage"
         )
     seeds = (run.seed + number for number in range(run.options.members))
-    judge = committee(train_judge(known, seed, run.options.judge_steps) for seed in seeds)
+    judge = ensemble(train_judge(known, seed, run.options.judge_steps) for seed in seeds)
     unseen = judgements(captioner, run.data, footage.held, run.options.judge_pairs // 4 + 1, run.seed + 1)
     return {
         "weights": judge.state_dict(),

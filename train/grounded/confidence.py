@@ -21,7 +21,7 @@ from models.grounded.grounded import Grounded
 from models.language.facts import Fact
 from train.footage.frames import LabelledFrame
 from train.footage.votes import UNLIKELY, Vote
-from train.grounded.judge import looked
+from train.grounded.change_classifier import looked
 from train.grounded.pairs import FramePairing, pairings
 from train.reliability import calibrated, fit_confidence, logit, reliability
 

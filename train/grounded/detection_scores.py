@@ -18,7 +18,7 @@ from models.boxes import overlaps
 from models.detections import Detections
 from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
-from models.grounded.sight import canvas, seen
+from models.grounded.inference import canvas, seen
 from pipeline.sources import Image
 from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote

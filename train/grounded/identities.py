@@ -29,7 +29,7 @@ from models.families import OBJECTS, first_of
 from models.family_tensors import FAMILY
 from models.grounded.detections import detections, pooled
 from models.grounded.detector import Detector
-from models.grounded.linker import Ends, looks
+from models.grounded.observations import Observations, looks
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
@@ -74,7 +74,7 @@ class Snapshot:
     occasion: str
     seconds: float
     clock_s: float
-    ends: Ends
+    ends: Observations
     track: Tensor
     seen: Tensor
     reid: Tensor
@@ -193,7 +193,7 @@ class Collector:
             label = torch.cat([seen.label[keep], planted[2]])
             track = torch.cat([track[keep], torch.full((len(planted[0]),), GHOST)])
             feature = pooled(maps, box)
-            ends = Ends(box, score, label, feature, looks(picture, box))
+            ends = Observations(box, score, label, feature, looks(picture, box))
             reid = self._asked(image, box, track, every=len(found) % 3 == 0)
             one = Snapshot(occasion, seconds, clock_s, ends, track, torch.zeros(len(box), 2), reid)
             found.append(one)
@@ -339,4 +339,4 @@ def collected(
         with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
             torch.save(made, file)
     rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
-    return [Snapshot(**{**row, "ends": Ends(**row["ends"])}) for row in rows]
+    return [Snapshot(**{**row, "ends": Observations(**row["ends"])}) for row in rows]

@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from models.box_tensors import corner_overlaps, corners
 from models.families import OBJECTS
 from models.family_tensors import FAMILY
-from models.grounded.linker import Ends
+from models.grounded.observations import Observations
 from train.grounded.identities import GHOST, UNTRACKED, Snapshot
 
 SAME, OTHER, UNKNOWN = 1, 0, -1
@@ -41,15 +41,15 @@ class Example:
         real: bool ``(S, T)``, False for padding.
     """
 
-    before: Ends
-    after: Ends
+    before: Observations
+    after: Observations
     table: Tensor
     likeness: Tensor
     gap_s: Tensor
     real: Tensor
 
 
-def family(ends: Ends) -> Tensor:
+def family(ends: Observations) -> Tensor:
     """The first object of each end's family, int64 ``(N,)``."""
     return FAMILY[ends.label.argmax(-1)]
 
@@ -208,7 +208,7 @@ def _replaced(example: Example, chance: np.random.Generator) -> Example:
             feature[j], looks[j] = after.feature[i], after.looks[i]
             table[:, j] = torch.where(table[:, j] == SAME, OTHER, UNKNOWN)
             alike[:, j] = torch.nan
-    changed = Ends(after.box, after.score, after.label, feature, looks)
+    changed = Observations(after.box, after.score, after.label, feature, looks)
     return Example(example.before, changed, table, alike, example.gap_s, example.real)
 
 
@@ -227,7 +227,7 @@ def _thinned(example: Example, share: Tensor, chance: np.random.Generator) -> Ex
         return table[rows][:, columns]
 
     before, after = (
-        Ends(*(getattr(ends, f.name)[which] for f in fields(Ends)))
+        Observations(*(getattr(ends, f.name)[which] for f in fields(Observations)))
         for ends, which in ((example.before, rows), (example.after, columns))
     )
     table, alike = chosen(example.table), chosen(example.likeness)
@@ -243,9 +243,9 @@ def stacked(examples: Sequence[Example]) -> Example:
         full[tuple(slice(0, n) for n in table.shape)] = table
         return full
 
-    def ends(side: Sequence[Ends], most: int) -> Ends:
-        return Ends(
-            *(torch.stack([padded(getattr(e, f.name), (most,), 0.05) for e in side]) for f in fields(Ends))
+    def ends(side: Sequence[Observations], most: int) -> Observations:
+        return Observations(
+            *(torch.stack([padded(getattr(e, f.name), (most,), 0.05) for e in side]) for f in fields(Observations))
         )
 
     def table(name: str, value: float) -> Tensor:

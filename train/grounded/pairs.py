@@ -18,8 +18,8 @@ from torch import Tensor
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
-from models.grounded.judge import EVIDENCE
-from models.grounded.linker import Ends
+from models.grounded.change_classifier import EVIDENCE
+from models.grounded.observations import Observations
 from pipeline.sources.times import moment_in_name
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
@@ -78,7 +78,7 @@ def gap_between(one: LabelledFrame, other: LabelledFrame) -> float | None:
 
 
 def verdicts(
-    ends: Ends, here: Sequence[Vote], there: Sequence[Vote], seen: Tensor, *, apart: bool
+    ends: Observations, here: Sequence[Vote], there: Sequence[Vote], seen: Tensor, *, apart: bool
 ) -> NDArray[np.int8]:
     """1 for an end that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
 

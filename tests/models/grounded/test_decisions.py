@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models.boxes import Box
 from models.families import OBJECTS
 from models.grounded.decisions import Candidates, confidence, decide, distinct, object_name, riders
-from models.grounded.linker import LOOKS, Ends
+from models.grounded.observations import COLOUR_BINS, Observations
 from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
 
@@ -22,13 +22,13 @@ MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "move
 
 
 def judged(*ends: tuple[str, Box, float]) -> Candidates:
-    """Ends by name, box and how likely they are real."""
+    """Observations by name, box and how likely they are real."""
     label = torch.zeros(len(ends), len(OBJECTS))
     for row, (name, _, _) in enumerate(ends):
         label[row, OBJECTS.index(name)] = 0.9
     box = torch.tensor([box for _, box, _ in ends]).view(-1, 4)
     n = len(ends)
-    seen = Ends(box, torch.full((n,), 0.9), label, torch.zeros(n, 192), torch.zeros(n, LOOKS))
+    seen = Observations(box, torch.full((n,), 0.9), label, torch.zeros(n, 192), torch.zeros(n, COLOUR_BINS))
     return Candidates(seen, torch.tensor([real for _, _, real in ends]))
 
 
@@ -105,7 +105,7 @@ def drawn(count: int, random: torch.Generator) -> Candidates:
     box = torch.cat([low, torch.rand(count, 2, generator=random) * 0.2 + 0.01], dim=1)
     label = torch.rand(count, len(OBJECTS), generator=random) ** 4
     n = count
-    seen = Ends(box, torch.ones(n), label, torch.zeros(n, 192), torch.zeros(n, LOOKS))
+    seen = Observations(box, torch.ones(n), label, torch.zeros(n, 192), torch.zeros(n, COLOUR_BINS))
     return Candidates(seen, torch.rand(n, generator=random))
 
 

@@ -20,8 +20,8 @@ from models.detections import Detections
 from models.encoders.encoder import ENCODERS, Encoder
 from models.families import OBJECTS
 from models.grounded.grounded import Grounded
-from models.grounded.judge import Sides
-from models.grounded.linker import ends
+from models.grounded.change_classifier import ObservedPair
+from models.grounded.observations import ends
 from models.language.facts import Fact
 from models.language.places import Zone
 from models.language.statements import statement_of
@@ -315,7 +315,7 @@ def test_one_where_another_stood_came_and_the_other_left(make_grounded: MakeGrou
         gap_s: [
             (fact.type, fact.confidence > captioner.min_confidence)
             for fact in captioner.facts_of_sides(
-                Sides((one, two), pictures, torch.zeros(8, 8), torch.zeros(0, 4), torch.tensor(gap_s)), 0
+                ObservedPair((one, two), pictures, torch.zeros(8, 8), torch.zeros(0, 4), torch.tensor(gap_s)), 0
             )
         ]
         for gap_s in (10.0, 3600.0)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 
-from models.grounded.linker import Linker, links
+from models.grounded.observations import FeatureEmbedding, links
 from train.grounded.link_examples import SAME, UNKNOWN, CameraSnapshots, Example, stacked
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
@@ -43,7 +43,7 @@ class LinkOptions:
 class _Lesson(nn.Module):
     """The linker with what it needs while learning only."""
 
-    def __init__(self, linker: Linker) -> None:
+    def __init__(self, linker: FeatureEmbedding) -> None:
         super().__init__()
         self.linker = linker
         self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # of likeness, as log odds
@@ -68,7 +68,7 @@ class _Lesson(nn.Module):
         return total
 
 
-def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path | None = None) -> Linker:
+def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path | None = None) -> FeatureEmbedding:
     """A linker that has learnt from cameras.
 
     Args:
@@ -77,7 +77,7 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
         state: a file for an interrupted run to go on from; removed at the end.
     """
     torch.manual_seed(options.seed)
-    lesson = _Lesson(Linker())
+    lesson = _Lesson(FeatureEmbedding())
     learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
     falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
     begin = 0

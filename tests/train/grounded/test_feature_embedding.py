@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from models.families import OBJECTS
-from models.grounded.linker import FEATURES, LOOKS, Ends
+from models.grounded.observations import FEATURES, COLOUR_BINS, Observations
 from train.grounded.identities import GHOST, UNSURE, UNTRACKED, Snapshot
 from train.grounded.link_examples import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
-from train.grounded.linker import LinkOptions, _batch, learnt
+from train.grounded.feature_embedding import LinkOptions, _batch, learnt
 
 Box = tuple[float, float, float, float]
 HERE, THERE, YONDER = (0.1, 0.1, 0.1, 0.1), (0.4, 0.4, 0.1, 0.1), (0.7, 0.7, 0.1, 0.1)
@@ -26,7 +26,7 @@ def snapshot(
     seen: dict[int, tuple[float, float]] | None = None,
     clock_s: float = math.nan,
 ) -> Snapshot:
-    """Ends whose features tell who they are."""
+    """Observations whose features tell who they are."""
     label = torch.zeros(len(who), len(OBJECTS))
     label[:, OBJECTS.index("car")] = 0.9
     track = torch.tensor([number for number, _ in who])
@@ -35,7 +35,7 @@ def snapshot(
     )
     box = torch.tensor([place for _, place in who])
     span = torch.tensor([(seen or {}).get(number, (0.0, 9.0)) for number, _ in who])
-    ends = Ends(box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), LOOKS), 0.3))
+    ends = Observations(box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), COLOUR_BINS), 0.3))
     return Snapshot(occasion, seconds, clock_s, ends, track, span, torch.full((len(who), 1), torch.nan))
 
 
@@ -122,7 +122,7 @@ def test_cameras_that_teach_nothing_are_told_of() -> None:
 
 
 def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.grounded.linker._SAVE_EVERY", 60)
+    monkeypatch.setattr("train.grounded.feature_embedding._SAVE_EVERY", 60)
     options = LinkOptions(steps=100, batch=6, seed=1)
     cameras = [a_camera()]
     whole = learnt(cameras, options, tmp_path / "a.state")
@@ -134,7 +134,7 @@ def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
         return _batch(cameras, options, step)
 
     with monkeypatch.context() as patch:
-        patch.setattr("train.grounded.linker._batch", until_noon)
+        patch.setattr("train.grounded.feature_embedding._batch", until_noon)
         with pytest.raises(KeyboardInterrupt):
             learnt(cameras, options, tmp_path / "b.state")
     assert torch.load(tmp_path / "b.state", weights_only=True)["step"] == 60

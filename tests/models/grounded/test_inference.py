@@ -12,7 +12,7 @@ from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Answer
 from models.grounded.settings import SETTINGS
-from models.grounded.sight import canvas, nearer, pixels_at, seen
+from models.grounded.inference import canvas, nearer, pixels_at, seen
 
 WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
 

@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.captioner import PairBatch
 from models.grounded.grounded import Grounded
-from models.grounded.judge import EVIDENCE, Judge, Sides, evidence
+from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, ObservedPair, evidence
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
 from pipeline.narration.batch import clusters_of, with_views
@@ -28,7 +28,7 @@ UNKNOWN_GAP = 0.3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgements:
-    """Ends with the teacher's word.
+    """Observations with the teacher's word.
 
     Attributes:
         evidence: float32 ``(N, len(EVIDENCE))``.
@@ -43,7 +43,7 @@ class Judgements:
 
 def looked(
     captioner: Grounded, folder: Path, pairs: Sequence[FramePairing], seed: int
-) -> Iterator[tuple[FramePairing, Sides]]:
+) -> Iterator[tuple[FramePairing, ObservedPair]]:
     """What the captioner sees of pairs that differ, as it would in use."""
     rng = np.random.default_rng(seed)
     for pair in pairs:
@@ -81,10 +81,10 @@ def judgements(
     return Judgements(torch.cat([none[0], *rows]), torch.cat([none[1], *change]), np.array(camera))
 
 
-def train_judge(known: Judgements, seed: int, steps: int = 3000) -> Judge:
+def train_judge(known: Judgements, seed: int, steps: int = 3000) -> ChangeClassifier:
     """Learn from judgements, every camera about equally much."""
     torch.manual_seed(seed)
-    judge = Judge()
+    judge = ChangeClassifier()
     judge.fit_scaling(known.evidence)
     _, of, counts = np.unique(known.camera, return_inverse=True, return_counts=True)
     weight = torch.from_numpy((counts[of] ** -0.5).astype(np.float32))

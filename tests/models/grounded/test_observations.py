@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.families import OBJECTS
-from models.grounded.linker import FEATURES, LOOKS, Ends, Linker, links, looks
+from models.grounded.observations import FEATURES, COLOUR_BINS, Observations, FeatureEmbedding, links, looks
 
 NOT_KNOWN = math.nan
 
 
-def some_ends(count: int, seed: int, *leading: int) -> Ends:
+def some_ends(count: int, seed: int, *leading: int) -> Observations:
     chance = torch.Generator().manual_seed(seed)
 
     def numbers(*shape: int) -> Tensor:
         return torch.rand(*leading, count, *shape, generator=chance)
 
     box = torch.cat([numbers(2) * 0.8, numbers(2) * 0.2 + 0.01], dim=-1)
-    return Ends(box, numbers(), numbers(len(OBJECTS)), numbers(FEATURES) - 0.5, numbers(LOOKS))
+    return Observations(box, numbers(), numbers(len(OBJECTS)), numbers(FEATURES) - 0.5, numbers(COLOUR_BINS))
 
 
-def a_linker(seed: int = 0) -> Linker:
+def a_linker(seed: int = 0) -> FeatureEmbedding:
     torch.manual_seed(seed)
-    return Linker().eval()
+    return FeatureEmbedding().eval()
 
 
 @settings(max_examples=30, deadline=None)
@@ -50,7 +50,7 @@ def test_stacked_pictures_get_what_single_ones_get() -> None:
     with torch.inference_mode():
         stacked = linker(before, after, gap)
         for b in range(3):
-            one, two = (Ends(*(getattr(e, f.name)[b] for f in fields(Ends))) for e in (before, after))
+            one, two = (Observations(*(getattr(e, f.name)[b] for f in fields(Observations))) for e in (before, after))
             assert torch.allclose(linker(one, two, gap[b]), stacked[b], atol=1e-5)
 
 
@@ -65,14 +65,14 @@ def test_the_gap_and_its_absence_are_inputs() -> None:
 
 def test_the_measures_are_those_that_the_shipped_weights_were_trained_with() -> None:
     """Of a person 0.1 wide and 0.2 high who goes a fifth of that to the right and down in two minutes."""
-    assert LOOKS == 2 * (9 + 8)
-    looked = torch.zeros(1, LOOKS)
+    assert COLOUR_BINS == 2 * (9 + 8)
+    looked = torch.zeros(1, COLOUR_BINS)
     looked[0, [8, 9, 25, 33]] = 1.0  # grey, and one lightness, in either half
     label = torch.zeros(1, len(OBJECTS))
     label[0, OBJECTS.index("person")] = 1.0
     box, feature = torch.tensor([[0.3, 0.4, 0.1, 0.2]]), torch.ones(1, FEATURES)
-    before = Ends(box, torch.tensor([0.5]), label, feature, looked)
-    after = Ends(box + torch.tensor([0.02, 0.04, 0, 0]), torch.tensor([0.75]), label, feature, looked)
+    before = Observations(box, torch.tensor([0.5]), label, feature, looked)
+    after = Observations(box + torch.tensor([0.02, 0.04, 0, 0]), torch.tensor([0.75]), label, feature, looked)
     sizes, gap_s = math.sqrt(0.08), 120.0
     expected = {
         0: 2.0,  # the embedding
@@ -99,14 +99,14 @@ def test_the_measures_are_those_that_the_shipped_weights_were_trained_with() -> 
 
 
 def test_a_rival_is_of_the_same_family_and_at_the_same_place() -> None:
-    def seen(*names: str) -> Ends:
+    def seen(*names: str) -> Observations:
         ends, label = some_ends(len(names), 1), torch.zeros(len(names), len(OBJECTS))
         label[range(len(names)), [OBJECTS.index(name) for name in names]] = 1.0
-        return Ends(
+        return Observations(
             torch.tensor([[0.3, 0.4, 0.1, 0.2]]).repeat(len(names), 1), ends.score, label, *rest(ends)
         )
 
-    def rest(ends: Ends) -> tuple[Tensor, Tensor]:
+    def rest(ends: Observations) -> tuple[Tensor, Tensor]:
         return ends.feature, ends.looks
 
     with torch.inference_mode():
@@ -151,9 +151,9 @@ def test_looks_tell_colours_and_halves_apart() -> None:
     picture[2, :, 100:200] = 220
     box = torch.tensor([[0.0, 0, 1 / 3, 1], [1 / 3, 0, 1 / 3, 1], [2 / 3, 0, 1 / 3, 1], [0.9, 0.9, 0.5, 0.5]])
     found = looks(picture, box)
-    assert found.shape == (4, LOOKS)
+    assert found.shape == (4, COLOUR_BINS)
     assert torch.allclose(found.square().sum(1), torch.full((4,), 4.0), atol=1e-4)
-    above, below = found[:, : LOOKS // 2], found[:, LOOKS // 2 :]
+    above, below = found[:, : COLOUR_BINS // 2], found[:, COLOUR_BINS // 2 :]
     assert float(above[0] @ above[1]) < 1.3
     assert float(below[0] @ below[1]) > 1.9
     assert len(looks(picture, torch.zeros(0, 4))) == 0
@@ -164,13 +164,13 @@ def test_looks_tell_colours_and_halves_apart() -> None:
 def test_it_learns_that_looks_matter_and_the_gap_does() -> None:
     """Alike ends that moved are one after a second, and others after an hour."""
     torch.manual_seed(0)
-    linker = Linker()
+    linker = FeatureEmbedding()
     learner = torch.optim.Adam(linker.parameters(), lr=0.01)
     target = torch.eye(4)
     for step in range(150):
         before = some_ends(4, step)
         moved = torch.cat([(before.box[:, :2] + 0.1) % 0.8, before.box[:, 2:]], dim=1)
-        after = Ends(moved, before.score, before.label, before.feature, before.looks)
+        after = Observations(moved, before.score, before.label, before.feature, before.looks)
         soon = linker(before, after, torch.tensor(1.0))
         late = linker(before, after, torch.tensor(3600.0))
         lost = torch.nn.functional.binary_cross_entropy_with_logits
@@ -180,7 +180,7 @@ def test_it_learns_that_looks_matter_and_the_gap_does() -> None:
         learner.step()
     before = some_ends(4, 1000)
     moved = torch.cat([(before.box[:, :2] + 0.1) % 0.8, before.box[:, 2:]], dim=1)
-    after = Ends(moved, before.score, before.label, before.feature, before.looks)
+    after = Observations(moved, before.score, before.label, before.feature, before.looks)
     with torch.inference_mode():
         soon = links(linker(before, after, torch.tensor(1.0)))
         late = links(linker(before, after, torch.tensor(3600.0)))
