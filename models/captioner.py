@@ -43,6 +43,7 @@ class Captioner(nn.Module):
         image_size: ``(height, width)`` of the images it takes.
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
+        graphs: ONNX, by name: parts that need no torch, kept in the checkpoint.
         min_confidence: least confidence of a sentence, unless the options say otherwise.
         sees_views: whether it looks at frames at a size of their own and at tiles (`PairBatch.views`), not at
             whole frames of `image_size`.
@@ -86,6 +87,7 @@ class Captioner(nn.Module):
         self.register_buffer("scale_std", torch.ones(FEATURES))
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
+        self.graphs: dict[str, bytes] = {}
 
     def arguments(self) -> dict[str, Any]:
         """Its options as plain values, for the checkpoint."""

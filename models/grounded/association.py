@@ -9,8 +9,8 @@ Three logistic regressions, fitted to pairs that were labelled by eye (`train.gr
 2. `signs` of one observation, of which these probabilities are a part: is it a change that can be told?
 3. The same: is what changed elsewhere in the other still, whichever of its candidates it may be?
 
-The third is far surer than any single match: in a queue that moves up everybody has moved, though nobody knows
-who is who. Signs are the same when the two stills are exchanged.
+The third is far surer than any single match: in a queue that moves up all have moved, whoever is who. Signs
+are the same when the two stills are exchanged.
 """
 
 from __future__ import annotations
@@ -121,8 +121,10 @@ def pair_signs(before: Side, after: Side, colours: tuple[Floats, ...], gap_s: fl
     ratio = np.minimum(np.abs(np.log(size_one / size_two)).sum(-1), 3.0)
     overlap = overlaps(one, two)
     family = before.family[:, None] == after.family[None]
-    person = family & (before.family == first_of("person"))[:, None]
-    known = before.appearance.any(1)[:, None] & after.appearance.any(1)[None]
+    people = before.family == first_of("person")
+    person = family & people[:, None]
+    shown = [np.asarray(side.appearance.any(1), np.bool_) for side in (before, after)]
+    known = shown[0][:, None] & shown[1][None]
     appearance = before.appearance @ after.appearance.T
     names = [side.label / np.maximum(side.label.sum(1, keepdims=True), 1e-6) for side in (before, after)]
     short, log_gap = _time(gap_s)

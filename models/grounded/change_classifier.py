@@ -1,8 +1,8 @@
 """Change classifier: is an object on this side, and not the same one at the same place on the other?
 
-The detector answers each side by itself; the classifier weighs its answer against the other side's at the same
-place, the pixels that differ, and how alike the two pictures are there. Whether the object is elsewhere on the
-other side is for `models.grounded.association`.
+The detector answers each side by itself; the classifier weighs its answer against the other side's at the
+same place, the pixels that differ, and how alike the two pictures are there. Whether the object is elsewhere
+on the other side is for `models.grounded.association`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _GRID = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObservedPair:
-    """The observations of one pair.
+    """A pair of stills with the observations of both.
 
     Attributes:
         sides: before and after.

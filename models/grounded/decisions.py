@@ -43,7 +43,7 @@ class Outcomes:
 
 
 def distinct(found: Observations) -> Tensor:
-    """Rows int64 of each object once: no weaker boxes that overlap, hold or lie in a surer one of its family."""
+    """Rows int64 of each object once: none that overlaps, holds or lies in a surer one of its family."""
     order = found.score.argsort(descending=True, stable=True)
     box, family = found.box[order], families(found)[order]
     area = box[:, 2:].prod(1).clamp(min=1e-9)
@@ -61,7 +61,7 @@ def decide(
     outcomes: tuple[Outcomes, Outcomes],
     *,
     pair: int = 0,
-    threshold: float = 0.4,
+    threshold: float = 0.38,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
@@ -99,9 +99,10 @@ def decide(
             if k in taken or p < SETTINGS.least:
                 continue
             name, large = object_name(own.label[k])
-            was, now = (box_of(own.box[k]), None) if own is before else (None, box_of(own.box[k]))
-            facts.append(Fact(pair, kind, name, 1, was, now, p, large=large))
-    return riders(_once(sorted(facts, key=lambda f: -f.confidence)))
+            box = box_of(own.box[k])
+            gone, come = (box, None) if own is before else (None, box)
+            facts.append(Fact(pair, kind, name, 1, gone, come, p, large=large))
+    return riders(_once(sorted(facts, key=lambda f: -f.confidence)), threshold)
 
 
 def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, bool]:
@@ -166,10 +167,11 @@ def families(found: Observations) -> Tensor:
     return FAMILY.to(found.label.device)[found.label.argmax(-1)]
 
 
-def riders(facts: list[Fact]) -> list[Fact]:
-    """Facts in which a person on a two-wheeler is one cyclist or motorcyclist."""
+def riders(facts: list[Fact], threshold: float = 0.0) -> list[Fact]:
+    """Facts in which a person on a two-wheeler of this confidence or more is one cyclist or motorcyclist."""
     found = list(facts)
-    for wheels in [f for f in facts if f.object in ("bicycle", "motorcycle")]:
+    ridden = [f for f in facts if f.object in ("bicycle", "motorcycle") and f.confidence >= threshold]
+    for wheels in ridden:
         for person in [f for f in found if f.object == "person" and f.type == wheels.type]:
             sides = ((person.before, wheels.before), (person.after, wheels.after))
             if wheels in found and all(_rides(a, b) for a, b in sides if a and b):

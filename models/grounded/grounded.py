@@ -1,4 +1,4 @@
-"""The grounded captioner: detect on both sides, classify changes, associate, decide, and say it with templates.
+"""The grounded captioner: detect on both sides, classify changes, associate, decide, word with templates.
 
 1. `inference`: which objects are on each side, by a detector that sees the whole frames and, where something
    small differs, tiles of them.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from models.boxes import hull
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
 from models.detector import Detector as DetectorInterface
+from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.families import CLASSES, first_of
 from models.grounded.association import (
@@ -111,7 +113,7 @@ class Grounded(Captioner):
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
         hidden, members = self.options.hidden, range(self.options.members)
-        self.register_buffer("threshold", torch.tensor(0.4))
+        self.register_buffer("threshold", torch.tensor(0.38))
         for name, count in (("match", len(PAIR_SIGNS)), ("change", len(SIGNS)), ("move", len(SIGNS))):
             self.register_buffer(f"{name}_weights", torch.zeros(count + 1))
         # In this order of memory convolutions on a CPU take two thirds of the time.
@@ -119,6 +121,12 @@ class Grounded(Captioner):
         self.embeddings = nn.ModuleList(FeatureEmbedding() for _ in members).requires_grad_(False)
         self.classifier = ensemble(ChangeClassifier(hidden) for _ in members).requires_grad_(False)
         self.remote: DetectorInterface | None = None
+
+    @cached_property
+    def appearance(self) -> AppearanceEmbedding | None:
+        """What the objects of an image look like; None where the checkpoint has no such graph."""
+        graph = self.graphs.get("embedding")
+        return AppearanceEmbedding(graph) if graph else None
 
     @property
     def min_confidence(self) -> float:
@@ -236,13 +244,15 @@ class Grounded(Captioner):
 
     def _embedded(self, feature: Tensor) -> Tensor:
         each: list[Tensor] = [embedding(feature) for embedding in self.embeddings]
-        return torch.cat(each, dim=1) / len(each) ** 0.5
+        together: Tensor = torch.cat(each, dim=1) / len(each) ** 0.5
+        return together
 
     def facts_of_pair(self, pair: ObservedPair, number: int) -> list[Fact]:
         """What may be told of a pair, given its observations."""
         association = self.associate(pair)
         match = association.match(_array(self.match_weights))
         change, move = _array(self.change_weights), _array(self.move_weights)
+        move[-1] += SETTINGS.move_prior
         before, after = (
             Outcomes(probability(each, change), probability(each, move)) for each in association.signs(match)
         )

@@ -63,8 +63,8 @@ def colour_histograms(picture: Tensor, box: Tensor) -> Tensor:
         box: float32 ``(N, 4)`` in 0..1 of the picture.
 
     Returns:
-        float32 ``(N, COLOUR_BINS)``, each half's square roots of shares: 8 hues and grey, which sum to 1, and 8
-        steps of lightness, which sum to 1; so that a product of two is their Bhattacharyya coefficient.
+        float32 ``(N, COLOUR_BINS)``, each half's square roots of shares: 8 hues and grey, which sum to 1, and
+        8 steps of lightness, which sum to 1; so that a product of two is their Bhattacharyya coefficient.
     """
     rows, columns = ((torch.arange(n, device=box.device) + 0.5) / n for n in _GRID)
     height, width = picture.shape[1:]

@@ -14,7 +14,7 @@ class PerceptionSettings:
 
     Attributes:
         pixels: about how many of a frame the detector sees at once.
-        fine_pixels: ... of stills `fine_gap_s` or more apart, which have more objects to find than to link.
+        fine_pixels: ... of stills `fine_gap_s` or more apart, which have more to find than to associate.
         fine_gap_s: of closer stills, more pixels show shadows and signs as objects.
         seen_score: detections below are not looked at.
         proposed_score: detections below are only weighed against the other side, never told.
@@ -26,10 +26,11 @@ class PerceptionSettings:
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
         least_match: matches below it are no move, however sure it is that both ends moved.
-        match_worth: what a match adds to the worth of a move, so that of equal moves the likelier partner wins.
+        move_prior: log odds added to those that a change moved: labels by tracks call some moves two changes.
+        match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
         least: facts below this probability are dropped, whatever threshold is asked for.
-        lot_area, lot_ratio, lot_count, lot_score: a vehicle of this share that holds so many so much smaller ones
-            of this score is a place.
+        lot_area, lot_ratio, lot_count, lot_score: a vehicle of this share that holds so many so much
+            smaller ones of this score is a place.
         car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
             below which it is only a vehicle; above, it is a large one.
         named: share of one name above which a large vehicle is called so.
@@ -52,7 +53,8 @@ class PerceptionSettings:
     twice: float = 0.5
     stayed: float = 0.15
     doubtful: float = 0.5
-    least_match: float = 0.05
+    least_match: float = 0.01
+    move_prior: float = 0.2
     match_worth: float = 0.2
     least: float = 0.02
     lot_area: float = 0.25

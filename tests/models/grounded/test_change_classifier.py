@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, ObservedPair, evidence
-from models.grounded.observations import Observations, ends
+from models.grounded.observations import Observations, observe
 
 CHANGED, CORRELATION = (
     EVIDENCE.index(name)
@@ -32,14 +32,14 @@ def sides_of(count: tuple[int, int], seed: int, gap_s: float) -> ObservedPair:
         low = numbers(n, 2)
         box = torch.cat([low, numbers(n, 2) * (1 - low)], dim=1)
         label = numbers(n, len(OBJECTS)) * (numbers(n, len(OBJECTS)) > 0.5)
-        both.append(ends(picture, Detections(box, numbers(n), label, numbers(n, 192))))
+        both.append(observe(picture, Detections(box, numbers(n), label, numbers(n, 192))))
     clusters = numbers(seed % 3, 4) / 2
     changed = (numbers(40, 60) > 0.6).float()
     return ObservedPair((both[0], both[1]), pictures, changed, clusters, torch.tensor(gap_s))
 
 
 def swapped(sides: ObservedPair) -> ObservedPair:
-    return ObservedPair(sides.ends[::-1], sides.pictures.flip(0), sides.changed, sides.clusters, sides.gap_s)
+    return ObservedPair(sides.sides[::-1], sides.pictures.flip(0), sides.changed, sides.clusters, sides.gap_s)
 
 
 @given(
@@ -64,7 +64,7 @@ def test_the_order_of_ends_does_not_matter() -> None:
     sides = sides_of((4, 3), 5, 8.0)
     order = torch.tensor([2, 0, 3, 1])
     other = ObservedPair(
-        (sides.ends[0].select(order), sides.ends[1]),
+        (sides.sides[0].select(order), sides.sides[1]),
         sides.pictures,
         sides.changed,
         sides.clusters,
@@ -77,7 +77,7 @@ def test_the_order_of_ends_does_not_matter() -> None:
 def one_car(box: tuple[float, ...], picture: torch.Tensor) -> Observations:
     label = torch.zeros(1, len(OBJECTS))
     label[0, OBJECTS.index("car")] = 0.9
-    return ends(picture, Detections(torch.tensor([box]), torch.tensor([0.9]), label, torch.ones(1, 192)))
+    return observe(picture, Detections(torch.tensor([box]), torch.tensor([0.9]), label, torch.ones(1, 192)))
 
 
 def test_what_stays_looks_unchanged_and_what_came_does_not() -> None:

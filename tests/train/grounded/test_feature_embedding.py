@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from models.families import OBJECTS
-from models.grounded.observations import FEATURES, COLOUR_BINS, Observations
+from models.grounded.observations import COLOUR_BINS, FEATURES, Observations
+from train.grounded.feature_embedding import LinkOptions, _batch, learnt
 from train.grounded.identities import GHOST, UNSURE, UNTRACKED, Snapshot
 from train.grounded.link_examples import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
-from train.grounded.feature_embedding import LinkOptions, _batch, learnt
 
 Box = tuple[float, float, float, float]
 HERE, THERE, YONDER = (0.1, 0.1, 0.1, 0.1), (0.4, 0.4, 0.1, 0.1), (0.7, 0.7, 0.1, 0.1)
@@ -35,7 +35,9 @@ def snapshot(
     )
     box = torch.tensor([place for _, place in who])
     span = torch.tensor([(seen or {}).get(number, (0.0, 9.0)) for number, _ in who])
-    ends = Observations(box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), COLOUR_BINS), 0.3))
+    ends = Observations(
+        box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), COLOUR_BINS), 0.3)
+    )
     return Snapshot(occasion, seconds, clock_s, ends, track, span, torch.full((len(who), 1), torch.nan))
 
 

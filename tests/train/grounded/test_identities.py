@@ -12,7 +12,7 @@ import torch
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Detector
-from models.grounded.observations import FEATURES, COLOUR_BINS
+from models.grounded.observations import COLOUR_BINS, FEATURES
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 from train.grounded.identities import GHOST, ClipTracker, Collector, collected
@@ -91,7 +91,7 @@ def test_ghosts_are_planted_where_nothing_is(frames: list[LabelledFrame], tmp_pa
     assert not near[0].any(), "there is a car"
     assert near[1].any(), "there was one"
     for one in found:
-        assert one.ends.looks.shape == (len(one.track), COLOUR_BINS)
+        assert one.observed.colours.shape == (len(one.track), COLOUR_BINS)
         assert one.ends.box.dtype == torch.float32
         assert one.reid.isnan().all()
 

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from models import load_captioner
+from models.embedding import AppearanceEmbedding, crop
+from train.grounded import embedding as module
+from train.grounded.embedding import (
+    EmbeddingOptions,
+    Stretch,
+    add_embedding,
+    contrastive_loss,
+    drawn_crop,
+    train_embedding,
+)
+from train.grounded.osnet import OSNet, graph_of, starting_osnet
+from train.grounded.start import StartError
+
+OPTIONS = EmbeddingOptions(steps=4, tracks=3, crops=2, rate=1e-3)
+
+
+@pytest.fixture(scope="module")
+def reid(clips: Path) -> Path:
+    path = clips.parent / "models" / "reid-0248" / "person-reidentification-retail-0248.onnx"
+    if not path.is_file():
+        pytest.skip("no re-identification network beside the checkout (../shared/data/models)")
+    return path
+
+
+def lively() -> OSNet:
+    torch.manual_seed(1)
+    return OSNet().eval()
+
+
+def stretches() -> list[Stretch]:
+    """Three objects of two clips, each of one colour."""
+    found = []
+    for number, (clip, colour) in enumerate((("a/1", 0), ("a/1", 1), ("b/1", 2))):
+        image = torch.zeros(40, 20, 3, dtype=torch.uint8)
+        image[..., colour] = 200
+        box = (0.1, 0.1, 0.8, 0.8)
+        found.append(Stretch(clip, str(number), "person", 0.0, 3.0, [image] * 3, [box] * 3))
+    return found
+
+
+@pytest.mark.footage
+def test_answers_as_the_published_network_does(reid: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    theirs = onnxruntime.InferenceSession(str(reid), options, providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(1).integers(0, 256, (1, 256, 128, 3), np.uint8)
+    (expected,) = theirs.run(None, {"inputs:0": image[..., ::-1].astype(np.float32)})
+    with torch.inference_mode():
+        ours = starting_osnet(reid)(torch.from_numpy(image)).numpy()
+    assert np.abs(ours - expected / np.linalg.norm(expected)).max() < 1e-4
+
+
+def test_what_cannot_be_started_from(tmp_path: Path) -> None:
+    other = tmp_path / "other.onnx"
+    for content, words in ((b"junk", "cannot be read as ONNX"), (graph_of(OSNet()), "is not person-")):
+        other.write_bytes(content)
+        with pytest.raises(StartError, match=words):
+            starting_osnet(other)
+
+
+def test_the_graph_answers_as_the_module_does() -> None:
+    net = lively()
+    image = np.random.default_rng(2).integers(0, 256, (90, 60, 3), np.uint8)
+    box = np.array([0.2, 0.1, 0.5, 0.8])
+    with torch.inference_mode():
+        expected = net(torch.from_numpy(crop(image, box))[None]).numpy()
+    found = AppearanceEmbedding(graph_of(net))(image, box[None])
+    assert np.abs(found - expected).max() < 1e-4
+
+
+def test_the_loss_wants_one_object_close_and_others_far() -> None:
+    same = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).bool()
+    differ = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]]).bool()
+    right = torch.nn.functional.normalize(torch.tensor([[1.0, 0], [1, 0.1], [0, 1]]))
+    wrong = right[[0, 2, 1]]
+    assert contrastive_loss(right, same, differ, 0.1) < 0.1 < contrastive_loss(wrong, same, differ, 0.1)
+    unknown = torch.zeros_like(differ)
+    assert contrastive_loss(wrong, same, unknown, 0.1) == 0
+
+
+def test_two_of_a_clip_differ_if_they_were_there_at_once() -> None:
+    some = stretches()
+    some[1].begin_s, some[1].end_s = 5.0, 9.0
+    differ = module._differ(some, np.array([0, 1, 2]))
+    assert differ.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
+
+
+def test_an_interrupted_training_ends_where_a_whole_one_does(tmp_path: Path) -> None:
+    for name in ("whole", "parts"):
+        (tmp_path / name).mkdir()
+    torch.set_num_threads(1)
+    whole = train_embedding(lively(), stretches(), OPTIONS, tmp_path / "whole")
+    half = EmbeddingOptions(steps=2, tracks=3, crops=2, rate=1e-3)
+    assert half.steps < OPTIONS.steps
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SAVED_EVERY", 2)
+        patch.setattr(module, "_batch", _stopping(module._batch, at=2))
+        with pytest.raises(KeyboardInterrupt):
+            train_embedding(lively(), stretches(), OPTIONS, tmp_path / "parts")
+    parts = train_embedding(lively(), stretches(), OPTIONS, tmp_path / "parts")
+    start = lively().state_dict()
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, parts.state_dict()[name])
+    assert any(not torch.equal(value, start[name]) for name, value in whole.state_dict().items())
+
+
+def _stopping(batch, at):  # type: ignore[no-untyped-def]
+    def stopped(stretches, options, step):  # type: ignore[no-untyped-def]
+        if step == at:
+            raise KeyboardInterrupt
+        return batch(stretches, options, step)
+
+    return stopped
+
+
+def test_drawn_crops_are_of_the_networks_size() -> None:
+    rng = np.random.default_rng(3)
+    image = rng.integers(0, 256, (9, 5, 3), np.uint8)
+    for _ in range(20):
+        assert drawn_crop(image, (0.1, 0.1, 0.8, 0.8), rng).shape == (256, 128, 3)
+
+
+@pytest.mark.footage
+@pytest.mark.slow
+def test_a_checkpoint_is_given_an_embedding(
+    clips: Path, reid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for camera in ("ny_sidewalk", "piccadilly_pavement_night", "atrium_people"):
+        (tmp_path / "footage" / camera).mkdir(parents=True)
+        link = tmp_path / "footage" / camera / "people.mp4"
+        link.symlink_to(next((clips.parent / "cameras" / "train" / camera).glob("*.mp4")))
+    monkeypatch.setattr(module, "_CLIP_S", 2.0)
+    out, lines = tmp_path / "out.safetensors", list[str]()
+    add_embedding(tmp_path / "footage", out, reid, OPTIONS, val_cameras=("atrium_people",), note=lines.append)
+    assert "are followed in 2 cameras" in lines[0]
+    captioner = load_captioner(out)
+    made = captioner.record["embedding"]
+    assert [each["name"] for each in made["cameras"]] == ["ny_sidewalk", "piccadilly_pavement_night"]
+    assert made["start"]["file"] == reid.name
+    assert AppearanceEmbedding(captioner.graphs["embedding"]).size == 256
+    assert captioner.graphs != load_captioner().graphs

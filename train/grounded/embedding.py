@@ -1,0 +1,328 @@
+"""Training the appearance embedding on people and vehicles that the shipped detector and tracker follow.
+
+Crops of one stretch of a track show one object; those of two that were there at once, or are of different
+footage, show two. Of others nothing is known. The loss is the supervised contrastive one (Khosla et al.
+2020, "Supervised Contrastive Learning"). What cameras rarely show is made: far and blurred, hidden in part,
+cut badly, in other light.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models import load_captioner
+from models.captioner import Captioner
+from models.embedding import SIZE
+from pipeline.disk import replacing
+from pipeline.narration.batch import detect
+from pipeline.pairs import small_image
+from pipeline.tracking import Tracker
+from train.checkpoints import TrainError, refuse_folder, write_checkpoint
+from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sampled, stated_sources
+from train.footage.recipe import TEST_FOOTAGE
+from train.grounded.chain import camera_record
+from train.grounded.osnet import OSNet, graph_of, starting_osnet
+from train.grounded.start import plain_start
+
+_EVERY_S = 0.2
+_CLIP_S = 60.0  # of a clip
+_CLIPS = 16  # of a camera
+_MARGIN = 0.2  # of a box's width and height, on each side, from which a crop is cut again
+_SURE = 0.9  # probability of an association from which two crops show one object
+_LEAST_PIXELS = 24  # height
+_CROPS, _FEWEST = 12, 3  # of a stretch
+_SAVED_EVERY = 50
+_PEOPLE = 0.75  # share of batches that show people; the others show vehicles
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """How the embedding is trained.
+
+    Attributes:
+        steps: batches.
+        tracks, crops: stretches of a batch, and crops of each.
+        rate: largest learning rate.
+        temperature: by which cosines are divided.
+        average: of the weights, the share that stays at each step.
+        seed: of what is drawn.
+    """
+
+    steps: int = 600
+    tracks: int = 10
+    crops: int = 4
+    rate: float = 2e-4
+    temperature: float = 0.1
+    average: float = 0.99
+    seed: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Stretch:
+    """A part of a track that surely shows one object.
+
+    Attributes:
+        clip: where, by camera and file.
+        track: its number there.
+        family: person, vehicle or two-wheeler.
+        begin_s, end_s: when.
+        crops: uint8 RGB ``(h, w, 3)`` with `_MARGIN` around the box.
+        boxes: the box within each, ``x, y, width, height`` in 0..1.
+    """
+
+    clip: str
+    track: str
+    family: str
+    begin_s: float
+    end_s: float
+    crops: list[Tensor]
+    boxes: list[tuple[float, ...]]
+
+
+def add_embedding(
+    footage: Path,
+    out: Path,
+    reid: Path,
+    options: EmbeddingOptions,
+    *,
+    start: Path | None = None,
+    val_cameras: Sequence[str] = (),
+    command: str = "",
+    note: Callable[[str], None] = lambda _line: None,
+) -> None:
+    """Train an embedding and write it with all that another checkpoint holds.
+
+    Args:
+        footage: folder of clips, see `train.footage.cameras.cameras_in`.
+        out: checkpoint to write; ``<out without suffix>.run`` keeps what an interrupted run goes on from.
+        reid: what it starts from, see `starting_osnet`.
+        options: of the training.
+        start: grounded checkpoint; None takes the packaged one.
+        val_cameras: from which nothing is learnt.
+        command: for the record.
+        note: takes lines about the progress.
+
+    Raises:
+        TrainError: nobody is followed in the footage, or the checkpoint cannot be written.
+        CheckpointError, FootageError, StartError: see their modules.
+    """
+    refuse_folder(out)
+    captioner, net = load_captioner(start), starting_osnet(reid)
+    stated, folder = stated_sources(footage), out.with_suffix(".run")
+    cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
+    stretches = collected_stretches(captioner, cameras, folder / f"stretches-{captioner.sha256[:12]}")
+    if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
+        raise TrainError(f"people are followed in fewer than two clips of {footage}; give more footage")
+    note(f"{len(stretches)} objects are followed in {len(cameras)} cameras")
+    net = train_embedding(net, stretches, options, folder)
+    captioner.graphs["embedding"] = graph_of(net)
+    sources = [
+        {"camera": each.name, "stated": stated.get(each.name), "made_of": {"files": each.hashes()}}
+        for each in cameras
+    ]
+    captioner.record = {
+        **captioner.record,
+        "embedding": {
+            "command": command,
+            "start": plain_start(reid),
+            "options": asdict(options),
+            "cameras": [camera_record(source, held=False) for source in sources],
+        },
+    }
+    note(f"{out.name}: {write_checkpoint(captioner, out)}")
+
+
+def collected_stretches(captioner: Captioner, cameras: Sequence[CameraFiles], cache: Path) -> list[Stretch]:
+    """The stretches of the cameras' clips, each camera's made once and kept in a folder."""
+    found: list[Stretch] = []
+    for camera in cameras:
+        path = cache / f"{camera.name}.pt"
+        if not path.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            clips = [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)]
+            own = [s for file in clips[:_CLIPS] for s in _followed(captioner, camera, file)]
+            with replacing(path, durable=True) as kept:
+                torch.save([asdict(each) for each in own], kept)
+        found += [Stretch(**each) for each in torch.load(path, weights_only=True)]
+    return found
+
+
+def _followed(captioner: Captioner, camera: CameraFiles, file: str) -> Iterator[Stretch]:
+    """Stretches of a clip."""
+    tracker: Tracker | None = None
+    open_stretches: dict[str, Stretch] = {}
+    done: list[Stretch] = []
+    for _, seconds, image in sampled(camera.folder / file, _EVERY_S):
+        if seconds is None or seconds > _CLIP_S:
+            break
+        small = small_image(image)
+        tracker = tracker or Tracker(small.shape[1] / small.shape[0])
+        tracker.update(seconds, detect([small], captioner)[0], small)
+        for track in tracker.tracks:
+            if track.unseen_s > 0 or track.last.box[3] * image.shape[0] < _LEAST_PIXELS:
+                continue
+            if track.last.p < _SURE and track.id in open_stretches:
+                done.append(open_stretches.pop(track.id))
+            own = open_stretches.setdefault(
+                track.id, Stretch(f"{camera.name}/{file}", track.id, "", seconds, seconds, [], [])
+            )
+            own.family, own.end_s = track.family, seconds
+            cut, box = _with_margin(image, track.last.box)
+            own.crops.append(torch.from_numpy(cut))
+            own.boxes.append(box)
+    for stretch in (*done, *open_stretches.values()):
+        if len(stretch.crops) >= _FEWEST:
+            kept = np.unique(np.linspace(0, len(stretch.crops) - 1, _CROPS).round().astype(int))
+            stretch.crops = [stretch.crops[k] for k in kept]
+            stretch.boxes = [stretch.boxes[k] for k in kept]
+            yield stretch
+
+
+def _with_margin(
+    image: NDArray[np.uint8], box: tuple[float, ...]
+) -> tuple[NDArray[np.uint8], tuple[float, ...]]:
+    """What stands in a box and around it, at most as high as the network sees, and the box within that."""
+    height, width = image.shape[:2]
+    x, y, w, h = box[0] * width, box[1] * height, box[2] * width, box[3] * height
+    aside, above = _MARGIN * w, _MARGIN * h
+    left, top = max(int(x - aside), 0), max(int(y - above), 0)
+    right, bottom = min(int(x + w + aside) + 1, width), min(int(y + h + above) + 1, height)
+    cut = image[top:bottom, left:right]
+    high, wide = cut.shape[:2]
+    inner = (x - left) / wide, (y - top) / high, w / wide, h / high
+    if high > SIZE[0]:
+        cut = _sized(cut, max(1, round(wide * SIZE[0] / high)), SIZE[0])
+    return np.ascontiguousarray(cut), inner
+
+
+def _sized(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    way = cv2.INTER_AREA if height < image.shape[0] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
+
+
+def drawn_crop(
+    crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """A crop as another camera might have it, uint8 RGB ``(256, 128, 3)``."""
+    size = np.array(crop.shape[1::-1])
+    corner, sides = np.array(box[:2]), np.array(box[2:])
+    corner, sides = corner + rng.normal(0, 0.06, 2) * sides, sides * (1 + rng.normal(0, 0.06, 2))
+    left, top = np.clip(corner * size, 0, size - 2).astype(int)
+    right, bottom = np.clip(((corner + sides) * size).round(), (left + 2, top + 2), size).astype(int)
+    image = crop[top:bottom, left:right]
+    far = round(rng.uniform(20, 160))
+    if far < image.shape[0]:
+        image = _sized(image, max(4, round(far * image.shape[1] / image.shape[0])), far)
+    image = _sized(image, SIZE[1], SIZE[0])
+    if rng.random() < 0.5:  # noqa: PLR2004
+        image = image[:, ::-1]
+    light = (image / 255.0) ** rng.uniform(0.75, 1.35) * rng.uniform(0.75, 1.25)
+    light = light * rng.uniform(0.95, 1.05, 3) + rng.uniform(-0.05, 0.05) + rng.normal(0, 0.015, image.shape)
+    if rng.random() < 0.4:  # noqa: PLR2004 - hidden in part
+        high, wide = (int(side * share) for side, share in zip(SIZE, rng.uniform(0.15, 0.5, 2), strict=True))
+        down, across = int(rng.integers(SIZE[0] - high)), int(rng.integers(SIZE[1] - wide))
+        light[down : down + high, across : across + wide] = rng.uniform(0, 1, 3)
+    return np.asarray((light * 255).clip(0, 255), np.uint8)
+
+
+def _batch(
+    stretches: Sequence[Stretch], options: EmbeddingOptions, step: int
+) -> tuple[Tensor, NDArray[np.int64]]:
+    """Crops uint8 ``(N, 256, 128, 3)`` and the stretch of each ``(N,)``: half of one clip, half of any."""
+    rng = np.random.default_rng((options.seed, step))
+    family = "person" if rng.random() < _PEOPLE else "vehicle"
+    pool = [k for k, each in enumerate(stretches) if each.family == family]
+    clip = stretches[pool[rng.integers(len(pool))]].clip
+    here = rng.permutation([k for k in pool if stretches[k].clip == clip])[: options.tracks // 2]
+    rest = rng.permutation([k for k in pool if stretches[k].clip != clip])[: options.tracks - len(here)]
+    crops, rows = [], []
+    for k in (*here.tolist(), *rest.tolist()):
+        own = stretches[int(k)]
+        for low, high in pairwise(np.linspace(0, len(own.crops), options.crops + 1)):  # begin to end
+            number = min(int(rng.uniform(low, high)), len(own.crops) - 1)
+            crops.append(drawn_crop(own.crops[number].numpy(), own.boxes[number], rng))
+            rows.append(int(k))
+    return torch.from_numpy(np.stack(crops)), np.array(rows)
+
+
+def _differ(stretches: Sequence[Stretch], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which two surely show different objects, ``(N, N)``."""
+    clip, track = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("clip", "track"))
+    begin, end = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("begin_s", "end_s"))
+    at_once = np.minimum(end[:, None], end) > np.maximum(begin[:, None], begin)
+    return np.asarray((clip[:, None] != clip) | (at_once & (track[:, None] != track)))
+
+
+def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature: float) -> Tensor:
+    """Mean of minus the log share that each positive has among itself and the anchor's negatives.
+
+    Args:
+        vectors: unit ``(N, D)``.
+        same: bool ``(N, N)``, without the diagonal.
+        differ: bool ``(N, N)``; of what is neither nothing is known.
+        temperature: by which cosines are divided.
+    """
+    odds = vectors @ vectors.T / temperature
+    rivals = odds.masked_fill(~differ, -torch.inf).logsumexp(1, keepdim=True)
+    loss = torch.logaddexp(odds, rivals.expand_as(odds)) - odds
+    return loss[same].mean()
+
+
+def train_embedding(
+    start: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions, out: Path
+) -> OSNet:
+    """Train from `start`; goes on where an earlier run into the same folder stopped.
+
+    Returns:
+        The average of the weights over the last steps.
+    """
+    net = deepcopy(start).train()
+    average = deepcopy(net)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
+    path, first = out / "state.pt", 0
+    if path.exists():
+        state = torch.load(path, weights_only=True)
+        first = int(state["step"])
+        net.load_state_dict(state["net"])
+        average.load_state_dict(state["average"])
+        optimizer.load_state_dict(state["optimizer"])
+    began, losses = time.monotonic(), []
+    for step in range(first, options.steps):
+        warm = min(1.0, (step + 1) / 50)
+        for group in optimizer.param_groups:
+            group["lr"] = options.rate * warm * 0.5 * (1 + math.cos(math.pi * step / options.steps))
+        crops, rows = _batch(stretches, options, step)
+        same = torch.from_numpy((rows[:, None] == rows) & ~np.eye(len(rows), dtype=bool))
+        loss = contrastive_loss(
+            net(crops), same, torch.from_numpy(_differ(stretches, rows)), options.temperature
+        )
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        with torch.no_grad():
+            for ours, theirs in zip(average.parameters(), net.parameters(), strict=True):
+                ours.lerp_(theirs, 1 - min(options.average, (step + 1) / (step + 10)))
+        losses.append(float(loss.detach()))
+        if (step + 1) % _SAVED_EVERY == 0 or step + 1 == options.steps:
+            line = {"step": step + 1, "loss": round(float(np.mean(losses)), 4)}
+            with (out / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**line, "s": round(time.monotonic() - began)}) + "\n")
+            losses = []
+            state = {"step": step + 1, "net": net.state_dict(), "average": average.state_dict()}
+            with replacing(path, durable=True) as kept:
+                torch.save({**state, "optimizer": optimizer.state_dict()}, kept)
+    return average.eval()
