@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 import onnxruntime
@@ -37,11 +39,14 @@ class AppearanceEmbedding:
             image: RGB ``(h, w, 3)``, of the camera's own size: small people have few pixels as it is.
             boxes: ``(N, 4)``, ``x, y, width, height`` in 0..1 of the image.
         """
-        found = [np.zeros((0, self.size), np.float32)]
-        for start in range(0, len(boxes), _AT_ONCE):
-            crops = np.stack([crop(image, box) for box in boxes[start : start + _AT_ONCE]])
-            found.append(self._session.run(None, {"crops": crops})[0])
-        return np.concatenate(found)
+        return self.embed([crop(image, box) for box in boxes])
+
+    def embed(self, crops: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Unit vectors ``(N, size)`` of N crops, see `crop`."""
+        starts = range(0, len(crops), _AT_ONCE)
+        batches = ({"crops": np.stack(crops[start : start + _AT_ONCE])} for start in starts)
+        found = [self._session.run(None, batch)[0] for batch in batches]
+        return np.concatenate([np.zeros((0, self.size), np.float32), *found])
 
 
 def crop(image: NDArray[np.uint8], box: NDArray[np.floating]) -> NDArray[np.uint8]:

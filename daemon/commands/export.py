@@ -11,7 +11,7 @@ import typer
 
 from daemon.commands import selection
 from daemon.commands.options import Json
-from daemon.questions.errors import SearchError
+from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def export(
     clips: Annotated[
         list[str] | None,
         typer.Option(
-            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name tells the camera."
+            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."
         ),
     ] = None,
     linked: Annotated[
@@ -44,7 +44,7 @@ def export(
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
         from daemon.search.output import gap_sentences  # noqa: PLC0415
 
-        if asked.count:
+        if asked.measure.count:
             raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
         matches = search.answer(asked)
         if not matches.shown:

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import GROUPINGS, Question
+from daemon.commands.options import Json, stop_at_signal
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
+from daemon.search import output
+from daemon.search.found import FoundRecord
+from daemon.search.search import Search
 from pipeline.disk import replacing
-
-if TYPE_CHECKING:
-    from daemon.questions.local_time import LocalTime
-    from daemon.search.found import FoundRecord
-    from daemon.search.search import Search
 
 _SHOWN = 50
 _EVERY_S = 0.5
 
 
 class OutputFormat(StrEnum):
-    """How an answer looks."""
+    """Formats of an answer."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -62,11 +58,9 @@ def query(
     with selection.complaints():
         groupings = _groupings(by or ())
     with chosen.search(count=count, by=groupings) as (search, asked):
-        from daemon.search import output  # noqa: PLC0415
-
         _check(asked, shape, follow=follow)
-        with _opened(out) as file:
-            if asked.count:
+        with _open_output(out) as file:
+            if asked.measure.count:
                 _print_counts(search, asked, shape, file)
             elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
                 _print_visits(search, asked, shape, file)
@@ -90,30 +84,35 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
     """Refuse what cannot be done at the same time."""
     if follow and shape not in (OutputFormat.TABLE, OutputFormat.JSONL):
         raise SearchError(f"--follow with --format {shape} has no end: write table or jsonl")
-    if follow and question.count:
+    if follow and question.measure.count:
         raise SearchError("--follow cannot count: leave one of them out")
     if follow and question.of_visits:
-        raise SearchError("--follow tells of what comes, not of visits: leave one of them out")
-    if question.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
+        raise SearchError("--follow shows narrations as they come, not visits: leave one of them out")
+    if question.measure.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
 
 def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     groups = search.count(question)
-    writers = {OutputFormat.JSONL: output.count_json, OutputFormat.CSV: output.count_comma_separated}
-    _write(file, writers.get(shape, output.count_table)(groups, question.by))
+    by = question.measure.by
+    if shape is OutputFormat.JSONL:
+        _write(file, output.json_lines(output.count_members(groups, by)))
+    elif shape is OutputFormat.CSV:
+        _write(file, output.csv_lines(output.count_members(groups, by), (*by, "visits", "narrations")))
+    else:
+        _write(file, output.count_table(groups, by))
     if not groups:
         typer.echo("nothing was found", err=True)
 
 
 def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     visits = search.visits(question)
-    write = output.visit_json if shape is OutputFormat.JSONL else output.visit_table
-    _write(file, write(visits, search.local))
+    if shape is OutputFormat.JSONL:
+        _write(file, output.json_lines(output.visit_members(visits, search.local)))
+    else:
+        _write(file, output.visit_table(visits, search.local))
     if not visits:
         typer.echo("nothing was found", err=True)
 
@@ -121,21 +120,20 @@ def _print_visits(search: Search, question: Question, shape: OutputFormat, file:
 def _print_narrations(
     search: Search, question: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
-    some = follow or (shape is OutputFormat.TABLE and question.order == "all")
+    some = follow or (shape is OutputFormat.TABLE and question.measure.order == "all")
     answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
-        write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles
-        file.write(write(list(found), question.filters.since))
+        srt = shape is OutputFormat.SRT
+        file.write(output.subtitles_of(list(found), question.span.since, srt=srt))
     elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:
         _write(file, _lines(found, search.local, shape))
     if not answer.shown and not follow:
         typer.echo("nothing was found", err=True)
-    elif answer.more and question.order == "all" and not follow:
+    elif answer.more and question.measure.order == "all" and not follow:
         typer.echo(
             f"these are the newest {answer.shown} (--limit 0 shows all, --count counts them)", err=True
         )
@@ -165,27 +163,19 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
 
 
 def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) -> Iterator[str]:
-    from daemon.search import output  # noqa: PLC0415
 
     if shape is OutputFormat.CSV:
-        return output.comma_separated(found, local)
+        return output.record_csv(found, local)
     if shape is OutputFormat.JSONL:
-        return output.json_lines(found, local)
+        return output.json_lines(output.record_members(found, local))
     return output.table(found, local)
 
 
 def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    stop = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+    with stop_at_signal() as stop:
         for found in search.follow(question, stop, _EVERY_S):
             _write(file, _lines([found], search.local, shape))
             file.flush()
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:
@@ -193,7 +183,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _opened(out: Path | None) -> Iterator[TextIO]:
+def _open_output(out: Path | None) -> Iterator[TextIO]:
     """The file of the answer, replaced as a whole, or stdout."""
     if out is None:
         yield sys.stdout

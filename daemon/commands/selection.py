@@ -1,4 +1,4 @@
-"""What verbs share that choose narrations: their options, and how they are understood."""
+"""Options of the verbs that select narrations."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
 from daemon.config.state import usual_state
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.question import (
+    Filters,
+    Measure,
+    NoJournalsError,
+    Question,
+    SearchError,
+    Span,
+    merged,
+)
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
-
-if TYPE_CHECKING:
-    from daemon.search.search import Search
+from daemon.search.search import Search
 
 _PROGRESS_EVERY = 20_000
 _FAILED, _USAGE = 1, 2
@@ -78,9 +84,6 @@ class Selection:
         What cannot be answered ends the command with a line and an exit code.
         """
         with complaints():
-            from daemon.questions.local_time import LocalTime  # noqa: PLC0415
-            from daemon.search.search import Search  # noqa: PLC0415
-
             local, now = LocalTime.named(self.timezone), present()
             asked = self._options(local, now, count=count, by=by)
             folder = journal_folder(self.journal or self._state())
@@ -91,8 +94,7 @@ class Selection:
                     typer.echo(f"understood as: {restate(asked, local)}", err=True)
                 yield search, asked
 
-    def _options(self, local: Any, now: datetime, *, count: bool, by: tuple[str, ...]) -> Question:
-        from daemon.questions.local_time import parse_time_of_day  # noqa: PLC0415
+    def _options(self, local: LocalTime, now: datetime, *, count: bool, by: tuple[str, ...]) -> Question:
 
         if self.first and self.last:
             raise SearchError("--first and --last: give one of them")
@@ -105,17 +107,19 @@ class Selection:
             colours=tuple(self.colour or ()),
             text=self.text,
             confidence=self.confidence,
+        )
+        span = Span(
             since=local.parse(self.since, now) if self.since else None,
             until=local.parse(self.until, now) if self.until else None,
             between=hours or None,
         )
-        return Question(
-            filters,
+        measure = Measure(
             "last" if self.last else "first" if self.first else "all",
             self.limit,
             count=count or bool(by),
             by=by,
         )
+        return Question(filters, span, measure)
 
     def _state(self) -> Path:
         if self.config is None:
@@ -156,7 +160,7 @@ def complaints() -> Iterator[None]:
 
 
 def present() -> datetime:
-    """The time at which is asked."""
+    """Now; tests replace it."""
     return datetime.now(UTC)
 
 
@@ -169,8 +173,8 @@ def _look(search: Search) -> None:
     look = search.look()
     if sys.stderr.isatty() and look.records >= _PROGRESS_EVERY:
         typer.echo("", err=True)
-    if search.said:
-        complain(search.said)
+    if search.notice:
+        complain(search.notice)
     for name, reason in look.left_out.items():
         complain(f"{search.folder / name} is left out: {reason}")
     for fault in search.faults():

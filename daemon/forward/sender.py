@@ -15,9 +15,8 @@ from daemon.forward.filter import Filter
 from daemon.forward.message import Message, find_picture
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import DeliveryError, RefusedError, Target
-from daemon.threads.heartbeats import Heartbeats
 from pipeline.evidence import EvidenceStore
-from pipeline.loop import LIMIT_S, Loop
+from pipeline.loop import LIMIT_S, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
 from pipeline.redaction import redacted
 

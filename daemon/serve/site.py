@@ -19,10 +19,10 @@ from daemon.search.found import FoundRecord
 from daemon.serve.access import GuessLimit, Passwords, Sessions
 from daemon.serve.pictures import Pictures
 from daemon.serve.search_thread import SearchThread
-from daemon.serve.tiles import Tile, Tiles
-from pipeline.feedback import FeedbackStore
+from daemon.serve.tiles import Tiles
+from pipeline.feedback import FeedbackStore, Remarks
 from pipeline.record import Record
-from pipeline.report.card import NO_REMARKS, Card
+from pipeline.report.card import Card
 from pipeline.report.pages import environment
 
 _ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
@@ -30,7 +30,11 @@ _ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """Everything that the pages are made of; `passwords` and `sessions` are None where no login is needed."""
+    """Everything that the pages are made of; `passwords` and `sessions` are None where no login is needed.
+
+    Attributes:
+        secure: browsers come over TLS, so that the cookie may go over nothing else.
+    """
 
     search: SearchThread
     feedback: FeedbackStore
@@ -50,16 +54,19 @@ class Site:
     def page(self, request: Request, name: str, status: int = HTTPStatus.OK, **values: Any) -> Response:
         """A page of a template."""
         values |= {"site": self, "user": request.state.user, "path": request.url.path, "version": __version__}
-        template = environment(__package__).get_template(f"{name}.html.j2")
-        return HTMLResponse(template.render(values), status)
+        return HTMLResponse(environment().get_template(f"{name}.html.j2").render(values), status)
 
     def fragment(self, name: str, **values: Any) -> str:
         """A macro of the template of pieces, such as one card."""
-        module = environment(__package__).get_template("pieces.html.j2").module
+        module = environment().get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
 
+    def card(self, found: FoundRecord) -> Card:
+        """A narration with people's remarks."""
+        return self.cards([found])[0]
+
     def cards(self, found: Sequence[FoundRecord]) -> list[Card]:
-        """Narrations with what people say of them."""
+        """Narrations with people's remarks."""
         remarks = self.feedback.remarks([each.record.id for each in found])
         return [
             Card(
@@ -68,14 +75,10 @@ class Site:
                 {side: f"/picture/{path.name[:64]}" for side, path in each.pictures.items()},
                 record_address(each.record),
                 each.marks,
-                remarks.get(each.record.id, NO_REMARKS),
+                remarks.get(each.record.id, Remarks()),
             )
             for each in found
         ]
-
-    async def camera_tiles(self) -> list[Tile]:
-        """The state of all cameras."""
-        return await self.tiles.read(self.search.latest)
 
 
 def record_address(record: Record) -> str:

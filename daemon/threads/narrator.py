@@ -59,7 +59,6 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        plan: its settings.
         settings: how its pairs are narrated.
         context: how its events are.
         record_sha256: hash (hex) of all settings, the limits included.
@@ -86,7 +85,6 @@ class Narrator:
 
     Args:
         captioner: compares pairs; one that detects objects also finds what is tracked.
-        plans: the cameras.
         journals: by camera; a narration is journalled before it is published.
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is reported, before it is journalled; None keeps none.

@@ -68,11 +68,11 @@ def _labelled(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> t
     from pipeline.feedback import FeedbackError  # noqa: PLC0415
     from pipeline.journal import JournalError  # noqa: PLC0415
     from train.checkpoints import TrainError  # noqa: PLC0415
-    from train.footage.feedback import LABELS, PICTURES, FeedbackFiles, export_labels  # noqa: PLC0415
+    from train.footage.feedback import LABELS, PICTURES, export_labels  # noqa: PLC0415
 
     folder = out.with_suffix(".feedback")
     try:
-        left_out = export_labels(FeedbackFiles(feedback), teachers, folder)
+        left_out = export_labels(feedback, teachers, folder)
     except (FeedbackError, JournalError) as error:
         raise TrainError(str(error)) from None
     for reason, count in left_out.items():

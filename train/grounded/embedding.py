@@ -1,4 +1,6 @@
-"""Training the appearance embedding on people and vehicles that the shipped detector and tracker follow.
+"""Adapting the appearance embedding to people and vehicles that the shipped detector and tracker follow.
+
+The network stays as published; a linear layer behind it is learnt.
 
 Crops of one stretch of a track show one object; those of two that were there at once, or are of different
 footage, show two. Of others nothing is known. The loss is the supervised contrastive one (Khosla et al.
@@ -8,13 +10,9 @@ cut badly, in other light.
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -22,10 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from models import load_captioner
 from models.captioner import Captioner
-from models.embedding import SIZE
+from models.embedding import SIZE, AppearanceEmbedding
 from pipeline.disk import replacing
 from pipeline.narration.batch import detect
 from pipeline.pairs import small_image
@@ -44,29 +43,29 @@ _MARGIN = 0.2  # of a box's width and height, on each side, from which a crop is
 _SURE = 0.9  # probability of an association from which two crops show one object
 _LEAST_PIXELS = 24  # height
 _CROPS, _FEWEST = 12, 3  # of a stretch
-_SAVED_EVERY = 50
 _PEOPLE = 0.75  # share of batches that show people; the others show vehicles
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How the embedding is trained.
+    """How the embedding is adapted.
 
     Attributes:
         steps: batches.
-        tracks, crops: stretches of a batch, and crops of each.
+        tracks: stretches of a batch.
+        crops: of each.
         rate: largest learning rate.
         temperature: by which cosines are divided.
-        average: of the weights, the share that stays at each step.
+        pull: of the layer towards the identity, times the square of what it differs by.
         seed: of what is drawn.
     """
 
-    steps: int = 600
-    tracks: int = 10
+    steps: int = 400
+    tracks: int = 60
     crops: int = 4
-    rate: float = 2e-4
+    rate: float = 1e-3
     temperature: float = 0.1
-    average: float = 0.99
+    pull: float = 1e-2
     seed: int = 1
 
 
@@ -107,8 +106,8 @@ def add_embedding(
 
     Args:
         footage: folder of clips, see `train.footage.cameras.cameras_in`.
-        out: checkpoint to write; ``<out without suffix>.run`` keeps what an interrupted run goes on from.
-        reid: what it starts from, see `starting_osnet`.
+        out: checkpoint to write; ``<out without suffix>.run`` keeps whom the tracker followed.
+        reid: the network, see `starting_osnet`.
         options: of the training.
         start: grounded checkpoint; None takes the packaged one.
         val_cameras: from which nothing is learnt.
@@ -121,13 +120,14 @@ def add_embedding(
     """
     refuse_folder(out)
     captioner, net = load_captioner(start), starting_osnet(reid)
-    stated, folder = stated_sources(footage), out.with_suffix(".run")
-    cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
-    stretches = collected_stretches(captioner, cameras, folder / f"stretches-{captioner.sha256[:12]}")
-    if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
-        raise TrainError(f"people are followed in fewer than two clips of {footage}; give more footage")
-    note(f"{len(stretches)} objects are followed in {len(cameras)} cameras")
-    net = train_embedding(net, stretches, options, folder)
+    stated, folder, cameras = stated_sources(footage), out.with_suffix(".run"), list[CameraFiles]()
+    if options.steps:
+        cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
+        stretches = collected_stretches(captioner, cameras, folder / f"stretches-{captioner.sha256[:12]}")
+        if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
+            raise TrainError(f"people are followed in fewer than two clips of {footage}; give more footage")
+        note(f"{len(stretches)} objects are followed in {len(cameras)} cameras")
+        train_embedding(net, stretches, options)
     captioner.graphs["embedding"] = graph_of(net)
     sources = [
         {"camera": each.name, "stated": stated.get(each.name), "made_of": {"files": each.hashes()}}
@@ -238,26 +238,6 @@ def drawn_crop(
     return np.asarray((light * 255).clip(0, 255), np.uint8)
 
 
-def _batch(
-    stretches: Sequence[Stretch], options: EmbeddingOptions, step: int
-) -> tuple[Tensor, NDArray[np.int64]]:
-    """Crops uint8 ``(N, 256, 128, 3)`` and the stretch of each ``(N,)``: half of one clip, half of any."""
-    rng = np.random.default_rng((options.seed, step))
-    family = "person" if rng.random() < _PEOPLE else "vehicle"
-    pool = [k for k, each in enumerate(stretches) if each.family == family]
-    clip = stretches[pool[rng.integers(len(pool))]].clip
-    here = rng.permutation([k for k in pool if stretches[k].clip == clip])[: options.tracks // 2]
-    rest = rng.permutation([k for k in pool if stretches[k].clip != clip])[: options.tracks - len(here)]
-    crops, rows = [], []
-    for k in (*here.tolist(), *rest.tolist()):
-        own = stretches[int(k)]
-        for low, high in pairwise(np.linspace(0, len(own.crops), options.crops + 1)):  # begin to end
-            number = min(int(rng.uniform(low, high)), len(own.crops) - 1)
-            crops.append(drawn_crop(own.crops[number].numpy(), own.boxes[number], rng))
-            rows.append(int(k))
-    return torch.from_numpy(np.stack(crops)), np.array(rows)
-
-
 def _differ(stretches: Sequence[Stretch], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which two surely show different objects, ``(N, N)``."""
     clip, track = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("clip", "track"))
@@ -281,48 +261,45 @@ def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature:
     return loss[same].mean()
 
 
-def train_embedding(
-    start: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions, out: Path
-) -> OSNet:
-    """Train from `start`; goes on where an earlier run into the same folder stopped.
+def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
+    """Stretches of a batch: most of one clip, where they are hard to tell apart."""
+    pool = np.array([k for k, each in enumerate(stretches) if each.family == family])
+    clip = stretches[int(rng.choice(pool))].clip
+    here = rng.permutation([k for k in pool if stretches[k].clip == clip])[: count * 2 // 3]
+    return [*here.tolist(), *rng.permutation(np.setdiff1d(pool, here))[: count - len(here)].tolist()]
 
-    Returns:
-        The average of the weights over the last steps.
-    """
-    net = deepcopy(start).train()
-    average = deepcopy(net)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
-    path, first = out / "state.pt", 0
-    if path.exists():
-        state = torch.load(path, weights_only=True)
-        first = int(state["step"])
-        net.load_state_dict(state["net"])
-        average.load_state_dict(state["average"])
-        optimizer.load_state_dict(state["optimizer"])
-    began, losses = time.monotonic(), []
-    for step in range(first, options.steps):
-        warm = min(1.0, (step + 1) / 50)
+
+def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions) -> None:
+    """Learn the last layer of a published network."""
+    torch.manual_seed(options.seed)
+    published = AppearanceEmbedding(graph_of(net))  # its last layer is the identity
+    vectors = [_vectors(published, each, options.seed) for each in stretches]
+    weight, bias = net.last.weight, net.last.bias
+    assert bias is not None  # noqa: S101
+    identity = weight.detach().clone()
+    optimizer = torch.optim.Adam((weight, bias), lr=options.rate)
+    families = [family for family in ("person", "vehicle") if any(e.family == family for e in stretches)]
+    for step in range(options.steps):
+        rng = np.random.default_rng((options.seed, step))
+        family = families[0] if rng.random() < _PEOPLE else families[-1]
+        some = _drawn(stretches, family, rng, options.tracks)
+        shown = [
+            vectors[k][torch.from_numpy(rng.permutation(len(vectors[k]))[: options.crops])] for k in some
+        ]
+        rows = np.repeat(some, [len(each) for each in shown])
         for group in optimizer.param_groups:
-            group["lr"] = options.rate * warm * 0.5 * (1 + math.cos(math.pi * step / options.steps))
-        crops, rows = _batch(stretches, options, step)
+            group["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * step / options.steps))
+        out = functional.normalize(torch.cat(shown) @ weight[:, :, 0, 0].T + bias)
         same = torch.from_numpy((rows[:, None] == rows) & ~np.eye(len(rows), dtype=bool))
-        loss = contrastive_loss(
-            net(crops), same, torch.from_numpy(_differ(stretches, rows)), options.temperature
-        )
+        loss = contrastive_loss(out, same, torch.from_numpy(_differ(stretches, rows)), options.temperature)
+        loss = loss + options.pull * (weight - identity).square().sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
-        with torch.no_grad():
-            for ours, theirs in zip(average.parameters(), net.parameters(), strict=True):
-                ours.lerp_(theirs, 1 - min(options.average, (step + 1) / (step + 10)))
-        losses.append(float(loss.detach()))
-        if (step + 1) % _SAVED_EVERY == 0 or step + 1 == options.steps:
-            line = {"step": step + 1, "loss": round(float(np.mean(losses)), 4)}
-            with (out / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**line, "s": round(time.monotonic() - began)}) + "\n")
-            losses = []
-            state = {"step": step + 1, "net": net.state_dict(), "average": average.state_dict()}
-            with replacing(path, durable=True) as kept:
-                torch.save({**state, "optimizer": optimizer.state_dict()}, kept)
-    return average.eval()
+
+
+def _vectors(published: AppearanceEmbedding, stretch: Stretch, seed: int) -> Tensor:
+    """What the published network answers to its crops, as another camera might have them."""
+    rng = np.random.default_rng((seed, *f"{stretch.clip} {stretch.track} {stretch.begin_s}".encode()))
+    pairs = zip(stretch.crops, stretch.boxes, strict=True)
+    return torch.from_numpy(published.embed([drawn_crop(each.numpy(), box, rng) for each, box in pairs]))

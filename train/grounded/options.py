@@ -17,7 +17,7 @@ class ChainOptions:
         feature_steps: batches of the embedding of the detector's features.
         classifier_pairs: pairs of frames from which the change classifier learns.
         classifier_steps: its batches.
-        embedding_steps: batches of the appearance embedding; 0 leaves it as it starts.
+        embedding_steps: batches of the appearance embedding's last layer; 0 leaves it the identity.
         members: feature embeddings and classifiers of other seeds, which answer as one.
     """
 
@@ -29,7 +29,7 @@ class ChainOptions:
     classifier_pairs: int = 6000
     classifier_steps: int = 3000
     members: int = 1
-    embedding_steps: int = 600
+    embedding_steps: int = 400
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -3,7 +3,7 @@
 Zhou et al. 2019, "Omni-Scale Feature Learning for Person Re-Identification". Departures of
 person-reidentification-retail-0248 from the paper: its batch norms are folded into the convolutions, the
 picture and the first convolution are normalised over all channels at once, and a global depth-wise
-convolution takes the place of the average pool.
+convolution takes the place of the average pool. Behind it is a linear layer of our own.
 """
 
 from __future__ import annotations
@@ -106,11 +106,19 @@ class OSNet(nn.Module):
             nn.Conv2d(128, 256, 1),
         )
         self.slope = nn.PReLU()
+        self.last = nn.Conv2d(256, 256, 1)
+        self.last.weight.data.copy_(torch.eye(256)[..., None, None])
+        nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
 
     def forward(self, crops: Tensor) -> Tensor:
         """See the class."""
+        return functional.normalize(self.last(functional.normalize(self.features(crops))).view(-1, 256))
+
+    def features(self, crops: Tensor) -> Tensor:
+        """What the published network answers, float32 ``(B, 256, 1, 1)``."""
         x = (crops.permute(0, 3, 1, 2).float() - self.mean) / self.deviation
-        return functional.normalize(self.slope(self.end(self.stages(self.start(x)))).flatten(1))
+        answer: Tensor = self.slope(self.end(self.stages(self.start(x))))
+        return answer
 
 
 def starting_osnet(path: Path) -> OSNet:
@@ -141,7 +149,9 @@ def starting_osnet(path: Path) -> OSNet:
         for norm, weight, bias in zip(norms, affine[2:6:2], affine[3:6:2], strict=True):
             norm.weight.data.copy_(weight.view(-1, 1, 1))
             norm.bias.data.copy_(bias.view(-1, 1, 1))
-        convolutions = [part for part in net.modules() if isinstance(part, nn.Conv2d)]
+        convolutions = [
+            part for part in net.modules() if isinstance(part, nn.Conv2d) and part is not net.last
+        ]
         for part in convolutions[:-1]:
             name = next(n for n in users if values[n].shape == part.weight.shape)
             node = users.pop(name)
