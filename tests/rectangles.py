@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, pad
 
 from models.families import CLASSES
-from models.grounded.association import SIGNS
+from models.grounded.association import CHANGE_SIGNS, SIGNS
 from models.grounded.change_classifier import EVIDENCE, ChangeClassifier
 from models.grounded.detector import BINS, STRIDES, Answer, Detector
 from models.grounded.grounded import Grounded
@@ -93,6 +93,6 @@ def see_rectangles(captioner: Grounded) -> Grounded:
             first.weight[0, EVIDENCE.index("share of its box that differs")] = 1.0
             second.weight[0, 0] = 1.0
             last.weight[0, 0], last.bias[0] = 8.0, -4.0
-    captioner.change_weights[SIGNS.index("change")] = 1.0
+    captioner.change_weights[CHANGE_SIGNS.index("change")] = 1.0
     captioner.move_weights[SIGNS.index("best match")] = 1.0
     return captioner

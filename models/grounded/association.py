@@ -41,6 +41,14 @@ SIGNS = (
     *("candidates against rivals", "at edge, log gap"),
 )
 
+CHANGE_SIGNS = (
+    *("sum of matches, changed or not", "at edge", "distance to edge", "log height", "person", "vehicle"),
+    *("change", "score", "stays", "own family there", "other family there", "log height, person"),
+)
+"""Those of `SIGNS` that tell whether it is a change: what else there is says nothing in an empty scene."""
+
+CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
+
 _LOGIT_MOST = 8.0
 _ROUNDS = 30
 _LONG_S = 60.0

@@ -31,6 +31,8 @@ from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.families import CLASSES, first_of
 from models.grounded.association import (
+    CHANGE_COLUMNS,
+    CHANGE_SIGNS,
     PAIR_SIGNS,
     SIGNS,
     PairSigns,
@@ -114,7 +116,7 @@ class Grounded(Captioner):
         super().__init__(vocabulary, encoder, **arguments)
         hidden, members = self.options.hidden, range(self.options.members)
         self.register_buffer("threshold", torch.tensor(0.38))
-        for name, count in (("match", len(PAIR_SIGNS)), ("change", len(SIGNS)), ("move", len(SIGNS))):
+        for name, count in (("match", len(PAIR_SIGNS)), ("change", len(CHANGE_SIGNS)), ("move", len(SIGNS))):
             self.register_buffer(f"{name}_weights", torch.zeros(count + 1))
         # In this order of memory convolutions on a CPU take two thirds of the time.
         self.detector = Detector(len(CLASSES)).to(memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload]
@@ -254,7 +256,8 @@ class Grounded(Captioner):
         change, move = _array(self.change_weights), _array(self.move_weights)
         move[-1] += SETTINGS.move_prior
         before, after = (
-            Outcomes(probability(each, change), probability(each, move)) for each in association.signs(match)
+            Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
+            for each in association.signs(match)
         )
         return decide(
             *association.sides, association.pairs, match, (before, after),

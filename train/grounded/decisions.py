@@ -24,7 +24,7 @@ from models import load_captioner
 from models.boxes import Box, box_of, centre, holds, iou
 from models.captioner import PairBatch
 from models.families import OBJECTS, family_of
-from models.grounded.association import Floats
+from models.grounded.association import CHANGE_COLUMNS, Floats
 from models.grounded.grounded import Association, Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
@@ -118,7 +118,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
         for side in (0, 1):
             label = each.labels[side]
             rows = label != UNKNOWN
-            change.append((signs[side][rows], label[rows] >= 0))
+            change.append((signs[side][rows][:, CHANGE_COLUMNS], label[rows] >= 0))
             told = [each.moved[k] if k >= 0 else None for k in label.tolist()]
             sure = np.array([word is not None for word in told], np.bool_)
             move.append((signs[side][sure], np.array([bool(word) for word in told], np.bool_)[sure]))
