@@ -37,8 +37,8 @@ from daemon.serve.access import SESSION_S
 from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
 from daemon.serve.review import ALL_DAYS, Asked, choices, given_parameters, review
-from daemon.serve.site import Site, moment_of
-from pipeline.feedback import LONGEST_NOTE, LONGEST_OBJECT, TYPES, FeedbackError, FeedbackStore
+from daemon.serve.site import Site
+from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
 
@@ -112,7 +112,7 @@ class Routes:
 
     async def _record(self, request: Request) -> Response:
         self._check_ready()
-        found = await self._named(request, request.query_params.get("at", ""))
+        found = await self._named(request)
 
         def ask(search: Search) -> tuple[Asked, FoundRecord | None, FoundRecord | None]:
             try:
@@ -135,14 +135,14 @@ class Routes:
             newer=self.site.card(newer) if newer else None,
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
-            longest=(LONGEST_NOTE, LONGEST_OBJECT),
+            longest=LONGEST,
             verify=f"narrated verify {folder}",
         )
 
     async def _remark(self, request: Request) -> Response:
         self._check_ready()
         form, what = await _form(request), request.path_params["what"]
-        found = await self._named(request, form.get("at", ""))
+        found = await self._named(request)
         try:
             store = self.site.feedback
             await asyncio.to_thread(_keep, store, found.record, what, form, request.state.user)
@@ -242,12 +242,10 @@ class Routes:
                 HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"retry-after": "2", "refresh": "2"}
             )
 
-    async def _named(self, request: Request, at: str) -> FoundRecord:
-        """The record of the address; `at` is its time where the id does not say it."""
+    async def _named(self, request: Request) -> FoundRecord:
+        """The record of the address."""
         identity = request.path_params["identity"]
-        span = moment_of(identity, at)
-        ask = self.site.search.ask
-        found = await ask(lambda search: search.named(identity, Span(*span))) if span else None
+        found = await self.site.search.ask(lambda search: search.named(identity, Span()))
         if found is None:
             raise HTTPException(
                 HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."

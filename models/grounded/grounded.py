@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from models.boxes import hull
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
 from models.detections import Detections
 from models.detector import Detector as DetectorInterface
-from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.families import CLASSES, first_of
 from models.grounded.association import (
@@ -123,12 +121,6 @@ class Grounded(Captioner):
         self.embeddings = nn.ModuleList(FeatureEmbedding() for _ in members).requires_grad_(False)
         self.classifier = ensemble(ChangeClassifier(hidden) for _ in members).requires_grad_(False)
         self.remote: DetectorInterface | None = None
-
-    @cached_property
-    def appearance(self) -> AppearanceEmbedding | None:
-        """What the objects of an image look like; None where the checkpoint has no such graph."""
-        graph = self.graphs.get("embedding")
-        return AppearanceEmbedding(graph) if graph else None
 
     @property
     def min_confidence(self) -> float:
