@@ -28,9 +28,9 @@ VERBS = {
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
     "snapshot": "Save one picture of a camera; privacy areas are black in it.",
     "doctor": "Check that everything is installed and works.",
-    "worker": "Analyse pictures for daemons elsewhere.",
+    "worker": "Detect objects for daemons on other machines.",
 }
-"""What --help says of each; its function has the name of its file in `daemon.commands`."""
+"""Help of each verb; its function has the name of its file in `daemon.commands`."""
 
 ALIASES = {"search": "query"}
 
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # `narrated tail | head`: whoever read has seen enough
+    except BrokenPipeError:  # `narrated tail | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - users get a line, not a traceback
@@ -109,11 +109,11 @@ def _report(error: Exception) -> int:
         from daemon.service.log import format_traceback  # noqa: PLC0415 - loads the decoders
 
         typer.echo(format_traceback(error), err=True)
-    _complain(_worded(error))
+    _complain(_format_error(error))
     return FAILED
 
 
-def _worded(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     from pipeline.redaction import redacted  # noqa: PLC0415
 
     if type(error).__module__.split(".")[0] in _OWN_PACKAGES:

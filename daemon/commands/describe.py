@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, loaded_captioner, write_picture
+from daemon.commands.options import CaptionerChoice, Device, Json, load_chosen_captioner, write_picture
+from daemon.config.durations import parse_duration
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def describe(
         str | None,
         typer.Option(
             help="Time between the pictures, such as 90s or 18h; by default their EXIF times or the stamps "
-            "in their names tell it."
+            "in their names."
         ),
     ] = None,
     out: Annotated[
@@ -58,7 +59,7 @@ def describe(
     from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
-    loaded = loaded_captioner(captioner, device)
+    loaded = load_chosen_captioner(captioner, device)
     plan = camera_plan("describe", "", CameraDefaults())
     if before and after:
         _describe_one(PairPaths("", before, after, known), loaded, plan, out, as_json=json)
@@ -67,7 +68,6 @@ def describe(
 
 
 def _parse_gap(text: str | None) -> Gap | None:
-    from daemon.config.durations import parse_duration  # noqa: PLC0415
     from daemon.tools.gaps import Gap  # noqa: PLC0415
 
     try:
@@ -126,24 +126,26 @@ def _describe_one(
     if isinstance(one, PairError):
         raise one
     typer.echo(str(one.gap), err=True)
-    told = one.narration
-    nothing = f"Nothing is told: {told.abstained}." if told.abstained else "Nothing has changed."
+    narration = one.narration
+    nothing = (
+        f"Nothing is reported: {narration.abstained}." if narration.abstained else "Nothing has changed."
+    )
     if as_json:
         members = {
             "before": str(paths.before),
             "after": str(paths.after),
-            "event": told.event.value,
-            "l2": round(told.l2, 3),
+            "event": narration.event.value,
+            "l2": round(narration.l2, 3),
             "gap_s": one.gap.seconds,
             "gap_from": one.gap.origin,
             "sentences": one.sentences(),
-            "abstained": told.abstained or None,
+            "abstained": narration.abstained or None,
         }
         typer.echo(json.dumps(members, ensure_ascii=False))
     else:
-        typer.echo("\n".join(sentence.text for sentence in told.sentences) or nothing)
+        typer.echo("\n".join(sentence.text for sentence in narration.sentences) or nothing)
     if out:
         from pipeline.report.picture import side_by_side  # noqa: PLC0415
 
-        write_picture(side_by_side(one.pair.before.image, one.pair.after.image, told.sentences, nothing), out)
+        write_picture(side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences), out)
         typer.echo(f"wrote {out}", err=True)

@@ -28,7 +28,7 @@ def export(
     clips: Annotated[
         list[str] | None,
         typer.Option(
-            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name tells the camera."
+            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."
         ),
     ] = None,
     linked: Annotated[

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json as json_format
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from daemon.commands.options import Json, OptionalFile, address_and_settings
 from daemon.config.configuration import load_configuration
+from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
-
-if TYPE_CHECKING:
-    from daemon.tools.probe import Probe
+from daemon.tools.probe import Probe, probe_camera
+from pipeline.sources import SourceError
 
 
 def probe(
@@ -31,9 +31,6 @@ def probe(
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
     address, settings = address_and_settings(url, load_configuration(config) if config else None)
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.tools.probe import probe_camera  # noqa: PLC0415
-    from pipeline.sources import SourceError  # noqa: PLC0415
 
     secrets = Secrets()
     plan = camera_plan("probe", secrets.reveal(address), settings)

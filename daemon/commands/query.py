@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, stop_at_signal
+from daemon.questions.local_time import LocalTime
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
+from daemon.search import output
+from daemon.search.found import FoundRecord
+from daemon.search.search import Search
 from pipeline.disk import replacing
-
-if TYPE_CHECKING:
-    from daemon.questions.local_time import LocalTime
-    from daemon.search.found import FoundRecord
-    from daemon.search.search import Search
 
 _SHOWN = 50
 _EVERY_S = 0.5
 
 
 class OutputFormat(StrEnum):
-    """How an answer looks."""
+    """Formats of an answer."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -61,10 +58,8 @@ def query(
     with selection.complaints():
         groupings = _groupings(by or ())
     with chosen.search(count=count, by=groupings) as (search, asked):
-        from daemon.search import output  # noqa: PLC0415
-
         _check(asked, shape, follow=follow)
-        with _opened(out) as file:
+        with _open_output(out) as file:
             if asked.measure.count:
                 _print_counts(search, asked, shape, file)
             elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
@@ -92,13 +87,12 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
     if follow and question.measure.count:
         raise SearchError("--follow cannot count: leave one of them out")
     if follow and question.of_visits:
-        raise SearchError("--follow tells of what comes, not of visits: leave one of them out")
+        raise SearchError("--follow shows narrations as they come, not visits: leave one of them out")
     if question.measure.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
 
 def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     groups = search.selection.count(question)
     by = question.measure.by
@@ -113,7 +107,6 @@ def _print_counts(search: Search, question: Question, shape: OutputFormat, file:
 
 
 def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     visits = search.selection.visits(question)
     if shape is OutputFormat.JSONL:
@@ -127,14 +120,13 @@ def _print_visits(search: Search, question: Question, shape: OutputFormat, file:
 def _print_narrations(
     search: Search, question: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
     some = follow or (shape is OutputFormat.TABLE and question.measure.order == "all")
     answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
-        write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles
-        file.write(write(list(found), question.span.since))
+        srt = shape is OutputFormat.SRT
+        file.write(output.subtitles_of(list(found), question.span.since, srt=srt))
     elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:
@@ -171,7 +163,6 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
 
 
 def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) -> Iterator[str]:
-    from daemon.search import output  # noqa: PLC0415
 
     if shape is OutputFormat.CSV:
         return output.record_csv(found, local)
@@ -181,17 +172,10 @@ def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) 
 
 
 def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    stop = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+    with stop_at_signal() as stop:
         for found in search.follow(question, stop, _EVERY_S):
             _write(file, _lines([found], search.local, shape))
             file.flush()
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:
@@ -199,7 +183,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _opened(out: Path | None) -> Iterator[TextIO]:
+def _open_output(out: Path | None) -> Iterator[TextIO]:
     """The file of the answer, replaced as a whole, or stdout."""
     if out is None:
         yield sys.stdout

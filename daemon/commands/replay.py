@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, chosen_captioner, loaded_captioner
-from daemon.commands.outcome import finish
+from daemon.commands.options import CaptionerChoice, Device, Json, choose_captioner, load_chosen_captioner
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
     from pipeline.record import Record
+_SOME_FAILED, _INTERRUPTED = 3, 130
+
 _Value = TypeVar("_Value")
 
 
@@ -100,7 +102,7 @@ def replay(
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.replay.output import check_output  # noqa: PLC0415
 
-    plan = camera_plan("replay", "", settings, _parsed(parse_time, start), limited=limits)
+    plan = camera_plan("replay", "", settings, _parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     plan = replace(plan, source=replace(plan.source, fast=fast))
@@ -110,12 +112,12 @@ def replay(
         raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
-    loaded = loaded_captioner(captioner, "cpu" if ray else device, configuration)
+    loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
     from daemon.replay.cluster import RayCluster  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    cluster = RayCluster(ray, *chosen_captioner(captioner, device, configuration)) if ray else None
+    cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration)) if ray else None
     finish(_run(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
@@ -136,7 +138,7 @@ def _settings(
             )
         settings = configuration.cameras.get(camera or "", configuration.defaults)
     if sample:
-        pairs = settings.pairs.model_copy(update={"sample": _parsed(parse_rate, sample)})
+        pairs = settings.pairs.model_copy(update={"sample": _parse_option(parse_rate, sample)})
         settings = settings.model_copy(update={"pairs": pairs})
     if evidence is not None:
         kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
@@ -144,7 +146,7 @@ def _settings(
     return settings
 
 
-def _parsed(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+def _parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
     """The value of an option that was given.
 
     Raises:
@@ -159,7 +161,7 @@ def _parsed(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
 def _span(begin: str | None, end: str | None) -> Span:
     from daemon.threads.camera_thread import Span  # noqa: PLC0415
 
-    first, last = _parsed(parse_moment, begin), _parsed(parse_moment, end)
+    first, last = _parse_option(parse_moment, begin), _parse_option(parse_moment, end)
     backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
         isinstance(first, datetime) and isinstance(last, datetime) and first >= last
     )  # an offset and a wall-clock time can be compared only once the footage is open
@@ -196,3 +198,25 @@ def _run(
 
             return replay_on(cluster, footage, captioner, options, show=show, progress=progress)
         return replay(footage, captioner, options, show, progress)
+
+
+def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
+    """Say how it went.
+
+    Raises:
+        typer.Exit: it was interrupted, or some input failed.
+    """
+    if json and not report.narrations:
+        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
+    for problem in report.problems:
+        typer.echo(f"narrated: {problem}", err=True)
+    if out and report.narrations:
+        typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
+    elif not report.problems:
+        typer.echo(f"{report.narrations or 'no'} narrations", err=True)
+    for note in report.notes:
+        typer.echo(note, err=True)
+    if report.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if report.problems:
+        raise typer.Exit(_SOME_FAILED)

@@ -7,6 +7,7 @@ import typer
 from daemon.commands.options import ConfigurationFile, Verbose
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from daemon.service.log import start_logging
 
 
 def run(
@@ -17,7 +18,6 @@ def run(
     configuration = load_configuration(config)
     secrets = Secrets()
     from daemon.service import daemon as live  # noqa: PLC0415
-    from daemon.service.log import start_logging  # noqa: PLC0415
 
     start_logging(verbose=verbose)
     raise typer.Exit(live.run(config, configuration, secrets))

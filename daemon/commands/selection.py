@@ -1,4 +1,4 @@
-"""What verbs share that choose narrations: their options, and how they are understood."""
+"""Options of the verbs that select narrations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
 from daemon.config.state import usual_state
+from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import (
     Filters,
     Measure,
@@ -26,9 +27,7 @@ from daemon.questions.question import (
 )
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
-
-if TYPE_CHECKING:
-    from daemon.search.search import Search
+from daemon.search.search import Search
 
 _PROGRESS_EVERY = 20_000
 _FAILED, _USAGE = 1, 2
@@ -85,9 +84,6 @@ class Selection:
         What cannot be answered ends the command with a line and an exit code.
         """
         with complaints():
-            from daemon.questions.local_time import LocalTime  # noqa: PLC0415
-            from daemon.search.search import Search  # noqa: PLC0415
-
             local, now = LocalTime.named(self.timezone), present()
             asked = self._options(local, now, count=count, by=by)
             folder = journal_folder(self.journal or self._state())
@@ -98,8 +94,7 @@ class Selection:
                     typer.echo(f"understood as: {restate(asked, local)}", err=True)
                 yield search, asked
 
-    def _options(self, local: Any, now: datetime, *, count: bool, by: tuple[str, ...]) -> Question:
-        from daemon.questions.local_time import parse_time_of_day  # noqa: PLC0415
+    def _options(self, local: LocalTime, now: datetime, *, count: bool, by: tuple[str, ...]) -> Question:
 
         if self.first and self.last:
             raise SearchError("--first and --last: give one of them")
@@ -165,7 +160,7 @@ def complaints() -> Iterator[None]:
 
 
 def present() -> datetime:
-    """The time at which is asked."""
+    """Now; tests replace it."""
     return datetime.now(UTC)
 
 

@@ -38,10 +38,10 @@ def serve(
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords, "timezone": timezone}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(served(settings, configuration, journal, evidence, verbose=verbose))
+    raise typer.Exit(serve_page(settings, configuration, journal, evidence, verbose=verbose))
 
 
-def served(
+def serve_page(
     settings: ServeSettings,
     configuration: Configuration | None,
     journal: Path | None,
@@ -93,14 +93,10 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
 
 def _print_password(name: str) -> None:
     """Ask for a password twice, without showing it, and print the line that the file needs."""
-    from getpass import getpass  # noqa: PLC0415
-
     from daemon.serve.access import password_line  # noqa: PLC0415 - the extra
 
     if sys.stdin.isatty():
-        password = getpass(f"password of {name}: ")
-        if getpass("once more: ") != password:
-            raise typer.BadParameter("the two passwords differ")
+        password = typer.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\n")
     typer.echo(password_line(name, password))

@@ -6,22 +6,25 @@ import json as json_format
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from daemon.commands.options import Json, Pictures
-
-if TYPE_CHECKING:
-    from pipeline.journal import Comparison, Verification, VerifyOptions
+from daemon.export.files import is_export
+from pipeline.journal import Comparison, JournalError, Verification, VerifyOptions, compare
+from pipeline.journal import verify as verify_journals
+from pipeline.journal.comparison import WITHIN_S
+from pipeline.journal.signatures import SigningError, SigningKey, new_key
+from pipeline.journal.signatures import public_key as parse_key
 
 _SHOWN = 20
 
 
 def _make_key(file: Path | None) -> None:
     """Write a new signing key, print its public half, and exit."""
-    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
-
     if file is None:
         return
     private = new_key()
@@ -69,9 +72,6 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, their pictures or their signatures has changed."""
-    from daemon.export.files import is_export  # noqa: PLC0415
-    from pipeline.journal import VerifyOptions  # noqa: PLC0415
-
     if against and len(paths) != 1:
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
@@ -118,11 +118,6 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
 
 def _check(paths: list[Path], options: VerifyOptions) -> Verification:
     """Verify, with a bar on a terminal."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    from pipeline.journal import verify as verify_journals  # noqa: PLC0415
-
     console = Console(stderr=True)
     with Progress(
         console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False
@@ -134,8 +129,6 @@ def _check(paths: list[Path], options: VerifyOptions) -> Verification:
 
 def _compare(journal: Path, other: Path) -> Comparison | None:
     """None where the two cannot be compared, which is said."""
-    from pipeline.journal import JournalError, compare  # noqa: PLC0415
-
     try:
         return compare(journal, other)
     except JournalError as error:
@@ -144,11 +137,10 @@ def _compare(journal: Path, other: Path) -> Comparison | None:
 
 
 def _key(text: str) -> str:
-    from pipeline.journal.signatures import SigningError, public_key  # noqa: PLC0415
 
     try:
         path = Path(text)
-        return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
+        return parse_key(path.read_text(encoding="utf-8") if path.is_file() else text)
     except (OSError, UnicodeDecodeError, SigningError) as error:
         raise typer.BadParameter(str(error), param_hint="--public-key") from None
 
@@ -185,7 +177,6 @@ def _print(found: Verification, *, known: bool) -> None:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
 
     for difference in comparison.differences[:_SHOWN]:
         typer.echo(f"narrated: {difference}", err=True)

@@ -104,10 +104,10 @@ def _captioner_problems(configuration: Configuration) -> Iterator[str]:
     if label.name != "grounded" and any(c.narrate.workers == "redis" for c in configuration.cameras.values()):
         yield f"narrate.workers: the captioner {label.name} has no workers: take grounded"
     if settings.device.startswith("cuda"):
-        from daemon.config.device import DeviceError, chosen_device  # noqa: PLC0415 - loads torch
+        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads torch
 
         try:
-            chosen_device(settings.device)
+            choose_device(settings.device)
         except DeviceError as error:
             yield f"captioner.device: {error}"
 
@@ -129,7 +129,7 @@ def _open(plan: CameraPlan) -> None:
 
 
 def unwritable(folder: Path) -> str:
-    """Why nothing can be written in a folder, or where it would be made; empty where it can.
+    """Reason for which a folder cannot be written or created; empty where it can.
 
     A folder that is there on a disk that is full or read-only is no mistake: records wait for the disk.
     """

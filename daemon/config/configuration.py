@@ -15,6 +15,15 @@ from daemon.config.removed import drop_removed
 from daemon.config.settings import Configuration
 from pipeline.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
 
+_IN_YAML = {
+    "model_type": "write keys and their values here: {key: value}",
+    "dict_type": "write names and their values here: {name: value}",
+    "tuple_type": "write a list: [.., ..]",
+    "too_short": "name at least one",
+    "missing": "this key is missing",
+}
+"""Messages in place of pydantic's own, which speak of Python's types."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -64,7 +73,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
         return Configuration.model_validate(tree.values)
     except ValidationError as error:
         found = (
-            _problem(name, tree, _written(tree, each["loc"]), _advice(each))
+            _problem(name, tree, _place_in_file(tree, each["loc"]), _advice(each))
             for each in error.errors(include_url=False)
         )
         # A mistake under defaults shows at every camera.
@@ -72,9 +81,9 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
 
 
 def _advice(error: ErrorDetails) -> str:
-    """What is wrong with a value; of an unknown key, which one may be meant."""
+    """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":
-        return error["msg"].removeprefix("Value error, ")
+        return _IN_YAML.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     *section, key = error["loc"]
     known = sorted(_keys_at(section))
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
@@ -91,8 +100,8 @@ def configuration_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
 
 
-def _written(tree: YamlTree, path: KeyPath) -> KeyPath:
-    """Where a value stands in the file: that of a camera may stand under `defaults`."""
+def _place_in_file(tree: YamlTree, path: KeyPath) -> KeyPath:
+    """Path of a value as the file has it: a camera inherits from `defaults`."""
     if path[-1:] == ("[key]",):
         path = path[:-1]  # pydantic's way to say that the key itself is wrong
     if path[:1] == ("cameras",) and path[2:] and path not in tree.lines:

@@ -20,10 +20,10 @@ _Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced",
 _Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
 _Retired = Literal["cap_reached", "cap_ended"]
 Kind = Literal[_Type, _Scene, Action, _Retired]
-"""What a filter may ask for: types and actions of sentences, events of records."""
+"""Values of `filter.kind`: types and actions of sentences, events of records."""
 
 EVENT_TYPES: tuple[str, ...] = (*get_args(_Type), *get_args(_Scene))
-"""Types of the events that Home Assistant is told of."""
+"""Types of the events sent to Home Assistant."""
 
 PictureChoice = Literal["overlay", "after", "before", "none"]
 
@@ -78,7 +78,7 @@ class FilterSettings(Section):
 
 
 class TargetSettings(Section):
-    """What all kinds of targets have."""
+    """Keys of every kind of target."""
 
     kind: ClassVar[str]
 
@@ -145,7 +145,7 @@ class AppriseSettings(TargetSettings):
 
 
 class ForwardSettings(Section):
-    """What `narrated forward` sends where."""
+    """Targets of `narrated forward`."""
 
     timezone: ZoneName | None = Field(
         None, description="time zone of hours and local times, such as Europe/Berlin; null: the machine's"

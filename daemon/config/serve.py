@@ -43,11 +43,11 @@ class ServeSettings(Section):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """True where only this machine can connect."""
         return is_loopback(self.listen[0])
 
     @model_validator(mode="after")
-    def _guarded(self) -> Self:
+    def _check_access(self) -> Self:
         if not self.loopback and self.passwords is None:
             raise ValueError("listen: others can connect there, so give passwords, or listen on 127.0.0.1")
         if self.proxy and self.passwords is None:

@@ -1,4 +1,4 @@
-"""What can be configured: the sections of the configuration file, their keys, defaults and meanings."""
+"""The sections of the configuration file, their keys, defaults and meanings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipeline.record import Share, check_camera
 
 
 class Rtsp(Section):
-    """How a live camera is read."""
+    """Reading a live camera."""
 
     transport: Literal["tcp", "udp"] = Field(
         "tcp", description="tcp, which loses nothing; udp only where tcp does not work"
@@ -50,11 +50,11 @@ class Pairs(Section):
 
 
 class Narrate(Section):
-    """What is reported."""
+    """Sentences and messages."""
 
     min_confidence: Share | None = Field(
         None,
-        description="least confidence of a sentence: higher tells less that is false and misses more; "
+        description="least confidence of a sentence: higher reports less that is false and misses more; "
         "null is the captioner's own",
     )
     colours: bool = Field(True, description="name a colour where it is certain")
@@ -87,7 +87,7 @@ class EvidenceSettings(Section):
 
 
 class CameraDefaults(Section):
-    """What every camera has unless it says otherwise."""
+    """Sections of every camera, which may override them."""
 
     rtsp: Rtsp = Rtsp()
     pairs: Pairs = Pairs()
@@ -143,7 +143,7 @@ class Camera(CameraDefaults):
 
 
 class RedisSettings(Section):
-    """Where narrations are published."""
+    """Server on which narrations are published."""
 
     url: str | None = Field(
         None, description="redis://, rediss:// or unix://; absent: only the journal is written"
@@ -151,7 +151,7 @@ class RedisSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How much is kept; what is not published never goes."""
+    """Limits of what is kept; unpublished records are never deleted."""
 
     age: Seconds | None = Field(
         90 * 86400.0,
@@ -175,7 +175,7 @@ def _placeholder(text: str) -> str:
 
 
 class SigningSettings(Section):
-    """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
+    """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
         None,
@@ -184,7 +184,7 @@ class SigningSettings(Section):
 
 
 class HttpSettings(Section):
-    """Where metrics and health are served."""
+    """Metrics and health."""
 
     listen: Listen | None = Field(
         None, description="loopback address and port, such as 127.0.0.1:9464; absent: nothing is served"
@@ -192,7 +192,7 @@ class HttpSettings(Section):
 
 
 class CaptionerSettings(Section):
-    """Who writes the sentences."""
+    """Model that writes the sentences."""
 
     model: str | None = Field(
         None, description="grounded or ddla, which ship, or a checkpoint file of your own; absent: grounded"
@@ -254,11 +254,11 @@ class Configuration(Section):
         if not isinstance(raw, dict) or not isinstance(raw.get("cameras"), dict):
             return raw
         defaults = raw.get("defaults", {})
-        cameras = {name: _merged(defaults, camera) for name, camera in raw["cameras"].items()}
+        cameras = {name: _merge(defaults, camera) for name, camera in raw["cameras"].items()}
         return {**raw, "cameras": cameras}
 
 
-def _merged(below: Any, above: Any) -> Any:
+def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+        return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above

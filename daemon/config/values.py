@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Any
 
@@ -80,23 +81,25 @@ def parse_listen(value: object) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there."""
+    """True for an address that only this machine can reach."""
     return host == "localhost" or ip_address(host).is_loopback
 
 
 def format_listen(listen: tuple[str, int]) -> str:
-    """As it is written in the file."""
+    """``host:port``, with an IPv6 address in brackets."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _on_loopback(listen: tuple[str, int]) -> tuple[str, int]:
-    if not is_loopback(listen[0]):
-        raise ValueError(
-            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
-            "served on the loopback interface only; a proxy before them can ask for one"
-        )
-    return listen
+def _parse_loopback(value: object) -> tuple[str, int]:
+    with suppress(ValueError):
+        listen = parse_listen(value)
+        if is_loopback(listen[0]):
+            return listen
+    raise ValueError(
+        "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
+        "served on the loopback interface only; a proxy before them can ask for one"
+    )
 
 
 def _threshold(value: object) -> float | None:
@@ -169,13 +172,10 @@ Threshold = Annotated[
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "maximum": LARGEST_GREY}]}),
 ]
 """A number of grey levels; None is ``auto``."""
-ListenAnywhere = Annotated[
-    tuple[str, int],
-    BeforeValidator(parse_listen),
-    PlainSerializer(format_listen),
-    _schema("127.0.0.1:8470"),
-]
-Listen = Annotated[ListenAnywhere, AfterValidator(_on_loopback)]
+_LISTEN = (PlainSerializer(format_listen), _schema("127.0.0.1:8470"))
+ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen), *_LISTEN]
+Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback), *_LISTEN]
+"""On the loopback interface."""
 PlaceName = Annotated[str, AfterValidator(_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
 AreaCorners = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]

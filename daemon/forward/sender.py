@@ -14,9 +14,8 @@ from daemon.config.template import TemplateError
 from daemon.forward.message import Filter, Message, find_picture
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import DeliveryError, RefusedError, Target, target_class
-from daemon.threads.heartbeats import Heartbeats
 from pipeline.evidence import EvidenceStore
-from pipeline.loop import LIMIT_S, Loop
+from pipeline.loop import LIMIT_S, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
 from pipeline.redaction import redacted
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from daemon.config.durations import format_offset
@@ -16,6 +15,7 @@ from daemon.questions.question import Question, SearchError
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 from daemon.search.selection import Group, Visit
+from pipeline.report.subtitles import subtitles
 from pipeline.report.words import duration_words, has_date
 
 _CSV_COLUMNS = (
@@ -139,36 +139,23 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def web_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
-    """WebVTT beside a recording of one camera.
+def subtitles_of(found: Sequence[FoundRecord], start: datetime | None, *, srt: bool = False) -> str:
+    """WebVTT, or SRT, beside a recording of one camera.
 
     Args:
         found: in the order of their times.
         start: when the recording begins; None is the before frame of the first narration.
+        srt: SRT in place of WebVTT.
 
     Raises:
         SearchError: they are of several cameras.
     """
-    from pipeline.report.subtitles import subtitles  # noqa: PLC0415 - loads webvtt
-
     records = [each.record for each in found]
     cameras = sorted({record.camera for record in records})
     if len(cameras) > 1:
         raise SearchError(f"subtitles are for one camera: add --camera with one of {', '.join(cameras)}")
-    if not records:
-        return "WEBVTT\n"
-    return subtitles(records, start or records[0].before.moment)
-
-
-def plain_subtitles(found: Sequence[FoundRecord], start: datetime | None) -> str:
-    """SRT beside a recording of one camera; arguments and errors as of `web_subtitles`."""
-    from webvtt import WebVTT  # noqa: PLC0415
-
-    if not found:
-        return ""
-    written = io.StringIO()
-    WebVTT.from_string(web_subtitles(found, start)).write(written, format="srt")
-    return html.unescape(written.getvalue()).rstrip("\n") + "\n"
+    begin = start or (records[0].before.moment if records else datetime.now(UTC))
+    return subtitles(records, begin, srt=srt)
 
 
 def gap_sentences(search: Search, question: Question) -> list[str]:

@@ -1,19 +1,20 @@
-"""How the daemon is: one answer for systemd, for the pages and for the log."""
+"""The daemon's health: one source for systemd, the pages and the log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from daemon.threads.cameras import Cameras
-from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
+from pipeline.loop import Heartbeats
 
 
 class Phase(StrEnum):
-    """What the daemon does now."""
+    """Phases of the daemon."""
 
     LOADING = "loading"
     OPENING = "opening the cameras"
@@ -23,14 +24,9 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Health:
-    """What is known of the daemon's state; the main thread writes, any thread reads.
+    """State of the daemon; the main thread writes, any thread reads.
 
-    Attributes:
-        phase: what it does now.
-        heartbeats: of its loops.
-        cameras: None until they are known.
-        journals: by camera.
-        publishing: None until there is some.
+    Cameras and publishing are None until they are known.
     """
 
     phase: Phase = Phase.LOADING
@@ -45,7 +41,7 @@ class Health:
         return not self.unready()
 
     def unready(self) -> list[str]:
-        """Why the daemon does not do its work now, one sentence each; a restart need not help."""
+        """Reasons for which the daemon does not do its work, one sentence each; a restart need not help."""
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
@@ -63,14 +59,39 @@ class Health:
         return self.heartbeats.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
 
     def unwritten(self) -> dict[str, str]:
-        """Why journals are not written now, by camera.
+        """Reasons for which journals are not written now, by camera.
 
         That is no reason to start again: what is held in memory would be lost to the journal until the stream
         gives it back.
         """
-        journals = dict(self.journals)
         return {
             camera: f"{journal.trouble}; {journal.held} narrations are held in memory"
-            for camera, journal in journals.items()
+            for camera, journal in dict(self.journals).items()
             if journal.trouble
+        }
+
+    def liveness(self) -> dict[str, Any]:
+        """Members of `/healthz`: `ok` while every loop gets on, as for the watchdog."""
+        stuck = self.stuck()
+        ages = {loop: round(age, 1) for loop, age in sorted(self.heartbeats.ages_s().items())}
+        return {
+            "ok": not stuck,
+            "hanging": sorted(stuck),
+            "unwritten": self.unwritten(),
+            "seconds_since_progress": ages,
+            **self._states(),
+        }
+
+    def readiness(self) -> dict[str, Any]:
+        """Members of `/readyz`: `ready` while something is seen, written and published; else why not."""
+        reasons = self.unready()
+        return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
+
+    def _states(self) -> dict[str, dict[str, str]]:
+        """State of each camera, and of each sub-stream that is screened."""
+        threads = sorted((self.cameras.threads if self.cameras else {}).items())
+        screening = {name: thread.screening_state for name, thread in threads}
+        return {
+            "cameras": {name: thread.state for name, thread in threads},
+            "screening": {name: state for name, state in screening.items() if state is not None},
         }

@@ -50,6 +50,6 @@ def start_logging(*, verbose: bool = False) -> None:
 
 
 def _log_crash(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """What Python would print as it is goes through the formatter, which hides the secrets."""
+    """Log a crash, instead of Python's print, so that its secrets are hidden."""
     if error is not None and not issubclass(kind, SystemExit):
         logging.getLogger(__name__).critical("crashed", exc_info=(kind, error, trace))

@@ -26,7 +26,7 @@ from pipeline.record import Record
 from pipeline.sources.state import CameraState
 
 VERIFIED = "verified.json"
-"""Where systemd/narrated-verify.service puts what `narrated verify --json` found, in the state folder."""
+"""Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
@@ -110,12 +110,12 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
             if skew_s is not None:
                 skew[name, stream] = skew_s
             if prefix + "decoded" in counts:
-                frames |= {(name, stream, fate): counts[prefix + fate] for fate in _FRAMES}
+                frames |= {(name, stream, outcome): counts[prefix + outcome] for outcome in _FRAMES}
                 reconnections[name, stream] = counts[prefix + "reconnections"]
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
     yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
-    yield _counter("frames", "Frames, by what became of each.", frames, [*labels, "fate"])
+    yield _counter("frames", "Frames, by what became of each.", frames, [*labels, "outcome"])
     yield _counter("reconnections", "Times a camera was opened again.", reconnections, labels)
 
 
@@ -131,23 +131,27 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
     waiting = {name: each.waiting for name, each in counts.items()}
     yield _gauge("pairs_waiting", "Pairs on their way.", waiting, _CAMERA)
     yield _gauge("pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s)
-    fates = {(name, "published", ""): float(each.published) for name, each in counts.items()}
+    outcomes = {(name, "published", ""): float(each.published) for name, each in counts.items()}
     for name, each in counts.items():
-        fates |= {(name, "suppressed", reason): n for reason, n in each.suppressed.items()}
-        fates |= {(name, "dropped", reason): n for reason, n in each.dropped.items()}
+        outcomes |= {(name, "suppressed", reason): n for reason, n in each.suppressed.items()}
+        outcomes |= {(name, "dropped", reason): n for reason, n in each.dropped.items()}
     yield _counter(
         "pairs",
         "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
-        fates,
-        ["camera", "fate", "reason"],
+        outcomes,
+        ["camera", "outcome", "reason"],
     )
     facts: dict[tuple[str, str], float] = {}
     if captioning := narrating.captioning:
         for reason, by_camera in (("late", captioning.late), ("failed", captioning.failed)):
             facts |= {(name, reason): n for name, n in by_camera.copy().items()}
-    yield _counter("told_by_facts", "Pairs told without the captioner.", facts, ["camera", "reason"])
-    capped = _marks(daemon, narrating.at_hourly_limit)
-    yield _gauge("capped", "1 while the hourly limit holds a camera's messages.", capped, _CAMERA)
+    yield _counter(
+        "fallback_narrations", "Pairs reported without the captioner.", facts, ["camera", "reason"]
+    )
+    limited = _marks(daemon, narrating.at_hourly_limit)
+    yield _gauge(
+        "hourly_limit_reached", "1 while the hourly limit holds a camera's messages.", limited, _CAMERA
+    )
 
 
 def _records(daemon: Daemon) -> Iterator[Metric]:
@@ -163,7 +167,7 @@ def _records(daemon: Daemon) -> Iterator[Metric]:
     yield _gauge("publishing_failing", "1 while publishing fails.", failing, _CAMERA)
     yield _counter("published", "Records published.", publishing.published)
     pictures = {"kept": daemon.evidence.kept, "failed": daemon.evidence.failed}
-    yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["fate"])
+    yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["outcome"])
     yield _counter("signatures", "Journals signed.", daemon.signing.signed.copy(), _CAMERA)
 
 
@@ -179,7 +183,7 @@ def _retention(daemon: Daemon) -> Iterator[Metric]:
 
 
 def verification(state: Path) -> Iterator[Metric]:
-    """Whether the record held, and how long ago; nothing where it was never verified."""
+    """Result and age of the last verification; nothing before the first."""
     path = state / VERIFIED
     try:
         held = json.loads(path.read_bytes())["ok"] is True

@@ -14,11 +14,9 @@ from typing import Any, Self
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from daemon.config.configuration import ConfigurationError
+from daemon.config.values import format_listen
 from daemon.service.health import Health
 from pipeline.loop import Loop
-
-LOOP = "http"
-"""Its name among the loops that the watchdog goes by."""
 
 _POLL_S = 0.5
 _CLIENT_LIMIT_S = 10.0
@@ -29,13 +27,8 @@ logger = logging.getLogger(__name__)
 class Pages:
     """Serves the pages from threads of its own while the context lasts.
 
-    Args:
-        host, port: what is listened on; port 0 takes a free one.
-        health: what the two pages tell.
-        registry: what `/metrics` tells.
-
     Attributes:
-        address: ``host:port`` that is listened on.
+        address: ``host:port`` that is listened on; a port 0 takes a free one.
         loop: the thread that accepts.
 
     Raises:
@@ -48,10 +41,9 @@ class Pages:
         except OSError as error:
             reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
             raise ConfigurationError([f"http.listen: {reason}"]) from None
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{self._server.server_port}"
+        self.address = format_listen((host, self._server.server_port))
         # This thread is watched: those that answer must not hide that no more are accepted.
-        self.loop = Loop(LOOP, self._server.handle_request, heartbeats=health.heartbeats)
+        self.loop = Loop("http", self._server.handle_request, heartbeats=health.heartbeats)
 
     def __enter__(self) -> Self:
         self.loop.start()
@@ -94,16 +86,18 @@ class _Request(BaseHTTPRequestHandler):
             case "/metrics":
                 self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
             case "/healthz":
-                self._tell(*alive(self.server.health))
+                values = self.server.health.liveness()
+                self._send_json(HTTPStatus.OK if values["ok"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
             case "/readyz":
-                self._tell(*ready(self.server.health))
+                values = self.server.health.readiness()
+                self._send_json(HTTPStatus.OK if values["ready"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
             case _:
-                self._tell(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
+                self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
 
     def log_message(self, *_: Any) -> None:
         """Every scrape in the log would be noise."""
 
-    def _tell(self, status: HTTPStatus, values: dict[str, Any]) -> None:
+    def _send_json(self, status: HTTPStatus, values: dict[str, Any]) -> None:
         self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -113,34 +107,3 @@ class _Request(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(body)
-
-
-def alive(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
-    """`/healthz`: fine while every loop gets on, as for the watchdog."""
-    stuck = health.stuck()
-    ages = {loop: round(age, 1) for loop, age in sorted(health.heartbeats.ages_s().items())}
-    status = HTTPStatus.SERVICE_UNAVAILABLE if stuck else HTTPStatus.OK
-    return status, {
-        "ok": not stuck,
-        "hanging": sorted(stuck),
-        "unwritten": health.unwritten(),
-        "seconds_since_progress": ages,
-        **_states(health),
-    }
-
-
-def ready(health: Health) -> tuple[HTTPStatus, dict[str, Any]]:
-    """`/readyz`: fine while something is seen, written and published; else why not."""
-    reasons = health.unready()
-    status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-    return status, {"ready": not reasons, "reasons": reasons, "phase": health.phase.value, **_states(health)}
-
-
-def _states(health: Health) -> dict[str, dict[str, str]]:
-    """What each camera does, and each sub-stream that is screened."""
-    threads = sorted((health.cameras.threads if health.cameras else {}).items())
-    small = {name: thread.screening_state for name, thread in threads}
-    return {
-        "cameras": {name: thread.state for name, thread in threads},
-        "screening": {name: state for name, state in small.items() if state is not None},
-    }

@@ -40,6 +40,7 @@ from pipeline.sources import Clock, Frame, covered
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
+from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,6 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        plan: its settings.
         settings: how its pairs are narrated.
         context: how its events are.
         record_sha256: hash (hex) of all settings, the limits included.
@@ -86,7 +86,6 @@ class Narrator:
 
     Args:
         captioner: compares pairs; one that detects objects also finds what is tracked.
-        plans: the cameras.
         journals: by camera; a narration is journalled before it is published.
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is reported, before it is journalled; None keeps none.
@@ -138,7 +137,9 @@ class Narrator:
             limits.inherit(earlier.state.limits)
         elif self._live and plan.limits != NO_LIMITS:
             self._recall(plan, limits)
-        state = CameraState(limits, MinuteSummary(plan.limits.per_minute))
+        embed = self._captioner.appearance
+        people = Reidentification(embed) if embed else None
+        state = CameraState(limits, MinuteSummary(plan.limits.per_minute), people=people)
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)

@@ -9,7 +9,6 @@ from time import monotonic
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
 from pipeline.gate import Item, MotionFrame, Seen
-from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
 FRAMES_HELD = 12
@@ -46,11 +45,11 @@ class Work:
 
     @property
     def is_pair(self) -> bool:
-        """Whether it is a pair, which is counted; frames are thinned out where there are too many."""
+        """True for a pair: pairs are counted, frames are thinned out where there are too many."""
         return isinstance(self.item, FramePair)
 
     def overdue(self, now: float) -> bool:
-        """Whether it has waited too long for the captioner."""
+        """True where it has waited too long for the captioner."""
         return self.until is not None and now > self.until
 
 
@@ -59,8 +58,8 @@ class WorkQueue:
 
     A narrator that is too slow looks at fewer frames: where a live camera's share is full, one of its waiting
     frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that has waited
-    longer than its deadline is told by its clusters, and only where a camera's share is full of pairs does
-    the oldest go.
+    longer than its deadline is reported by its clusters, and only where a camera's share is full of pairs the
+    oldest goes.
 
     Args:
         cameras: their names; work is taken from them in turn.
@@ -69,18 +68,16 @@ class WorkQueue:
     Attributes:
         counters: where pairs are counted.
         thinned: frames that were not looked at, by camera.
-        loops: threads of its own; it has none.
     """
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
         self.capacity = capacity
-        self.loops: list[Loop] = []
         self.counters = PairCounters(cameras)
         self.thinned: Counter[str] = Counter()
         self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = self._abandoned = False
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # with a reentrant lock
 
     @property
     def dropped(self) -> Counter[str]:
@@ -94,7 +91,7 @@ class WorkQueue:
         Args:
             camera: whose it is.
             item: the newest of this camera.
-            wait: for room, as footage can.
+            wait: True waits for room, as footage can.
 
         Returns:
             False where the queue was closed, or the camera removed: the thread should end.
@@ -121,7 +118,7 @@ class WorkQueue:
             return takes
 
     def restart_waits(self) -> None:
-        """From now on there is a captioner: until then nothing was late."""
+        """Begin all waits now that the captioner is loaded: nothing was late until then."""
         with self._changed:
             now = monotonic()
             for mine in self._work.values():
@@ -176,15 +173,15 @@ class WorkQueue:
             limit_s: longest wait for that first part; then the batch is empty.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._ended) == len(self._work) or self._held(), limit_s)
-            if not self._held():
+            self._changed.wait_for(lambda: len(self._ended) == len(self._work) or self.held, limit_s)
+            if not self.held:
                 return []
             until = monotonic() + wait_s
-            while self._held() < size and not self._idle() and (left := until - monotonic()) > 0:
+            while self.held < size and not self._idle() and (left := until - monotonic()) > 0:
                 self._changed.wait(min(left, _POLL_S))
             now = monotonic()
             batch: list[Work] = []
-            while len(batch) < size and self._held():
+            while len(batch) < size and self.held:
                 batch += self._one_of_each(size - len(batch), now)
             self._changed.notify_all()
             return batch
@@ -208,7 +205,7 @@ class WorkQueue:
     def held(self) -> int:
         """Frames and pairs waiting."""
         with self._changed:
-            return self._held()
+            return sum(map(len, self._work.values()))
 
     @property
     def waiting(self) -> set[str]:
@@ -218,16 +215,16 @@ class WorkQueue:
 
     @property
     def waited_s(self) -> float:
-        """How long work of a live camera has waited; that of footage can wait."""
+        """Longest wait of a live camera's work; footage can wait."""
         with self._changed:
             since = [mine[0].since for mine in self._work.values() if mine]
         return max((monotonic() - began for began in since if began is not None), default=0.0)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether all cameras have ended, and all their work was taken."""
+        """True where all cameras have ended, and all their work was taken."""
         with self._changed:
-            return not self._held() and len(self._ended) == len(self._work)
+            return not self.held and len(self._ended) == len(self._work)
 
     def ended(self, camera: str) -> bool:
         """True where the camera has ended and all its work was taken."""
@@ -237,9 +234,6 @@ class WorkQueue:
     def _takes(self, camera: str, mine: deque[Work]) -> bool:
         """Neither closed, nor was the camera removed meanwhile."""
         return not self._closed and self._work.get(camera) is mine
-
-    def _held(self) -> int:
-        return sum(map(len, self._work.values()))
 
     def _idle(self) -> bool:
         """All cameras have ended."""

@@ -48,7 +48,7 @@ class PairPaths:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What changed between two pictures."""
+    """A narrated pair of pictures."""
 
     id: str
     gap: Gap
@@ -60,18 +60,19 @@ class Description:
 
         In place of `time` there is moment_s, seconds after the before picture.
         """
-        told = []
+        found = []
         for sentence in self.narration.sentences:
             moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
             members = sentence_members(sentence) | {"moment_s": moment_s}
-            told.append({name: v for name, v in members.items() if v is not None or name == "box"})
-        return told
+            found.append({name: v for name, v in members.items() if v is not None or name == "box"})
+        return found
 
 
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
     """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
 
-    A member ``gap_s`` tells the seconds between the two; without it, or where it is null, the pictures do.
+    A member ``gap_s`` has the seconds between the two; without it, or where it is null, they are read off the
+    pictures.
 
     Yields:
         A pair, or why its line holds none.
@@ -103,7 +104,7 @@ def _given_gap(gap_s: object) -> Gap | None:
 
 
 def read_pair(paths: PairPaths, gap: Gap, plan: CameraPlan) -> FramePair:
-    """Two pictures as a frame pair, so far apart in time as the gap tells.
+    """Two pictures as a frame pair, so far apart in time as the gap says.
 
     Raises:
         PairError: one of them cannot be read, or they differ in size.

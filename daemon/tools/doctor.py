@@ -1,4 +1,4 @@
-"""Whether everything that narrated needs is here and works."""
+"""Checks of the installation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "p
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at; `ok` None means that it is not needed here."""
+    """Result of one check; `ok` None means that it is not needed here."""
 
     name: str
     ok: bool | None
@@ -37,7 +37,6 @@ def examine(
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("versions", _versions),
         ("package names", _names),
-        ("FFmpeg libraries", _ffmpeg),
         ("numba cache", _numba_cache),
         ("captioner", lambda: _captioner(checkpoint, device)),
         ("configuration", lambda: _configuration(path, configuration)),
@@ -50,7 +49,7 @@ def examine(
 def _run(name: str, check: Callable[[], str | None]) -> Check:
     try:
         detail = check()
-    except Exception as error:  # noqa: BLE001 - whatever is wrong is what the doctor is asked for
+    except Exception as error:  # noqa: BLE001 - a check fails for any reason
         return Check(name, ok=False, detail=redacted(error) or type(error).__name__)
     return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
 
@@ -77,16 +76,6 @@ def _names() -> str:
     return "no other distribution owns " + ", ".join(OWN_PACKAGES)
 
 
-def _ffmpeg() -> str:
-    import av  # noqa: PLC0415 - the doctor loads one thing at a time
-
-    versions = {name: ".".join(map(str, version)) for name, version in av.library_versions.items()}
-    missing = [codec for codec in ("h264", "hevc", "mjpeg", "mpeg4") if codec not in av.codecs_available]
-    if missing:
-        raise RuntimeError(f"FFmpeg lacks the decoders {', '.join(missing)}: install PyAV's own wheel")
-    return ", ".join(f"{name} {versions[name]}" for name in ("libavcodec", "libavformat"))
-
-
 def _numba_cache() -> str:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     places = (
@@ -104,11 +93,11 @@ def _numba_cache() -> str:
 
 
 def _captioner(path: Path, device: str) -> str:
-    from daemon.config.device import chosen_device  # noqa: PLC0415
+    from daemon.config.device import choose_device  # noqa: PLC0415
     from daemon.threads.narrator import warm_up  # noqa: PLC0415
     from models import SHIPPED, load_captioner  # noqa: PLC0415
 
-    captioner = load_captioner(path, chosen_device(device))
+    captioner = load_captioner(path, choose_device(device))
     warm_up(captioner)
     shown = path.name if path in SHIPPED.values() else path
     return f"{captioner.name} {captioner.sha256[:12]} ({shown}) works on {captioner.device}"
@@ -144,7 +133,7 @@ def _workers(configuration: Configuration | None) -> str | None:
     wanted = read_label(configuration.captioner.checkpoint).sha256
     living = living_workers(lambda: Secrets().reveal(configuration.redis.url or ""))
     found = [each["checkpoint"] for each in living]
-    told = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
+    count = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
     if wanted not in found:
-        raise RuntimeError(f"{told}: start `narrated worker` with this version of narrated")
-    return told
+        raise RuntimeError(f"{count}: start `narrated worker` with this version of narrated")
+    return count

@@ -1,4 +1,4 @@
-"""How long lies between two pictures, and how that is known."""
+"""The time between two pictures, and its origin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Gap:
 def gap_between(before: Path, after: Path) -> Gap:
     """The gap by the pictures' own times: EXIF's, else those in their names.
 
-    Two equal stamps name the recording, not the moment, and tell nothing.
+    Two equal stamps name the recording, not the moment: they are ignored.
     """
     for read_time, origin in ((exif_time, "EXIF"), (moment_in_name, "the file names")):
         first, second = read_time(before), read_time(after)
@@ -54,7 +54,7 @@ def gap_between(before: Path, after: Path) -> Gap:
 def exif_time(path: Path) -> datetime | None:
     """EXIF's DateTimeOriginal of a JPEG; None where there is none, or the file cannot be read.
 
-    UTC where it tells its zone; else the camera's local time, given as UTC: good for differences.
+    UTC where it has a zone; else the camera's local time, given as UTC: good for differences.
     """
     try:
         with path.open("rb") as file, av.open(file, "r") as container:

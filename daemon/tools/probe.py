@@ -1,4 +1,4 @@
-"""What a camera sends, measured for some seconds."""
+"""Measure for some seconds what a camera sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipeline.sources.rtsp import open_camera, why_not_opened
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a camera sends.
+    """Measurements of a camera.
 
     Attributes:
         address: without credentials.

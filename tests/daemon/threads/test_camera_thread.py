@@ -100,7 +100,7 @@ def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
     assert thread.loop.error is None
     assert thread.report.decoded == 120
     assert thread.read_s == pytest.approx(23.6, abs=0.5)
-    assert thread.busy_s == 0.0
+    assert thread.hung_s == 0.0
 
 
 def test_a_reader_that_hangs_is_seen(clip: Path) -> None:

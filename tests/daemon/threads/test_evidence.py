@@ -106,7 +106,7 @@ def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
     records = tell(captioner, tmp_path / "first", keeper, EvidenceSettings(keep="all"))
     assert [record.evidence for record in records] == [None, None]
     assert (keeper.kept, keeper.failed) == (0, 2)
-    assert len([r for r in caplog.records if "evidence cannot be kept" in r.message]) == 1
+    assert len([r for r in caplog.records if "cannot be stored" in r.message]) == 1
     (tmp_path / "evidence").unlink()
     assert all(r.evidence for r in tell(captioner, tmp_path / "second", keeper, EvidenceSettings(keep="all")))
     assert (keeper.kept, keeper.failed, keeper.error) == (2, 2, "")
@@ -235,14 +235,14 @@ def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) ->
 def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) -> None:
     key = SigningKey(new_key())
     with Journal(tmp_path, "room", fsync=False) as journal:
-        signing = JournalSigning(key, 600.0, {"room": journal})
+        signing = JournalSigning(key, {"room": journal})
         signing.start()
-        signing.look()
+        signing.sign()
         assert not signing.signed["room"]
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
         narrator.process([proposed(0, comes=True)])
-        signing.look()
-        signing.look()
+        signing.sign()
+        signing.sign()
         narrator.process([proposed(100, comes=False)])
         signing.finish()
         assert signing.signed["room"] == 2
@@ -257,13 +257,13 @@ def test_signing_that_fails_is_told_once_and_tried_again(
 ) -> None:
     (tmp_path / "room.signatures").mkdir()
     with Journal(tmp_path, "room", fsync=False) as journal:
-        signing = JournalSigning(SigningKey(new_key()), 600.0, {"room": journal})
+        signing = JournalSigning(SigningKey(new_key()), {"room": journal})
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
         narrator.process([proposed(0, comes=True)])
-        signing.look()
-        signing.look()
+        signing.sign()
+        signing.sign()
         assert "room" in signing.errors
         assert len([r for r in caplog.records if "cannot be signed" in r.message]) == 1
         (tmp_path / "room.signatures").rmdir()
-        signing.look()
+        signing.sign()
         assert (signing.signed["room"], signing.errors) == (1, {})
