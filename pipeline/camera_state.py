@@ -57,14 +57,20 @@ class CameraState:
         """Associate a frame's detections with the open tracks; the events that it decides."""
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
-        if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
-            self.tracker = self._restored(Tracker(aspect), frame.time.timestamp())
+        time_s = frame.time.timestamp()
+        if (
+            self.tracker is None
+            or motion.restart
+            or self.tracker.aspect != aspect
+            or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
+        ):
+            self.tracker = self._restored(Tracker(aspect), time_s)
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
         self._hold(frame)
         self._forget_ended(self.tracker)
-        events = self.tracker.update(frame.time.timestamp(), detections, small)
+        events = self.tracker.update(time_s, detections, small)
         for event in events:
             if event.edge and event.kind == "entered":
                 self.entered_from[event.track] = event.edge

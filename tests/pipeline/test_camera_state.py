@@ -123,3 +123,12 @@ def test_saved_tracks_outlive_another_plan() -> None:
     earlier.saved = {"version": 1}
     later.continue_from(earlier)
     assert later.saved == {"version": 1}
+
+
+def test_a_clock_that_goes_back_lets_tracks_go_as_a_cut_does() -> None:
+    camera = state()
+    camera.track(motion(100), NOTHING)
+    before = camera.tracker
+    camera.track(motion(0), NOTHING)
+    assert camera.tracker is not before
+    assert seconds(camera) == [0]
