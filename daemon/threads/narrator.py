@@ -40,6 +40,7 @@ from pipeline.sources import Clock, Frame, covered
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
+from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +137,9 @@ class Narrator:
             limits.inherit(earlier.state.limits)
         elif self._live and plan.limits != NO_LIMITS:
             self._recall(plan, limits)
-        state = CameraState(limits, MinuteSummary(plan.limits.per_minute))
+        embed = self._captioner.appearance
+        people = Reidentification(embed) if embed else None
+        state = CameraState(limits, MinuteSummary(plan.limits.per_minute), people=people)
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)
@@ -233,7 +236,8 @@ class Narrator:
                 unseen.setdefault(each.camera, []).extend(frames)
         for name, frames in unseen.items():
             camera = self._cameras[name]
-            begin, end = min(frames[0], frames[-1], key=lambda frame: frame.time), frames[-1]
+            end = frames[-1]
+            begin = min((f for f in frames if f.time <= end.time), key=lambda frame: frame.time)
             looked_at = [frame for frame in camera.state.frames if 0 < _age_s(frame, begin) < PAUSE_S]
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()
