@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from models.boxes import Box, area, intersection
 from models.decoding import Decoded, decode
+from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary, surface
 from models.language.wording import read
@@ -153,6 +155,12 @@ class Captioner(nn.Module):
     def scaled(self, features: Tensor) -> Tensor:
         """Features ``(..., 4)`` standardised as the training clusters' were."""
         return (features - self.scale_mean) / self.scale_std
+
+    @cached_property
+    def appearance(self) -> AppearanceEmbedding | None:
+        """What objects of an image look like; None where the checkpoint has no such graph."""
+        graph = self.graphs.get("embedding")
+        return AppearanceEmbedding(graph) if graph else None
 
     @property
     def min_confidence(self) -> float:

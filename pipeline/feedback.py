@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 FILE = "feedback.sqlite3"
 """Its name in the folder of the journals."""
@@ -26,9 +26,8 @@ Opinion = Literal["right", "wrong", "corrected"]
 TYPES = ("appeared", "disappeared", "moved", "more", "fewer", "replaced")
 """The types of change that a correction may name; see `pipeline.record_members.RecordSentence`."""
 
-LONGEST_NOTE = 10_000
-LONGEST_OBJECT = 60
-"""Characters."""
+LONGEST = 10_000
+"""Characters of a note or a correction."""
 
 _REVIEW, _NOTE = "review", "note"  # anything else is the place of a sentence
 _TABLE = """
@@ -106,12 +105,6 @@ class FeedbackStore:
                 self._db.close()
                 raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -123,8 +116,6 @@ class FeedbackStore:
 
     def set_note(self, record: str, text: str, who: str = "") -> None:
         """Replace a record's note; an empty one removes it."""
-        if len(text) > LONGEST_NOTE:
-            raise FeedbackError(f"the note has {len(text)} characters, {LONGEST_NOTE} at most")
         self._set(record, _NOTE, text if text.strip() else "", who)
 
     def set_opinion(
@@ -144,8 +135,6 @@ class FeedbackStore:
             raise FeedbackError("a correction, and nothing else, says what happened or what it was")
         if type and type not in TYPES:
             raise FeedbackError(f"the type {type!r} is not one of {', '.join(TYPES)}")
-        if object and len(object) > LONGEST_OBJECT:
-            raise FeedbackError(f"the object has {len(object)} characters, {LONGEST_OBJECT} at most")
         value = json.dumps({"opinion": opinion, "type": type, "object": object}) if opinion else ""
         self._set(record, str(sentence), value, who)
 
@@ -166,6 +155,8 @@ class FeedbackStore:
         return {record: Remarks(**members) for record, members in found.items()}
 
     def _set(self, record: str, about: str, value: str, who: str) -> None:
+        if len(value) > LONGEST:
+            raise FeedbackError(f"the text has {len(value)} characters, {LONGEST} at most")
         with self._errors():
             if value:
                 row = (record, about, value, who, datetime.now(UTC).isoformat())

@@ -29,16 +29,16 @@ _TAG = "sha256:"
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What goes with the records.
+    """Options of an export.
 
     Attributes:
         journals: folder of the journals.
         local: time zone of the page.
-        selection: what was asked for, as options of `narrated query`.
-        gaps: what was not recorded meanwhile, one sentence each.
-        linked: the records between those selected, too, up to the next signature.
-        footage: where recordings are; None gives none.
-        force: replace what is there.
+        selection: the question, restated.
+        gaps: one sentence each.
+        linked: also copy the records between those selected, up to the next signature.
+        footage: recordings to cut clips from.
+        force: replace an existing export.
     """
 
     journals: Path
@@ -75,7 +75,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written; `sum` is the SHA-256 (hex) of the list of all sums."""
+    """A written export; `sum` is the SHA-256 (hex) of SHA256SUMS."""
 
     manifest: Manifest
     pictures: int

@@ -1,4 +1,4 @@
-"""What an export proves: check.py's checks, and the signatures."""
+"""Checking an export: check.py's checks, and the signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 64 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class ChainProof:
-    """What is there of a camera's chain.
+    """The part of a camera's chain that an export holds.
 
     Attributes:
         pieces: first and last number of each run without a gap.
@@ -39,7 +39,7 @@ class ChainProof:
 
 @dataclass(frozen=True, slots=True)
 class ExportVerification:
-    """Numbers of what is there; `sum` (SHA-256, hex) of the list of sums stands for all of it."""
+    """The result; `sum` is the SHA-256 (hex) of SHA256SUMS, `problems_then` those at the time of export."""
 
     path: Path
     problems: tuple[str, ...]
@@ -109,7 +109,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
 
 
 def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
-    """What the signatures of a chain cover, and what is wrong with them."""
+    """Check the signatures of a chain; gives their coverage, and a fault or an empty text."""
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
     path = chain.with_suffix(".signatures")

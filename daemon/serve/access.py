@@ -1,4 +1,4 @@
-"""Who may see the page: argon2 hashes of passwords, sessions that a logout ends, a limit on guesses."""
+"""Access to the page: argon2 hashes of passwords, sessions that a logout ends, a limit on guesses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 SESSION_S = 7 * 86_400
-"""A login lasts so long."""
+"""Longest login."""
 
 SHORTEST_PASSWORD = 10
 _LONGEST_PASSWORD = 1024

@@ -12,7 +12,7 @@ from pipeline.journal.signatures import Signature, read_signatures, signatures_p
 _SEQ = re.compile(rb'"seq":(\d{1,18})[,}]')
 
 Check = tuple[bool | None, str]
-"""Whether something holds, None where there was nothing to check; and a sentence about it."""
+"""``(holds, sentence)``; None where there was nothing to check."""
 
 
 def check_record(found: FoundRecord, journals: Path, evidence: Path | None) -> list[Check]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.found import FoundRecord
 from daemon.serve.search_thread import News
-from daemon.serve.site import Site, moment_of
+from daemon.serve.site import Site
 
 SHOWN = 20
 """Narrations on the live page, and those that a browser gets which had lost the connection."""
@@ -29,8 +29,8 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
     try:
         yield "retry: 2000\n\n"
         shown = await _tiles(site)
-        span = moment_of(last_id)
-        missed = await newest(site, span[0]) if span else []
+        last = await site.search.ask(lambda search: search.named(last_id, Span()))
+        missed = await newest(site, last.record.after.moment) if last else []
         for found in reversed(missed):
             if found.record.id != last_id:
                 yield _narration(site, found)

@@ -1,4 +1,4 @@
-"""What an address of the review asks, by the names of `narrated query`'s filters, and the answer."""
+"""Addresses of the review as questions, by the names of `narrated query`'s filters, and their answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = 50
 ALL_DAYS = "all"
 _LISTS = ("camera", "zone", "object", "kind", "colour")
 _NAMES = (*_LISTS, "q", "text", "confidence", "since", "until", "between", "day", "held")
-"""Parameters that ask; others are passed over."""
+"""Parameters that are read; others are ignored."""
 
 _LONGEST, _MOST = 300, 12
 _PAGE = re.compile(r"[1-9][0-9]{0,4}")
@@ -34,13 +34,12 @@ _PAGE = re.compile(r"[1-9][0-9]{0,4}")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an address asks.
+    """The question of an address.
 
     Attributes:
-        given: its parameters that say something.
-        question: what they mean.
-        day: None where it is of all days or of times of its own.
-        understood: a question in words, restated; else empty.
+        given: its parameters that are not empty.
+        day: None for all days, or a span of its own.
+        understood: a question in words restated, else empty.
         page: of the answer, from 1.
     """
 
@@ -105,14 +104,14 @@ class Review:
     """The answer.
 
     Attributes:
-        found: newest first, or in the order that was asked for.
-        more: there are older ones.
-        counts: rows ``(*labels, visits, narrations)``; None where nothing is counted.
+        found: newest first, or in the order of the question.
+        more: True where older ones are left.
+        counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
         visits: rows ``(begin, end, camera, object, duration)`` in words.
-        cameras, objects, places: to choose from.
+        cameras, objects, places: choices of the form.
         days: the nearest days with narrations, before and after; empty where there is none.
-        gaps: what was not recorded meanwhile, one sentence each.
-        faults: what does not verify.
+        gaps: one sentence each.
+        faults: of the journals, one sentence each.
     """
 
     asked: Asked
@@ -165,7 +164,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
 
 
 def choices(search: Search, asked: Asked) -> Review:
-    """The form and what stands above it, without an answer: also beside an error."""
+    """The form and its notices without an answer, as beside an error."""
     selection = search.selection
     objects = sorted(selection.objects() - {"scene"})
     return Review(
@@ -174,7 +173,7 @@ def choices(search: Search, asked: Asked) -> Review:
 
 
 def given_parameters(parameters: QueryParams) -> Asked:
-    """An address that cannot be understood, for the form as it was filled in."""
+    """The parameters of an address that cannot be read, to fill in the form again."""
     return Asked(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
 
 

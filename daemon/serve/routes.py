@@ -1,4 +1,4 @@
-"""What each address answers."""
+"""The answers to all addresses."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from daemon.serve.access import SESSION_S
 from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
 from daemon.serve.review import ALL_DAYS, Asked, choices, given_parameters, review
-from daemon.serve.site import Site, moment_of
-from pipeline.feedback import LONGEST_NOTE, LONGEST_OBJECT, TYPES, FeedbackError, FeedbackStore
+from daemon.serve.site import Site
+from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
 
@@ -112,7 +112,7 @@ class Routes:
 
     async def _record(self, request: Request) -> Response:
         self._check_ready()
-        found = await self._named(request, request.query_params.get("at", ""))
+        found = await self._named(request)
 
         def ask(search: Search) -> tuple[Asked, FoundRecord | None, FoundRecord | None]:
             try:
@@ -135,14 +135,14 @@ class Routes:
             newer=self.site.card(newer) if newer else None,
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
-            longest=(LONGEST_NOTE, LONGEST_OBJECT),
+            longest=LONGEST,
             verify=f"narrated verify {folder}",
         )
 
     async def _remark(self, request: Request) -> Response:
         self._check_ready()
         form, what = await _form(request), request.path_params["what"]
-        found = await self._named(request, form.get("at", ""))
+        found = await self._named(request)
         try:
             store = self.site.feedback
             await asyncio.to_thread(_keep, store, found.record, what, form, request.state.user)
@@ -223,7 +223,7 @@ class Routes:
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
-        """What cannot be answered, in words."""
+        """The page of an error."""
         status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the log says what."
         headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
@@ -235,19 +235,17 @@ class Routes:
         return page
 
     def _check_ready(self) -> None:
-        """Raise the page that waits while the index is built, and comes again by itself."""
+        """Raise a page that reloads itself while the index is built."""
         if self.site.search.reading is not None:
             words = f"{self.site.search.reading:,} records are read so far; this page reloads by itself."
             raise HTTPException(
                 HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"retry-after": "2", "refresh": "2"}
             )
 
-    async def _named(self, request: Request, at: str) -> FoundRecord:
-        """The record of the address; `at` is its time where the id does not say it."""
+    async def _named(self, request: Request) -> FoundRecord:
+        """The record of the address."""
         identity = request.path_params["identity"]
-        span = moment_of(identity, at)
-        ask = self.site.search.ask
-        found = await ask(lambda search: search.named(identity, Span(*span))) if span else None
+        found = await self.site.search.ask(lambda search: search.named(identity, Span()))
         if found is None:
             raise HTTPException(
                 HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
@@ -278,7 +276,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecord], ExportOptions]:
-    """What an address of the review shows, with all its pages.
+    """The narrations of an address of the review, on all its pages.
 
     Raises:
         SearchError: it cannot be understood, finds nothing or too much.
@@ -298,7 +296,7 @@ def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecor
 
 
 def _keep(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
-    """Keep what a form says of a record: `what` is reviewed, note or feedback.
+    """Store the remark in a form: `what` is reviewed, note or feedback.
 
     Raises:
         FeedbackError, ValueError: the fields do not fit.

@@ -1,4 +1,4 @@
-"""The one thread that asks the journals, and gives what is new in them to listeners."""
+"""The thread that searches the journals, and passes new records to listeners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LISTENERS = 64
 
 _LOOK_EVERY_S = 0.5
 _MOST_NEWS = 200
-"""Of one look that listeners get; a page that asks finds the rest."""
+"""Records of one look that listeners get; a page finds the rest."""
 _WAITING = 500
 
 Answer = TypeVar("Answer")
@@ -35,7 +35,7 @@ class SearchThread:
         reading: records read so far while the index is built, None once it is there.
         latest: by camera its newest record with pictures, else its newest; also of removed cameras.
         left_out: files that are not read, with the reason.
-        listeners: queues of what comes; a None ends them.
+        listeners: queues of new records; a None ends them.
     """
 
     def __init__(self, folder: Path, local: LocalTime, evidence: Path | None = None) -> None:
@@ -72,7 +72,7 @@ class SearchThread:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
 
     def listen(self) -> News | None:
-        """A queue of what comes from now on; None where too many listen. A full one is closed with None."""
+        """A queue of records from now on; None where too many listen. A full one is closed with None."""
         if len(self.listeners) >= MOST_LISTENERS:
             return None
         queue: News = asyncio.Queue(_WAITING)

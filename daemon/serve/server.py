@@ -45,12 +45,12 @@ _GRACE_S = 3
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What is served.
+    """Folders and addresses of the page.
 
     Attributes:
         folder: of the journals.
         evidence: folder of the pictures; None is the one in or beside that of the journals.
-        own: folder of what the page writes: the feedback.
+        own: folder of the feedback; None is beside the journals.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
     """

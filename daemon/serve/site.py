@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -21,11 +19,8 @@ from daemon.serve.pictures import Pictures
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.tiles import Tiles
 from pipeline.feedback import FeedbackStore, Remarks
-from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import environment
-
-_ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,31 +68,9 @@ class Site:
                 each.record,
                 self.local.zone,
                 {side: f"/picture/{path.name[:64]}" for side, path in each.pictures.items()},
-                record_address(each.record),
+                f"/record/{quote(each.record.id, safe='')}",
                 each.marks,
                 remarks.get(each.record.id, Remarks()),
             )
             for each in found
         ]
-
-
-def record_address(record: Record) -> str:
-    """Of a record's page, for ever; with its time only where the id does not hold it."""
-    address = f"/record/{quote(record.id, safe='')}"
-    begin, end = moment_of(record.id) or (record.after.moment, record.before.moment)
-    return address if begin <= record.after.moment < end else f"{address}?at={record.after.time}"
-
-
-def moment_of(identity: str, at: str = "") -> tuple[datetime, datetime] | None:
-    """The span of a record's time, by a time beside its id or by the id; None if neither says it."""
-    named = _ID.fullmatch(identity)
-    try:
-        if at:
-            begin = datetime.fromisoformat(at).astimezone(UTC)
-            return begin, begin + timedelta(microseconds=1)
-        if named:
-            begin = datetime.strptime(f"{named[1]}+0000", "%Y%m%dT%H%M%S.%f%z")
-            return begin, begin + timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        pass
-    return None

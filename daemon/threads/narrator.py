@@ -40,6 +40,7 @@ from pipeline.sources import Clock, Frame, covered
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
+from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +137,9 @@ class Narrator:
             limits.inherit(earlier.state.limits)
         elif self._live and plan.limits != NO_LIMITS:
             self._recall(plan, limits)
-        state = CameraState(limits, MinuteSummary(plan.limits.per_minute))
+        embed = self._captioner.appearance
+        people = Reidentification(embed) if embed else None
+        state = CameraState(limits, MinuteSummary(plan.limits.per_minute), people=people)
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)

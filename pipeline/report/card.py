@@ -31,7 +31,7 @@ COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 
 
 
 class MarkedSentence(PlacedSentence, Protocol):
-    """What is drawn of a sentence of a captioner or of a record; the members are those of `Sentence`."""
+    """A sentence of a captioner or of a record with its outlines and paths; see `Sentence`."""
 
     @property
     def text(self) -> str: ...  # noqa: D102 - see `Sentence`
@@ -45,7 +45,7 @@ class MarkedSentence(PlacedSentence, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is drawn for one sentence on one picture; points in 0..1 of it."""
+    """Outline and paths of one sentence on one picture; points in 0..1 of it."""
 
     number: int
     corners: Sequence[Point]
@@ -160,7 +160,7 @@ class Card:
 
     @property
     def caveats(self) -> list[str]:
-        """What is missing in the record, and the notes."""
+        """Reservations about the record, and the notes."""
         record, found = self.record, list(self.notes)
         if record.fallback:
             found.append(f"Where something changed, not what: {fallback_words(record.fallback)}.")

@@ -24,15 +24,15 @@ BESIDE = "'self' file: data:"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands above and below the records of a page that is one file.
+    """The head and foot of a page that is one file.
 
     Attributes:
         facts: ``(name, value)``.
-        notices: what the reader must know, one sentence each: gaps, what does not verify.
-        happenings: what was counted, such as "2 cars came".
-        missing: what was not recorded and why; None where nothing is said of that.
-        held: how many records a limit held back, hidden at first.
-        search: whether there is a field that searches the cards.
+        notices: gaps and faults, one sentence each.
+        happenings: counts, such as "2 cars came".
+        missing: one sentence for each thing that was not reported; None leaves the section out.
+        held: number of records that a limit held back, hidden at first.
+        search: show a field that searches the cards.
         audit: ``(name, value)`` for auditors.
         last: ``(camera, number, hash)`` of each camera's last record.
         sources: `WITHIN` or `BESIDE`.

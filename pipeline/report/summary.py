@@ -28,7 +28,7 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """What a replay knows beyond its records.
+    """Facts of a replay beyond its records.
 
     Attributes:
         title: heading of the page.
@@ -37,7 +37,7 @@ class ReportFacts:
             missing counts from the before frame of its first record.
         ends: time of the last frame by camera; one that is missing ends with its last record.
         repeated: number of sentences that were dropped because they only repeated what was reported.
-        gaps: what was not looked at, or not as it should be, one sentence each.
+        gaps: footage that was not read, or not as it should be, one sentence each.
         audit: ``(name, value)`` for auditors: settings, models, hashes.
     """
 

@@ -1,4 +1,4 @@
-"""Words for people: what records call by short names."""
+"""English words for the names, reasons and numbers of records."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ _IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
-    """Why no captioner wrote it, such as "the computer could not keep up"."""
+    """The reason of a record's `fallback`, such as "the computer could not keep up"."""
     return _FALLBACKS.get(reason, reason)
 
 
 def abstained_words(reason: str) -> str:
-    """Why less was said than was seen, as a sentence."""
+    """The sentence of a record's `abstained`."""
     return _ABSTAINED.get(reason, f"Not everything is reported here: {reason}.")
 
 
@@ -93,12 +93,12 @@ def _moment(moment: datetime, zone: tzinfo | None) -> str:
 
 
 def happened(kind: str, noun: str, count: int) -> str:
-    """What happened to so many objects of one kind, such as "12 people came" or "the light changed twice".
+    """A count of one kind of event, such as "12 people came" or "the light changed twice".
 
     Args:
-        kind: the type of the sentences, or the event of their records.
-        noun: the object that they name.
-        count: how many objects; for an event, or where none are counted, how many times.
+        kind: type of sentences, or event of records.
+        noun: object of the sentences.
+        count: number of objects; of events, and where objects are not counted, of times.
     """
     from models.families import KINDS, THINGS  # noqa: PLC0415 - torch takes seconds to load
 

@@ -118,10 +118,10 @@ def _lines(adapted: Adapted) -> list[str]:
     for name, score in (("before", adapted.before), ("adapted", adapted.after)):
         lines.append(
             f"  {name}: objects found as the teachers do, AP50 {score.ap50:.3f}; "
-            f"{score.right:.1%} of {score.ends} ends of changes judged right"
+            f"{score.right:.1%} of {score.observations} observations classified right"
         )
     gained = adapted.after.ap50 - adapted.before.ap50
     return [
         *lines,
-        f"  gained: AP50 {gained:+.3f}, judged right {adapted.after.right - adapted.before.right:+.1%}",
+        f"  gained: AP50 {gained:+.3f}, classified right {adapted.after.right - adapted.before.right:+.1%}",
     ]

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
         FeedbackError, JournalError, TeacherError: see their modules.
         FootageError: no opinion can be used.
     """
-    with FeedbackStore(feedback, read_only=True) as store:
+    with closing(FeedbackStore(feedback, read_only=True)) as store:
         opinions = {record: remarks.feedback for record, remarks in store.remarks().items()}
     pictures = EvidenceStore(evidence_beside(feedback.parent) or feedback.parent / "evidence")
     networks, left_out = teachers(by), Counter[str]()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import cv2
@@ -69,6 +69,10 @@ class EmbeddingOptions:
     seed: int = 1
 
 
+_Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
+"""Images, and the box within each, ``x, y, width, height`` in 0..1."""
+
+
 @dataclass(slots=True, eq=False)
 class Stretch:
     """A part of a track that surely shows one object.
@@ -78,8 +82,7 @@ class Stretch:
         track: its number there.
         family: person, vehicle or two-wheeler.
         begin_s, end_s: when.
-        crops: uint8 RGB ``(h, w, 3)`` with `_MARGIN` around the box.
-        boxes: the box within each, ``x, y, width, height`` in 0..1.
+        vectors: ``(K, 256)``, what the published network answers to its crops, drawn by `drawn_crop`.
     """
 
     clip: str
@@ -87,8 +90,7 @@ class Stretch:
     family: str
     begin_s: float
     end_s: float
-    crops: list[Tensor]
-    boxes: list[tuple[float, ...]]
+    vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 256))
 
 
 def add_embedding(
@@ -122,8 +124,14 @@ def add_embedding(
     captioner, net = load_captioner(start), starting_osnet(reid)
     stated, folder, cameras = stated_sources(footage), out.with_suffix(".run"), list[CameraFiles]()
     if options.steps:
-        cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
-        stretches = collected_stretches(captioner, cameras, folder / f"stretches-{captioner.sha256[:12]}")
+        cameras = [
+            each
+            for each in cameras_in(footage, TEST_FOOTAGE)
+            if each.name not in val_cameras and _clips(each)
+        ]
+        published = AppearanceEmbedding(graph_of(net))  # its last layer is the identity
+        cache = folder / f"stretches-{captioner.sha256[:12]}-{options.seed}"
+        stretches = collected_stretches(captioner, published, cameras, cache, options.seed)
         if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
             raise TrainError(f"people are followed in fewer than two clips of {footage}; give more footage")
         note(f"{len(stretches)} objects are followed in {len(cameras)} cameras")
@@ -145,26 +153,42 @@ def add_embedding(
     note(f"{out.name}: {write_checkpoint(captioner, out)}")
 
 
-def collected_stretches(captioner: Captioner, cameras: Sequence[CameraFiles], cache: Path) -> list[Stretch]:
+def _clips(camera: CameraFiles) -> list[str]:
+    return [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
+
+
+def collected_stretches(
+    captioner: Captioner,
+    published: AppearanceEmbedding,
+    cameras: Sequence[CameraFiles],
+    cache: Path,
+    seed: int,
+) -> list[Stretch]:
     """The stretches of the cameras' clips, each camera's made once and kept in a folder."""
     found: list[Stretch] = []
     for camera in cameras:
         path = cache / f"{camera.name}.pt"
         if not path.exists():
             cache.mkdir(parents=True, exist_ok=True)
-            clips = [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)]
-            own = [s for file in clips[:_CLIPS] for s in _followed(captioner, camera, file)]
+            rng = np.random.default_rng((seed, *camera.name.encode()))
+            own = [s for file in _clips(camera) for s in _followed(captioner, published, camera, file, rng)]
             with replacing(path, durable=True) as kept:
                 torch.save([asdict(each) for each in own], kept)
         found += [Stretch(**each) for each in torch.load(path, weights_only=True)]
     return found
 
 
-def _followed(captioner: Captioner, camera: CameraFiles, file: str) -> Iterator[Stretch]:
+def _followed(
+    captioner: Captioner,
+    published: AppearanceEmbedding,
+    camera: CameraFiles,
+    file: str,
+    rng: np.random.Generator,
+) -> Iterator[Stretch]:
     """Stretches of a clip."""
     tracker: Tracker | None = None
-    open_stretches: dict[str, Stretch] = {}
-    done: list[Stretch] = []
+    running: dict[str, tuple[Stretch, _Crops]] = {}
+    done: list[tuple[Stretch, _Crops]] = []
     for _, seconds, image in sampled(camera.folder / file, _EVERY_S):
         if seconds is None or seconds > _CLIP_S:
             break
@@ -174,21 +198,20 @@ def _followed(captioner: Captioner, camera: CameraFiles, file: str) -> Iterator[
         for track in tracker.tracks:
             if track.unseen_s > 0 or track.last.box[3] * image.shape[0] < _LEAST_PIXELS:
                 continue
-            if track.last.p < _SURE and track.id in open_stretches:
-                done.append(open_stretches.pop(track.id))
-            own = open_stretches.setdefault(
-                track.id, Stretch(f"{camera.name}/{file}", track.id, "", seconds, seconds, [], [])
-            )
+            if track.last.p < _SURE and track.id in running:
+                done.append(running.pop(track.id))
+            begun = Stretch(f"{camera.name}/{file}", track.id, "", seconds, seconds)
+            own, crops = running.setdefault(track.id, (begun, []))
             own.family, own.end_s = track.family, seconds
-            cut, box = _with_margin(image, track.last.box)
-            own.crops.append(torch.from_numpy(cut))
-            own.boxes.append(box)
-    for stretch in (*done, *open_stretches.values()):
-        if len(stretch.crops) >= _FEWEST:
-            kept = np.unique(np.linspace(0, len(stretch.crops) - 1, _CROPS).round().astype(int))
-            stretch.crops = [stretch.crops[k] for k in kept]
-            stretch.boxes = [stretch.boxes[k] for k in kept]
-            yield stretch
+            crops.append(_with_margin(image, track.last.box))
+            if len(crops) > 3 * _CROPS:
+                del crops[1::2]
+    for own, crops in (*done, *running.values()):
+        if len(crops) >= _FEWEST:
+            chosen = np.unique(np.linspace(0, len(crops) - 1, _CROPS).round().astype(int)).tolist()
+            drawn = [drawn_crop(crops[k][0], crops[k][1], rng) for k in chosen]
+            own.vectors = torch.from_numpy(published.embed(drawn))
+            yield own
 
 
 def _with_margin(
@@ -272,8 +295,7 @@ def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, 
 def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions) -> None:
     """Learn the last layer of a published network."""
     torch.manual_seed(options.seed)
-    published = AppearanceEmbedding(graph_of(net))  # its last layer is the identity
-    vectors = [_vectors(published, each, options.seed) for each in stretches]
+    vectors = [each.vectors for each in stretches]
     weight, bias = net.last.weight, net.last.bias
     assert bias is not None  # noqa: S101
     identity = weight.detach().clone()
@@ -296,10 +318,3 @@ def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: Embedding
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-
-
-def _vectors(published: AppearanceEmbedding, stretch: Stretch, seed: int) -> Tensor:
-    """What the published network answers to its crops, as another camera might have them."""
-    rng = np.random.default_rng((seed, *f"{stretch.clip} {stretch.track} {stretch.begin_s}".encode()))
-    pairs = zip(stretch.crops, stretch.boxes, strict=True)
-    return torch.from_numpy(published.embed([drawn_crop(each.numpy(), box, rng) for each, box in pairs]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
     sentence.get_by_label("It was").fill("cat")
     with tab.expect_navigation():
         sentence.get_by_label("It was").press("Enter")
-    with FeedbackStore(house.state / FILE, read_only=True) as store:
+    with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
         opinion = store.remarks([record.id])[record.id].feedback[1]
     assert (opinion.opinion, opinion.object, opinion.type) == ("corrected", "cat", "moved")
 

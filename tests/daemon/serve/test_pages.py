@@ -7,6 +7,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_feedback_is_kept_beside_the_record(served: Served, house: ServedHouse) 
     served.send(f"{address}/feedback", sentence="1", opinion="corrected", object="Cat ", type="moved")
     served.send(f"{address}/reviewed", reviewed="yes")
     served.send(f"{address}/note", text="a friend of the house\r\n2")
-    with FeedbackStore(house.state / FILE, read_only=True) as store:
+    with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
         remarks = store.remarks([record.id])[record.id]
     assert remarks.feedback[0].opinion == "right"
     assert (remarks.feedback[1].object, remarks.feedback[1].type) == ("cat", "moved")
@@ -120,7 +121,7 @@ def test_feedback_is_kept_beside_the_record(served: Served, house: ServedHouse) 
     assert '<span class="badge good">reviewed</span>' in served.client.get("/review?day=2024-05-01").text
     served.send(f"{address}/feedback", sentence="1", opinion="")
     served.send(f"{address}/reviewed", reviewed="no")
-    with FeedbackStore(house.state / FILE, read_only=True) as store:
+    with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
         remarks = store.remarks([record.id])[record.id]
     assert (remarks.review, list(remarks.feedback)) == (None, [0])
     assert (house.folder / "yard.jsonl").read_bytes() == journal
@@ -256,10 +257,9 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
         yield served, told
 
 
-def test_a_time_that_was_changed_has_an_address_all_the_same(mixed: Mixed) -> None:
+def test_a_record_is_found_by_its_id_though_its_time_was_changed(mixed: Mixed) -> None:
     get = mixed[0].client.get
     (address,) = re.findall(r'<li class="row">\s*<a href="(.*?)"', get("/review?camera=edited").text)
-    assert "?at=2024-05-01T00:00:01" in address
     assert "Edited." in get(address.replace("&amp;", "&")).text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import cv2
@@ -46,7 +47,7 @@ def feedback(tmp_path: Path) -> Path:
         Sentence("A car has appeared.", "appeared", "car", box, 0.7, 0.8, after=box) for box in (CAR, GHOST)
     )
     path = tmp_path / "journal" / FILE
-    with Journal(tmp_path / "journal", "yard", fsync=False) as journal, FeedbackStore(path) as said:
+    with Journal(tmp_path / "journal", "yard", fsync=False) as journal, closing(FeedbackStore(path)) as said:
         for n in range(4):
             painted[0, 0] = n
             evidence = Evidence(before=_put(store, wall), after=_put(store, painted))
