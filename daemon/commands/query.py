@@ -53,7 +53,7 @@ def query(
     json: Json = False,
     out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
 ) -> None:
-    """Ask what was narrated: with filters, or in plain English. A table shows the newest 50."""
+    """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape
     with selection.complaints():
         groupings = _groupings(by or ())

@@ -52,6 +52,7 @@ CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
 _LOGIT_MOST = 8.0
 _ROUNDS = 30
 _LONG_S = 60.0
+_UNKNOWN_S = 30.0  # for stills that nobody knows the times of
 _FAR = 50.0  # sizes: no candidate
 _CANDIDATE, _SCORE = 0.3, 0.2  # p(change) and score of what could be the other end of a move
 
@@ -200,7 +201,7 @@ def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float)
     )
     at_edge, log_height = edge < 0.05, np.log(np.maximum(height, 0.01))  # noqa: PLR2004
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
-    short, log_gap = _time(gap_s, unknown_s=300.0)
+    short, log_gap = _time(gap_s)
     change, log_candidates, log_rivals = _logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
     columns = (
         *(_logit(changed.sum(1)), _logit(_most(changed)), _logit(matched.sum(1)), short * log_gap, 1 - short),
@@ -218,10 +219,10 @@ def probability(signs: Floats, weights: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-np.clip(signs @ weights[:-1] + weights[-1], -30, 30))), np.float64)
 
 
-def _time(gap_s: float, unknown_s: float = 10.0) -> tuple[float, float]:
+def _time(gap_s: float) -> tuple[float, float]:
     """1 for a gap of less than a minute, else 0; and its logarithm."""
-    known = unknown_s if math.isnan(gap_s) else gap_s
-    return float(gap_s < _LONG_S), math.log(max(known, 0.3))
+    known = _UNKNOWN_S if math.isnan(gap_s) else gap_s
+    return float(known < _LONG_S), math.log(max(known, 0.3))
 
 
 def _most(values: Floats) -> Floats:

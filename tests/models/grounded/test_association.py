@@ -119,3 +119,9 @@ def test_weights_are_those_of_a_logistic_regression() -> None:
     weights = np.zeros(len(SIGNS) + 1)
     weights[2], weights[-1] = 0.5, -1.0
     assert probability(row, weights)[0] == pytest.approx(1 / (1 + math.exp(-0.5)))
+
+
+def test_a_gap_that_is_not_known_counts_as_half_a_minute() -> None:
+    before, after = some_side(3, 1), some_side(4, 2)
+    unknown, half = (pair_signs(before, after, colours(before, after), s) for s in (NOT_KNOWN, 30.0))
+    np.testing.assert_array_equal(unknown.signs, half.signs)
