@@ -56,7 +56,7 @@ def _retry(url: str, target: str | None, record: str | None, *, json: bool) -> N
     from daemon.forward.queue import TIMEOUT_S, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
-    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.asked() as client:
+    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.client() as client:
         count = retry_dead_letters(client, target, record)
     if json:
         typer.echo(json_format.dumps({"queued": count}))
@@ -68,7 +68,7 @@ def _show_dead(url: str, target: str | None, *, json: bool) -> None:
     from daemon.forward.queue import TIMEOUT_S, read_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
-    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.asked() as client:
+    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.client() as client:
         letters = read_dead_letters(client, target)
     for name, entry, fields in letters:
         record, moment = json_format.loads(fields["json"]), int(entry.partition("-")[0]) / 1000
