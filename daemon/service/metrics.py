@@ -20,7 +20,7 @@ from daemon.service.state import Daemon
 from daemon.service.verified import verification
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
-from pipeline.sources.state import CameraState
+from pipeline.sources import ConnectionState
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
@@ -112,7 +112,7 @@ def _of_frames(daemon: Daemon) -> Iterator[Metric]:
         skews = {"main": report.skew_s, "screening": report.screening.skew_s if report.screening else None}
         for stream, prefix in _STREAMS.items():
             if (now := states[stream]) is not None:
-                for each in [*CameraState, *([] if now in set(CameraState) else [now])]:
+                for each in [*ConnectionState, *([] if now in set(ConnectionState) else [now])]:
                     state.add_metric([name, stream, str(each)], float(each == now))
             if (ahead_s := skews[stream]) is not None:
                 skew.add_metric([name, stream], ahead_s)

@@ -11,9 +11,8 @@ from av.container.input import InputContainer
 from av.error import FFmpegError
 from av.video.stream import VideoStream
 
-from pipeline.sources import SourceError, SourceOptions, redacted
+from pipeline.sources import SourceError, SourceOptions, SourceReport, redacted
 from pipeline.sources.clock import CaptureClock
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.rtsp import open_camera, why_not_opened
 
@@ -83,7 +82,7 @@ class _StreamMeter:
     def __init__(self, stream: VideoStream) -> None:
         self.first_at: float | None = None
         self._stream = stream
-        self._counts = Counts()
+        self._counts = SourceReport()
         self._clock = CaptureClock()
         self._packets = self._frames = self._bytes = 0
         self._keyframes: list[float] = []
