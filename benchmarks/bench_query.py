@@ -141,7 +141,7 @@ def ask(search: Search, words: str) -> None:
     for _ in range(3):
         begin, busy = time.perf_counter(), time.process_time()
         asked = search.asker().read(words, START + SPAN)
-        if asked.count:
+        if asked.measure.count:
             found = len(search.count(asked))
         elif asked.of_visits:
             found = len(search.visits(asked))

@@ -14,6 +14,7 @@ from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.sources import Frame, Polygon, covered
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
+from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class CameraState:
         entered_from: side of the frame by which each open track came.
         suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
+        people: what those look like who are there or have left; None without an embedding.
     """
 
     limits: MessageLimits
@@ -52,6 +54,7 @@ class CameraState:
     entered_from: dict[str, str] = field(default_factory=dict)
     suppressed: int = 0
     saved: dict[str, Any] | None = None
+    people: Reidentification | None = None
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
@@ -64,7 +67,10 @@ class CameraState:
             self.tracker.interrupt()
         self._hold(frame)
         self._forget_ended(self.tracker)
-        events = self.tracker.update(frame.time.timestamp(), detections, small)
+        time_s = frame.time.timestamp()
+        events = self.tracker.update(time_s, detections, small)
+        if self.people:
+            events = self.people.update(time_s, self.tracker.tracks, small, events)
         for event in events:
             if event.edge and event.kind == "entered":
                 self.entered_from[event.track] = event.edge
@@ -73,6 +79,7 @@ class CameraState:
     def continue_from(self, earlier: CameraState) -> None:
         """Take over the tracks of the same camera under another plan."""
         self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
+        self.people = earlier.people
         self.colours, self.entered_from = earlier.colours, earlier.entered_from
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:

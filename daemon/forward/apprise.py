@@ -9,7 +9,7 @@ import apprise
 
 from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
-from daemon.config.template import rendered
+from daemon.config.template import render
 from daemon.forward.message import Message
 from daemon.forward.target import AwayError, RefusedError
 
@@ -35,7 +35,7 @@ class AppriseTarget:
     def send(self, message: Message) -> None:
         """Notify; see `Target.send`."""
         values = message.values
-        title, body = rendered(self._settings.title, values), rendered(self._settings.template, values)
+        title, body = render(self._settings.title, values), render(self._settings.template, values)
         if not body.strip():
             raise RefusedError("the template is empty for this record")
         picture = str(message.picture) if message.picture else None

@@ -22,8 +22,8 @@ from daemon.forward.sender import Sender
 from daemon.forward.target import Target, target_class
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.heartbeats import Heartbeats
 from pipeline.evidence import EvidenceStore
+from pipeline.loop import Heartbeats
 
 GRACE_S = 10.0
 """From the signal to the end: what is being sent is sent to its end, as far as that fits."""

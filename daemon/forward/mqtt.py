@@ -19,7 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from daemon import __version__
 from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
-from daemon.config.template import rendered
+from daemon.config.template import render
 from daemon.forward.filter import kind_of
 from daemon.forward.message import Message
 from daemon.forward.target import AwayError, Objects, check_url
@@ -116,7 +116,7 @@ class MqttTarget:
             sent += [self._publish(f"{base}/event", json.dumps(e, ensure_ascii=False)) for e in events]
         if message.newest:
             self._shown[record.camera] = record.id
-            text = rendered(settings.template, message.values)
+            text = render(settings.template, message.values)
             state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
             more = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
             attributes = json.dumps(more | {"objects": record.objects}, ensure_ascii=False)

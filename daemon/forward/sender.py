@@ -9,15 +9,14 @@ from datetime import tzinfo
 from time import monotonic
 
 from daemon.config.forward import TargetSettings
-from daemon.config.secrets import SecretError, hidden
+from daemon.config.secrets import SecretError, hide_secrets
 from daemon.config.template import TemplateError
 from daemon.forward.filter import Filter
 from daemon.forward.message import Message, find_picture
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import DeliveryError, RefusedError, Target
-from daemon.threads.heartbeats import Heartbeats
 from pipeline.evidence import EvidenceStore
-from pipeline.loop import LIMIT_S, Loop
+from pipeline.loop import LIMIT_S, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
 from pipeline.redaction import redacted
 
@@ -135,4 +134,4 @@ class Sender:
 
 
 def _reason(error: Exception) -> str:
-    return redacted(hidden(str(error)))[:_LONGEST_REASON]
+    return redacted(hide_secrets(str(error)))[:_LONGEST_REASON]

@@ -18,7 +18,7 @@ import httpx
 from daemon import __version__
 from daemon.config.forward import WebhookSettings
 from daemon.config.secrets import Secrets
-from daemon.config.template import rendered
+from daemon.config.template import render
 from daemon.forward.message import Message
 from daemon.forward.target import AwayError, RefusedError, check_url
 
@@ -53,7 +53,7 @@ class WebhookTarget:
     def send(self, message: Message) -> None:
         """Post it; see `Target.send`."""
         settings = self._settings
-        body = rendered(settings.body, message.values).encode() if settings.body else self._json(message)
+        body = render(settings.body, message.values).encode() if settings.body else self._json(message)
         kind = settings.content_type if settings.body else "application/json"
         identity = message.record.id.replace(".", "_")  # the dot parts what is signed
         headers = {"content-type": kind, "webhook-id": identity, "webhook-timestamp": str(int(time.time()))}
@@ -85,7 +85,7 @@ class WebhookTarget:
         values = message.values
         body = {key: values[key] for key in ("id", "camera", "event", "sentences", "objects", "record")}
         body["time"] = message.record.after.time
-        body["text"] = rendered(self._settings.template, values)
+        body["text"] = render(self._settings.template, values)
         if picture := message.picture_bytes():
             body["picture"] = {"type": message.picture_type, "base64": base64.b64encode(picture).decode()}
         return json.dumps(body, ensure_ascii=False).encode()

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pipeline.journal.chain import JournalError
 from pipeline.journal.segments import find_chains, read_journal
-from pipeline.record import Record
+from pipeline.record import CUT_WHERE_HELD, Record
 
 WITHIN_S = 5.0
 """Events of a recording and of its stream are one within so long: the start of a recorded file is known to a
@@ -139,11 +140,11 @@ class _PairOfJournals:
     def _difference(self, one: Record, two: Record) -> str:
         """What the two say differently; empty where they say the same."""
         apart = _APART | {"held"} if one.config_sha256 != two.config_sha256 else _APART
+        if bool(one.held) != bool(two.held):
+            apart |= {*CUT_WHERE_HELD, "box"}
         if not (one.evidence and two.evidence):
             apart |= {"evidence"}
-        ours, others = (
-            {k: v for k, v in record.members().items() if k not in apart} for record in (one, two)
-        )
+        ours, others = (_without(record.members(), apart) for record in (one, two))
         keys = [key for key in {**ours, **others} if ours.get(key) != others.get(key)]
         return "; ".join(
             f"{key} is {_short(ours.get(key))}, in {self._names[1]} {_short(others.get(key))}" for key in keys
@@ -179,6 +180,13 @@ def _events(records: Iterable[Record]) -> _Events:
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
             found.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
     return {what: sorted(events) for what, events in found.items()}
+
+
+def _without(value: Any, names: frozenset[str]) -> Any:
+    """A JSON value without the members of these names, at any depth."""
+    if isinstance(value, dict):
+        return {name: _without(each, names) for name, each in value.items() if name not in names}
+    return [_without(each, names) for each in value] if isinstance(value, list) else value
 
 
 def _files(path: Path) -> dict[str, list[Path]]:
