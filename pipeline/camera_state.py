@@ -60,14 +60,19 @@ class CameraState:
         """Associate a frame's detections with the open tracks; the events that it decides."""
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
-        if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
-            self.tracker = self._restored(Tracker(aspect), frame.time.timestamp())
+        time_s = frame.time.timestamp()
+        if (
+            self.tracker is None
+            or motion.restart
+            or self.tracker.aspect != aspect
+            or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
+        ):
+            self.tracker = self._restored(Tracker(aspect), time_s)
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
         self._hold(frame)
         self._forget_ended(self.tracker)
-        time_s = frame.time.timestamp()
         events = self.tracker.update(time_s, detections, small)
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)

@@ -144,7 +144,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     answer = replace(choices(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked))
     if measure.count:
         rows: list[tuple[str | int, ...]] = [
-            (*group.labels, group.visits, group.narrations) for group in search.count(question)
+            (*group.labels, group.visits, group.narrations) for group in search.selection.count(question)
         ]
         return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
     every, drawn = measure.order == "all", Timeline()
@@ -153,7 +153,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     if every and not question.of_visits:
         undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
         span = (None, None) if undated else (question.span.since, question.span.until)
-        drawn = timeline(search.spread(question), *span, search.local)
+        drawn = timeline(search.selection.spread(question), *span, search.local)
     return replace(
         answer,
         found=found if measure.order == "first" else found[::-1],
@@ -219,7 +219,7 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
             visit.object,
             duration_words(visit.seconds),
         )
-        for visit in search.visits(question)[:SHOWN]
+        for visit in search.selection.visits(question)[:SHOWN]
     ]
 
 

@@ -236,7 +236,8 @@ class Narrator:
                 unseen.setdefault(each.camera, []).extend(frames)
         for name, frames in unseen.items():
             camera = self._cameras[name]
-            begin, end = (choose(frames, key=lambda frame: frame.time) for choose in (min, max))
+            end = frames[-1]
+            begin = min((f for f in frames if f.time <= end.time), key=lambda frame: frame.time)
             looked_at = [frame for frame in camera.state.frames if 0 < _age_s(frame, begin) < PAUSE_S]
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()

@@ -127,6 +127,15 @@ def test_saved_tracks_outlive_another_plan() -> None:
     assert later.saved == {"version": 1}
 
 
+def test_a_clock_that_goes_back_lets_tracks_go_as_a_cut_does() -> None:
+    camera = state()
+    camera.track(motion(100), NOTHING)
+    before = camera.tracker
+    camera.track(motion(0), NOTHING)
+    assert camera.tracker is not before
+    assert seconds(camera) == [0]
+
+
 def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
     """Somebody walks through the frame in four seconds, twice."""
     person = np.zeros((1, 11))

@@ -28,7 +28,8 @@ from train.footage.teachers import TeacherFile
 from train.grounded.chain import accuracy, camera_record
 from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import DetectingOptions, train_detector
+from train.grounded.detector import train_detector
+from train.grounded.options import StageOptions
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
 from train.progress import Progress
@@ -193,7 +194,7 @@ def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame],
 def _trained(
     captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
 ) -> Result:
-    detecting = DetectingOptions(
+    detecting = StageOptions(
         steps=options.steps,
         batch=options.batch,
         rate=options.rate,

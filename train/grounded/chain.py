@@ -33,15 +33,11 @@ from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.change_classifier import ChangeLabels, change_labels, train_classifier
 from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import DetectingOptions, train_detector
-from train.grounded.feature_embedding import (
-    FLOWING,
-    FeatureEmbeddingOptions,
-    train_feature_embedding,
-)
+from train.grounded.detector import train_detector
+from train.grounded.feature_embedding import FLOWING, train_feature_embedding
 from train.grounded.identities import Collector, collected
 from train.grounded.identity_pairs import CameraSnapshots
-from train.grounded.options import ChainOptions
+from train.grounded.options import ChainOptions, StageOptions
 from train.grounded.osnet import graph_of, starting_osnet
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, StageOutput, Stages
@@ -177,9 +173,9 @@ def _footage(run: ChainRun) -> _LabelledFootage:
     return _LabelledFootage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
 
 
-def _detecting(run: ChainRun) -> DetectingOptions:
+def _detecting(run: ChainRun) -> StageOptions:
     own = run.options
-    return DetectingOptions(
+    return StageOptions(
         steps=own.detector_steps, batch=own.detector_batch, rate=own.detector_rate, seed=run.seed
     )
 
@@ -227,7 +223,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
     members = []
     for number in range(run.options.members):
-        options = FeatureEmbeddingOptions(steps=run.options.feature_steps, seed=run.seed + number)
+        options = StageOptions(steps=run.options.feature_steps, seed=run.seed + number)
         members.append(train_feature_embedding(cameras, options, scratch / f"state{number}.pt"))
     return {"weights": nn.ModuleList(members).state_dict()}
 

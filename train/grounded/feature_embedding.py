@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.grounded.observations import FeatureEmbedding
 from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stacked
+from train.grounded.options import StageOptions
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
@@ -21,21 +21,6 @@ _SAVE_EVERY = 500
 _RATE = 3e-3  # at the start; it falls to 0 along a cosine
 _FEW = 16  # pairs of one object in a batch, of which none weighs more than if there were so many
 _PATIENCE = 200  # draws for each example
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureEmbeddingOptions:
-    """How the embedding is trained.
-
-    Attributes:
-        steps: batches.
-        batch: examples of one.
-        seed: of weights and examples.
-    """
-
-    steps: int = 3000
-    batch: int = 16
-    seed: int = 0
 
 
 class _Lesson(nn.Module):
@@ -62,7 +47,7 @@ class _Lesson(nn.Module):
 
 
 def train_feature_embedding(
-    cameras: Sequence[CameraSnapshots], options: FeatureEmbeddingOptions, state: Path | None = None
+    cameras: Sequence[CameraSnapshots], options: StageOptions, state: Path | None = None
 ) -> FeatureEmbedding:
     """An embedding trained on cameras.
 
@@ -103,7 +88,7 @@ def train_feature_embedding(
     return lesson.embedding.eval()
 
 
-def _batch(cameras: Sequence[CameraSnapshots], options: FeatureEmbeddingOptions, step: int) -> Example:
+def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int) -> Example:
     """The examples of one step: the same ones whenever it is taken."""
     chance = np.random.default_rng([options.seed, step])
     weight = np.sqrt([len(camera) for camera in cameras])

@@ -37,3 +37,26 @@ class ChainOptions:
             raise ValueError(
                 f"learning options must be positive, steps of detector and embedding or 0: {self}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """How one network is trained.
+
+    Attributes:
+        steps: batches.
+        batch: pictures, or pairs of them, of one.
+        rate: largest learning rate.
+        warm_up: steps over which the rate rises to it.
+        average: of the weights, the share that stays at each step.
+        clip: largest norm of the gradients.
+        seed: of what is drawn.
+    """
+
+    steps: int = 1800
+    batch: int = 16
+    rate: float = 2.5e-4
+    warm_up: int = 150
+    average: float = 0.998
+    clip: float = 5.0
+    seed: int = 1

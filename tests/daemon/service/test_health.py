@@ -119,7 +119,7 @@ def test_it_is_not_ready_while_every_camera_is_refused(
         if hindrance == "another writer":
             theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
             for camera in ("away", "lot", "room"):
-                theirs.publish(Writer(camera), [], NO_ENTRY)
+                theirs.publish(Writer(camera, "f" * 32), [], NO_ENTRY)
             theirs.close()
         else:
             with redis.Redis(unix_socket_path=path) as client:

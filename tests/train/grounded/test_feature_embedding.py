@@ -11,9 +11,10 @@ import torch
 
 from models.families import OBJECTS
 from models.grounded.observations import COLOUR_BINS, FEATURES, Observations
-from train.grounded.feature_embedding import FeatureEmbeddingOptions, _batch, train_feature_embedding
+from train.grounded.feature_embedding import _batch, train_feature_embedding
 from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
 from train.grounded.identity_pairs import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
+from train.grounded.options import StageOptions
 
 Box = tuple[float, float, float, float]
 HERE, THERE, YONDER = (0.1, 0.1, 0.1, 0.1), (0.4, 0.4, 0.1, 0.1), (0.7, 0.7, 0.1, 0.1)
@@ -122,17 +123,17 @@ def test_cameras_that_teach_nothing_are_told_of() -> None:
         "yard", [snapshot("a", 0.0, observed), snapshot("a", 1.0, observed)], flowing=False
     )
     with pytest.raises(SystemExit, match="nothing to learn"):
-        train_feature_embedding([idle], FeatureEmbeddingOptions(steps=1, batch=2))
+        train_feature_embedding([idle], StageOptions(steps=1, batch=2))
 
 
 def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("train.grounded.feature_embedding._SAVE_EVERY", 60)
-    options = FeatureEmbeddingOptions(steps=100, batch=6, seed=1)
+    options = StageOptions(steps=100, batch=6, seed=1)
     cameras = [a_camera()]
     whole = train_feature_embedding(cameras, options, tmp_path / "a.state")
     assert not (tmp_path / "a.state").exists()
 
-    def until_noon(cameras: list[CameraSnapshots], options: FeatureEmbeddingOptions, step: int) -> Example:
+    def until_noon(cameras: list[CameraSnapshots], options: StageOptions, step: int) -> Example:
         if step >= 70:
             raise KeyboardInterrupt
         return _batch(cameras, options, step)
