@@ -26,7 +26,7 @@ import cv2
 import numpy as np
 import torch
 
-from daemon.config.device import chosen_device
+from daemon.config.device import choose_device
 from models import load_captioner
 from models.captioner import Captioner
 from models.grounded.grounded import Grounded
@@ -160,7 +160,7 @@ def main() -> None:
     torch.set_num_threads(asked.threads)
     cv2.setNumThreads(asked.threads)
     if asked.device:
-        throughput(chosen_device(asked.device), asked.checkpoint, asked.batch)
+        throughput(choose_device(asked.device), asked.checkpoint, asked.batch)
         return
     captioner = load_captioner(asked.checkpoint)
     options = ChangeOptions.of(captioner.record.get("changes", {}))

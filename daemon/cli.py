@@ -19,19 +19,18 @@ VERBS = {
     "demo": "Narrate a clip through an embedded server, then show the narrations on a page.",
     "describe": "Say what changed between two pictures of the same scene.",
     "tail": "Print narrations as they arrive on the stream, until Ctrl-C.",
-    "query": "Ask what was narrated: with filters, or in plain English.",
+    "query": "Search narrations, with filters or questions in plain English.",
     "export": "Package narrations, pictures and recordings so that others can check them.",
-    "serve": "Serve a web page: narrations live and past, and feedback on them.",
-    "forward": "Send narrations to MQTT, web hooks, commands and notification services.",
+    "serve": "Serve a web page with live and past narrations, and take feedback on them.",
+    "forward": "Send narrations to MQTT, web hooks and notification services.",
     "verify": "Check that no byte of the journals, their pictures or their signatures has changed.",
-    "check-config": "Check a configuration file, and all that it names.",
+    "check-config": "Check a configuration file and everything that it names.",
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
     "snapshot": "Save one picture of a camera; privacy areas are black in it.",
-    "calibrate": "Find a camera's thresholds in its own footage.",
-    "doctor": "Check that everything is installed and works.",
-    "worker": "Analyse pictures for daemons elsewhere.",
+    "doctor": "Check the installation.",
+    "worker": "Detect objects for daemons on other machines.",
 }
-"""What --help says of each; its function has the name of its file in `daemon.commands`."""
+"""Help of each verb; its function has the name of its file in `daemon.commands`."""
 
 ALIASES = {"search": "query"}
 
@@ -85,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # `narrated tail | head`: whoever read has seen enough
+    except BrokenPipeError:  # `narrated tail | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - users get a line, not a traceback
@@ -107,14 +106,14 @@ def _report(error: Exception) -> int:
         _complain(missing)
         return FAILED
     if os.environ.get("NARRATED_DEBUG"):
-        from daemon.health.log import shown_traceback  # noqa: PLC0415 - loads the decoders
+        from daemon.service.log import format_traceback  # noqa: PLC0415 - loads the decoders
 
-        typer.echo(shown_traceback(error), err=True)
-    _complain(_worded(error))
+        typer.echo(format_traceback(error), err=True)
+    _complain(_format_error(error))
     return FAILED
 
 
-def _worded(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     from pipeline.redaction import redacted  # noqa: PLC0415
 
     if type(error).__module__.split(".")[0] in _OWN_PACKAGES:
@@ -125,9 +124,9 @@ def _worded(error: Exception) -> str:
 
 
 def _complain(line: str) -> None:
-    from daemon.config.secrets import hidden  # noqa: PLC0415
+    from daemon.config.secrets import hide_secrets  # noqa: PLC0415
 
-    typer.echo(f"narrated: {hidden(line)}", err=True)
+    typer.echo(f"narrated: {hide_secrets(line)}", err=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from models.boxes import Box, area, intersection
 from models.decoding import Decoded, decode
+from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary, surface
 from models.language.wording import read
@@ -43,6 +45,7 @@ class Captioner(nn.Module):
         image_size: ``(height, width)`` of the images it takes.
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
+        graphs: ONNX, by name: parts that need no torch, kept in the checkpoint.
         min_confidence: least confidence of a sentence, unless the options say otherwise.
         sees_views: whether it looks at frames at a size of their own and at tiles (`PairBatch.views`), not at
             whole frames of `image_size`.
@@ -86,6 +89,7 @@ class Captioner(nn.Module):
         self.register_buffer("scale_std", torch.ones(FEATURES))
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
+        self.graphs: dict[str, bytes] = {}
 
     def arguments(self) -> dict[str, Any]:
         """Its options as plain values, for the checkpoint."""
@@ -151,6 +155,12 @@ class Captioner(nn.Module):
     def scaled(self, features: Tensor) -> Tensor:
         """Features ``(..., 4)`` standardised as the training clusters' were."""
         return (features - self.scale_mean) / self.scale_std
+
+    @cached_property
+    def appearance(self) -> AppearanceEmbedding | None:
+        """What objects of an image look like; None where the checkpoint has no such graph."""
+        graph = self.graphs.get("embedding")
+        return AppearanceEmbedding(graph) if graph else None
 
     @property
     def min_confidence(self) -> float:

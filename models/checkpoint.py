@@ -14,12 +14,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import save as serialized
 from torch import Tensor
 
 from models.captioner import Captioner
-from models.label import FORMAT, KEY, CheckpointError, CheckpointLabel, read_label
+from models.label import FORMAT, GRAPH, KEY, CheckpointError, CheckpointLabel, read_label
 
 ENCODER = "encoder."
 
@@ -47,6 +48,8 @@ def save(captioner: Captioner, path: Path) -> str:
         for name, value in captioner.state_dict().items()
         if not name.startswith(ENCODER)
     }
+    for name, graph in captioner.graphs.items():
+        weights[GRAPH + name] = torch.frombuffer(bytearray(graph), dtype=torch.uint8)
     content = serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)})
     captioner.sha256 = write_whole(path, content)
     return captioner.sha256
@@ -87,8 +90,11 @@ def fill(captioner: Captioner, label: CheckpointLabel, weights: Mapping[str, Ten
     Raises:
         CheckpointError: weights are missing, too many, or of other shapes.
     """
+    graphs = {name: value for name, value in weights.items() if name.startswith(GRAPH)}
+    captioner.graphs = {k.removeprefix(GRAPH): v.numpy().tobytes() for k, v in graphs.items()}
+    own = {name: value for name, value in weights.items() if name not in graphs}
     try:
-        missing, unexpected = captioner.load_state_dict(dict(weights), strict=False)
+        missing, unexpected = captioner.load_state_dict(own, strict=False)
     except RuntimeError as error:
         raise CheckpointError(
             f"{path}: the weights do not fit captioner {captioner.name}: {error}"

@@ -13,6 +13,8 @@ from safetensors import SafetensorError, safe_open
 
 FORMAT = 1
 KEY = "narrated"
+GRAPH = "graph."
+"""Names of tensors that are ONNX graphs, as bytes, begin so."""
 
 
 class CheckpointError(Exception):

@@ -29,6 +29,7 @@ class CameraMemory:
     Attributes:
         seen: the last frame that was seen, also by an earlier process; None before the first.
         tracks: the state of an earlier process's tracker, None where there is none.
+        masks: the day and the areas of the last record of masks; empty where nothing is hidden.
         sha256: of the file that was loaded (hex), empty where there was none.
     """
 
@@ -37,13 +38,14 @@ class CameraMemory:
         self._failed = False
         self.seen: FrameStamp | None = None
         self.tracks: dict[str, Any] | None = None
-        self.sha256 = ""
+        self.masks = self.sha256 = ""
         try:
             content = path.read_bytes()
             kept = json.loads(content)[_SCHEMA]
             time = datetime.fromisoformat(kept["time"])
             self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]))
-            self.tracks, self.sha256 = kept["tracks"], hashlib.sha256(content).hexdigest()
+            self.tracks, self.masks = kept["tracks"], str(kept.get("masks", ""))
+            self.sha256 = hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -53,6 +55,7 @@ class CameraMemory:
         """Replace what is kept."""
         self.seen = seen
         kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
+        kept |= {"masks": self.masks} if self.masks else {}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)

@@ -15,6 +15,7 @@ from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.sources import Frame, Polygon, covered
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
+from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class CameraState:
         reported: id of the last narration about each open track.
         suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
+        people: what those look like who are there or have left; None without an embedding.
     """
 
     limits: MessageLimits
@@ -55,19 +57,28 @@ class CameraState:
     reported: dict[str, str] = field(default_factory=dict)
     suppressed: int = 0
     saved: dict[str, Any] | None = None
+    people: Reidentification | None = None
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
-        if self.tracker is None or motion.restart or self.tracker.aspect != aspect:
-            self.tracker = self._restored(Tracker(aspect), frame.time.timestamp())
+        time_s = frame.time.timestamp()
+        if (
+            self.tracker is None
+            or motion.restart
+            or self.tracker.aspect != aspect
+            or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
+        ):
+            self.tracker = self._restored(Tracker(aspect), time_s)
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
         self._hold(frame)
         self._forget_ended(self.tracker)
-        events = self.tracker.update(frame.time.timestamp(), detections, small)
+        events = self.tracker.update(time_s, detections, small)
+        if self.people:
+            events = self.people.update(time_s, self.tracker.tracks, small, events)
         for event in events:
             if event.way and event.kind == "entered":
                 self.entered_from[event.track] = event.way
@@ -76,6 +87,7 @@ class CameraState:
     def continue_from(self, earlier: CameraState) -> None:
         """Take over the tracks of the same camera under another plan."""
         self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
+        self.people = earlier.people
         self.colours, self.entered_from = earlier.colours, earlier.entered_from
         self.reported = earlier.reported
 

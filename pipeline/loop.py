@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from time import monotonic
 
 LIMIT_S = 20.0
 """A loop that has not got on for so long hangs, unless its last beat allowed it more."""
 
 
-class Beats(Protocol):
-    """Is told of every turn of a loop; the daemon's `Heartbeats` do that."""
+class Heartbeats:
+    """When each loop last got on: what the watchdog and `/healthz` go by; for any number of threads.
 
-    def beat(self, loop: str, within_s: float) -> None:
+    A loop beats where it has really done something: looked at a frame, narrated a batch, asked the server,
+    or found that there is nothing to do. A timer beside the loop would beat for one that hangs.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._beats: dict[str, tuple[float, float]] = {}
+
+    def beat(self, loop: str, within_s: float = LIMIT_S) -> None:
         """The loop has got on, and will again within so many seconds."""
+        self._beats[loop] = self._clock(), within_s
 
     def forget(self, loop: str) -> None:
         """The loop has ended, as it should."""
+        self._beats.pop(loop, None)
+
+    def ages_s(self) -> dict[str, float]:
+        """Seconds since each loop's last beat."""
+        now = self._clock()
+        return {loop: max(0.0, now - at) for loop, (at, _) in self._beats.copy().items()}
+
+    def overdue(self) -> dict[str, float]:
+        """The loops that hang, with the seconds since their last beat."""
+        now = self._clock()
+        return {loop: now - at for loop, (at, within_s) in self._beats.copy().items() if now - at > within_s}
 
 
 class Loop:
@@ -27,7 +47,7 @@ class Loop:
         name: of the thread, and of the loop among the heartbeats.
         turn: one round; one that calls `stop` is the last.
         every_s: pause before each turn, which `wake` cuts short.
-        heartbeats: told of every turn; None for a loop that has another way to show that it gets on.
+        heartbeats: get a beat at every turn; None for a loop that shows otherwise that it gets on.
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
 
@@ -42,7 +62,7 @@ class Loop:
         turn: Callable[[], None],
         every_s: float = 0.0,
         *,
-        heartbeats: Beats | None = None,
+        heartbeats: Heartbeats | None = None,
         within_s: float = LIMIT_S,
         last: Callable[[], None] = lambda: None,
     ) -> None:

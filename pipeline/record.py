@@ -42,6 +42,7 @@ __all__ = [
     "Share",
     "build_record",
     "check_camera",
+    "format_stream_id",
     "format_time",
     "hash_holds",
     "json_schema",
@@ -59,6 +60,12 @@ _LATENCY_DIGITS = 1
 _SECOND_DIGITS = 2
 _HASH_KEY = b'"hash":"'
 
+HELD_BYTES = 500
+"""Of all sentences of a record held from messages, as canonical JSON: a flood must not fill the disk."""
+
+CUT_WHERE_HELD = ("outline_before", "outline_after", "paths", "box_before", "box_after", "same_as", "time")
+"""Members of sentences that go where a held record is too long, the first ones first."""
+
 
 def format_time(time: datetime) -> str:
     """An aware time as ISO 8601 in UTC with microseconds and Z.
@@ -71,7 +78,8 @@ def format_time(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def _format_stream_id(stream_id: tuple[int, int]) -> str:
+def format_stream_id(stream_id: tuple[int, int]) -> str:
+    """As Redis writes it, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
     return f"{stream_id[0]}-{stream_id[1]}"
 
 
@@ -135,7 +143,7 @@ def build_record(
         **_told(narration),
         "seq": end.seq + 1,
         "suppressed": suppressed,
-        "stream_id": _format_stream_id(next_stream_id(narration.after.time, end.stream_id)),
+        "stream_id": format_stream_id(next_stream_id(narration.after.time, end.stream_id)),
         "latency_ms": latency_ms and {k: _rounded(v, _LATENCY_DIGITS) for k, v in latency_ms.items()},
         "evidence": evidence,
         "prev": end.hash,
@@ -200,6 +208,9 @@ def _rounded(number: float, digits: int) -> float:
 
 def _told(narration: Narration) -> dict[str, Any]:
     """The members that the narration alone decides."""
+    sentences = [_sentence(s, narration.before.time) for s in narration.sentences]
+    shown = _within(HELD_BYTES, sentences) if narration.held else sentences
+    left_out = "held" if len(shown) < len(sentences) else None
     return {
         "schema": SCHEMA,
         "id": narration.id,
@@ -209,8 +220,8 @@ def _told(narration: Narration) -> dict[str, Any]:
         "clock": narration.clock.value,
         "event": _EVENTS.get(narration.event.value, narration.event.value),
         "text": narration.text,
-        "sentences": tuple(_sentence(s, narration.before.time) for s in narration.sentences),
-        "abstained": narration.abstained or None,
+        "sentences": tuple(shown),
+        "abstained": narration.abstained or left_out,
         "fallback": narration.fallback or None,
         "until": narration.until and format_time(narration.until),
         "held": narration.held or None,
@@ -226,6 +237,22 @@ def _told(narration: Narration) -> dict[str, Any]:
         "model": {"name": narration.model.name, "sha256": narration.model.sha256},
         "config_sha256": narration.settings_sha256,
     }
+
+
+def _within(most: int, sentences: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sentences in so many bytes: without members of little use, then the box, then the last sentences."""
+    for member in (*CUT_WHERE_HELD, "box"):
+        if _size(sentences) <= most:
+            return sentences
+        sentences = [{**sentence, member: None} for sentence in sentences]
+    while len(sentences) > 1 and _size(sentences) > most:
+        sentences = sentences[:-1]
+    return sentences
+
+
+def _size(sentences: list[dict[str, Any]]) -> int:
+    written = [{k: v for k, v in each.items() if v is not None or k == "box"} for each in sentences]
+    return len(rfc8785.dumps(written))
 
 
 def _frame(stamp: FrameStamp) -> dict[str, Any]:

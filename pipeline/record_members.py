@@ -271,22 +271,27 @@ class Record(_Part):
     covers: tuple[RecordId, ...] | None = may_mean("ids of the records that a summary is of")
     deletion: Deletion | None = may_mean("with event deletion: which records")
     rule: RuleFired | None = may_mean("with event rule: which one, and why")
-    reason: Literal["overload", "camera_down", "outage"] | None = may_mean(
-        "with event gap: why nothing was seen or recorded from since to until"
+    reason: Literal["overload", "camera_down", "outage", "mask"] | None = may_mean(
+        "with event gap: why nothing was seen or recorded from since to until; mask: of a part of the picture"
     )
     since: Time | None = may_mean("with event gap: its beginning")
     rate_hz: Annotated[float, Field(gt=0, le=1000)] | None = may_mean(
         "frames a second that were looked at for objects"
     )
     state_sha256: Digest | None = may_mean("SHA-256 (hex) of what the camera had learnt before, where it had")
-    abstained: Words | None = may_mean("why less was said than was seen: unsure, or nothing of an object")
+    abstained: Words | None = may_mean(
+        "why fewer sentences are here than were seen: unsure, nothing of an object, or held"
+    )
     fallback: Words | None = may_mean(
         "why no captioner wrote this (late, or captioner failed): the text only says where something changed"
     )
     counts: tuple[RecordCount, ...] | None = may_mean(
         "by kind: at cap_reached the sentences of the past hour, at cap_ended those held back meanwhile"
     )
-    until: Time | None = may_mean("with event gap: its end; at cap_reached: when the camera is heard again")
+    until: Time | None = may_mean(
+        "with event gap: its end, absent where a mask hides until the next record of masks; at cap_reached: "
+        "when the camera is heard again"
+    )
     l2: Annotated[float, Field(ge=0, le=255)] = means(
         "L2 distance of the two frames: root mean square over pixels and colours, in grey levels 0..255"
     )

@@ -1,14 +1,12 @@
-"""How far a confidence can be believed, how it is made so, and what a threshold on it costs and saves."""
+"""How far a confidence can be believed, and how it is made so."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _STEPS = 1000
 _FLAT = 1e-12
 
@@ -32,27 +30,6 @@ class Reliability:
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
     ece: float
-
-
-@dataclass(frozen=True, slots=True)
-class OperatingPoint:
-    """What comes of telling only what is at least so sure.
-
-    Attributes:
-        threshold: least confidence.
-        kept: sentences that remain.
-        false: how many of them are not right.
-        missed: changes that no right sentence is about.
-        precision: right sentences of those told, 0..1; NaN where none is told.
-        recall: changes that are rightly told, 0..1; NaN where there are none.
-    """
-
-    threshold: float
-    kept: int
-    false: int
-    missed: int
-    precision: float
-    recall: float
 
 
 def reliability(confidence: ArrayLike, right: ArrayLike, bins: int = 10) -> Reliability:
@@ -133,44 +110,6 @@ def _fit(x: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, fl
     model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=_STEPS)
     model.fit(rows, kind, sample_weight=np.concatenate([target, 1 - target]))
     return float(model.coef_[0, 0]), float(model.intercept_[0])
-
-
-def choices(
-    confidence: ArrayLike,
-    right: ArrayLike,
-    tells: Sequence[Sequence[Hashable]],
-    changes: int,
-    thresholds: Sequence[float] = THRESHOLDS,
-) -> list[OperatingPoint]:
-    """Fewer false, or fewer missed: what each threshold on the confidence gives.
-
-    Args:
-        confidence: ``(N,)``, of each sentence.
-        right: bool ``(N,)``.
-        tells: which changes each sentence is about; a change has the same name in all of them.
-        changes: how many there are to be told.
-        thresholds: least confidences.
-
-    Returns:
-        One row per threshold, in their order.
-    """
-    sure, true = _checked(confidence, right)
-    rows = []
-    for threshold in thresholds:
-        kept = sure >= threshold
-        number, good = int(kept.sum()), kept & true
-        found = len({name for k in np.flatnonzero(good).tolist() for name in tells[k]})
-        rows.append(
-            OperatingPoint(
-                threshold=threshold,
-                kept=number,
-                false=number - int(good.sum()),
-                missed=changes - found,
-                precision=int(good.sum()) / number if number else float("nan"),
-                recall=found / changes if changes else float("nan"),
-            )
-        )
-    return rows
 
 
 def _checked(values: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

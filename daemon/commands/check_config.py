@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json as json_format
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import yaml
 
-from daemon.commands.options import ConfigurationFile
-
-if TYPE_CHECKING:
-    from daemon.config.settings import Configuration
-
-
-def _print_schema(wanted: bool) -> None:
-    if wanted:
-        from daemon.config.configuration import configuration_schema  # noqa: PLC0415
-
-        typer.echo(json_format.dumps(configuration_schema(), indent=2))
-        raise typer.Exit
+from daemon.commands.options import ConfigurationFile, schema_option
+from daemon.config.configuration import configuration_schema, load_configuration
+from daemon.config.forward import without_secrets
+from daemon.config.secrets import Secrets
+from daemon.config.settings import Configuration
+from pipeline.redaction import redacted
 
 
 def check_config(
@@ -27,27 +21,15 @@ def check_config(
         bool,
         typer.Option("--print-effective", help="Print it with all its defaults; secrets stay placeholders."),
     ] = False,
-    schema: Annotated[  # noqa: ARG001 - its callback exits
-        bool,
-        typer.Option(
-            "--schema",
-            help="Print the JSON Schema of the file and exit.",
-            callback=_print_schema,
-            is_eager=True,
-        ),
-    ] = False,
+    schema: Annotated[bool, schema_option(configuration_schema, "the file")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
-    """Check a configuration file, and all that it names: secrets, checkpoint, folders, addresses, footage."""
+    """Check a configuration file and what it names: secrets, checkpoint, folders, server, footage."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415
-    from daemon.config.secrets import Secrets  # noqa: PLC0415
 
     configuration = load_configuration(config)
     for warning in check_configuration(configuration, Secrets(), config):
         typer.echo(f"narrated: {warning}", err=True)
     if print_effective:
-        import yaml  # noqa: PLC0415
-
         typer.echo(yaml.safe_dump(_effective(configuration), sort_keys=False, allow_unicode=True), nl=False)
     else:
         count = len(configuration.cameras)
@@ -59,23 +41,19 @@ def check_config(
 
 def _effective(configuration: Configuration) -> dict[str, Any]:
     """Every key with its value; credentials that stand in a URL are redacted, placeholders stay."""
-    from daemon.config.forward import without_secrets  # noqa: PLC0415
-
     values = configuration.model_dump(mode="json")
     for camera in values["cameras"].values():
-        camera["url"] = _shown(camera["url"])
+        camera["url"] = _redact(camera["url"])
         if camera["screening"]:
-            camera["screening"] = _shown(camera["screening"])
+            camera["screening"] = _redact(camera["screening"])
     if values["redis"]["url"]:
-        values["redis"]["url"] = _shown(values["redis"]["url"])
+        values["redis"]["url"] = _redact(values["redis"]["url"])
     values["forward"] = without_secrets(values["forward"])
     return values
 
 
-def _shown(url: str) -> str:
+def _redact(url: str) -> str:
     """Placeholders are no secrets: where a URL's credentials are nothing else, it is shown as it stands."""
-    from pipeline.redaction import redacted  # noqa: PLC0415
-
     credentials = url.partition("://")[2].rpartition("@")[0]
     placeholder = credentials.startswith("${") and credentials.count("}") == 1 and credentials.endswith("}")
     return url if placeholder else redacted(url)

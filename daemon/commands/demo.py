@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, loaded_captioner
-from daemon.commands.outcome import finish
-from daemon.commands.serve import served
+from daemon.commands.options import CaptionerChoice, Device, load_chosen_captioner
+from daemon.commands.replay import finish
+from daemon.commands.serve import serve_page
 from daemon.config.serve import ServeSettings
 
 
@@ -38,19 +37,8 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = loaded_captioner(captioner, device)
+    loaded = load_chosen_captioner(captioner, device)
     finish(run_demo(clip, loaded, out), out)
     if shown:
-        raise typer.Exit(served(_page(), None, out))
-
-
-def _page() -> ServeSettings:
-    """On this machine alone, at the usual port unless another page has it."""
-    usual = ServeSettings()
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(usual.listen)
-        except OSError:
-            return ServeSettings.model_validate({"listen": "127.0.0.1:0"})
-    return usual
+        page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port
+        raise typer.Exit(serve_page(page, None, out))

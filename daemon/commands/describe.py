@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, loaded_captioner, write_picture
+from daemon.commands.options import CaptionerChoice, Device, Json, load_chosen_captioner, write_picture
+from daemon.config.durations import parse_duration
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan
-    from daemon.tools.description import Description, PairError, PairPaths
+    from daemon.tools.description import PairError, PairPaths
     from daemon.tools.gaps import Gap
     from models.captioner import Captioner
-    from pipeline.narration.narration import Narration
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
 
@@ -40,7 +40,7 @@ def describe(
         str | None,
         typer.Option(
             help="Time between the pictures, such as 90s or 18h; by default their EXIF times or the stamps "
-            "in their names tell it."
+            "in their names."
         ),
     ] = None,
     out: Annotated[
@@ -51,26 +51,23 @@ def describe(
     device: Device = None,
 ) -> None:
     """Say what changed between two pictures of the same scene."""
-    if (pairs is None) == (before is None or after is None) or (pairs and before):
+    given = before is not None and after is not None
+    if given == (pairs is not None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
-    known = _gap(gap)
+    known = _parse_gap(gap)
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
 
     wanted = list(read_pairs(pairs)) if pairs else []
-    loaded = loaded_captioner(captioner, device)
+    loaded = load_chosen_captioner(captioner, device)
     plan = camera_plan("describe", "", CameraDefaults())
-    if pairs:
-        wanted = [_with_gap(pair, known) for pair in wanted]
-        raise typer.Exit(_describe_many(wanted, loaded, plan, out))
-    assert before is not None  # noqa: S101 - checked above
-    assert after is not None  # noqa: S101
-    _describe_one(PairPaths("", before, after, known), loaded, plan, out, as_json=json)
+    if before and after:
+        _describe_one(PairPaths("", before, after, known), loaded, plan, out, as_json=json)
+    elif not _describe_many(wanted, known, loaded, plan, out):
+        raise typer.Exit(3)
 
 
-def _gap(text: str | None) -> Gap | None:
-    """What --gap tells."""
-    from daemon.config.durations import parse_duration  # noqa: PLC0415
+def _parse_gap(text: str | None) -> Gap | None:
     from daemon.tools.gaps import Gap  # noqa: PLC0415
 
     try:
@@ -79,93 +76,76 @@ def _gap(text: str | None) -> Gap | None:
         raise typer.BadParameter(f"--gap: {error}") from None
 
 
-def _with_gap(pair: PairPaths | PairError, known: Gap | None) -> PairPaths | PairError:
-    """A pair that does not tell its gap with the one of --gap."""
-    if isinstance(pair, Exception) or pair.gap:
-        return pair
-    return replace(pair, gap=known)
-
-
 def _describe_many(
-    wanted: Sequence[PairPaths | PairError], captioner: Captioner, plan: CameraPlan, out: Path | None
-) -> int:
-    """One JSON line per pair that can be read; the exit code."""
-    from daemon.tools.description import PairPaths, describe, told_members  # noqa: PLC0415
+    wanted: list[PairPaths | PairError],
+    known: Gap | None,
+    captioner: Captioner,
+    plan: CameraPlan,
+    out: Path | None,
+) -> bool:
+    """Print one JSON line per pair that can be read; whether all could be."""
+    from daemon.tools.description import PairError, PairPaths, describe  # noqa: PLC0415
+    from daemon.tools.gaps import NOT_KNOWN  # noqa: PLC0415
 
-    failed = 0
-    for error in wanted:
-        if not isinstance(error, PairPaths):
-            failed += 1
-            typer.echo(f"narrated: {error}", err=True)
+    pairs = [replace(each, gap=each.gap or known) for each in wanted if isinstance(each, PairPaths)]
+    failures = [each for each in wanted if isinstance(each, PairError)]
+    for error in failures:
+        typer.echo(f"narrated: {error}", err=True)
     origins: Counter[str] = Counter()
-    output = out.open("w", encoding="utf-8") if out else sys.stdout
-    try:
-        for one in describe([pair for pair in wanted if isinstance(pair, PairPaths)], captioner, plan):
-            if isinstance(one, Exception):
-                failed += 1
+    with ExitStack() as files:
+        output = files.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
+        for one in describe(pairs, captioner, plan):
+            if isinstance(one, PairError):
+                failures.append(one)
                 typer.echo(f"narrated: {one}", err=True)
                 continue
-            sentences = [told_members(sentence) for sentence in one.narration.sentences]
-            told = [{member: sentence[member] for member in _PAIR_MEMBERS} for sentence in sentences]
+            sentences = [{name: each[name] for name in _PAIR_MEMBERS} for each in one.sentences()]
             origins[one.gap.origin] += 1
-            line = {"id": one.id, "sentences": told, "gap_s": one.gap.seconds, "gap_from": one.gap.origin}
+            line = {
+                "id": one.id,
+                "sentences": sentences,
+                "gap_s": one.gap.seconds,
+                "gap_from": one.gap.origin,
+            }
             output.write(json.dumps(line, ensure_ascii=False) + "\n")
             output.flush()
-    finally:
-        if out:
-            output.close()
     if origins:
-        told_by = ", ".join(f"{count} {_origin(origin)}" for origin, count in origins.most_common())
-        typer.echo(f"gaps of {origins.total()} pairs: {told_by}", err=True)
-    return 3 if failed else 0
+        counts = [
+            f"{n} {origin if origin == NOT_KNOWN else f'from {origin}'}" for origin, n in origins.items()
+        ]
+        typer.echo(f"gaps of {origins.total()} pairs: {', '.join(counts)}", err=True)
+    return not failures
 
 
 def _describe_one(
     paths: PairPaths, captioner: Captioner, plan: CameraPlan, out: Path | None, *, as_json: bool
 ) -> None:
-    from daemon.tools.description import PairError, describe, told_members  # noqa: PLC0415
+    from daemon.tools.description import PairError, describe  # noqa: PLC0415
 
     [one] = describe([paths], captioner, plan)
     if isinstance(one, PairError):
-        raise PairError(str(one).removeprefix(": "))
+        raise one
     typer.echo(str(one.gap), err=True)
-    sentences = one.narration.sentences
+    narration = one.narration
+    nothing = (
+        f"Nothing is reported: {narration.abstained}." if narration.abstained else "Nothing has changed."
+    )
     if as_json:
         members = {
             "before": str(paths.before),
             "after": str(paths.after),
-            "event": one.narration.event.value,
-            "l2": round(one.narration.l2, 3),
+            "event": narration.event.value,
+            "l2": round(narration.l2, 3),
             "gap_s": one.gap.seconds,
             "gap_from": one.gap.origin,
-            "sentences": [told_members(sentence) for sentence in sentences],
-            "abstained": one.narration.abstained or None,
+            "sentences": one.sentences(),
+            "abstained": narration.abstained or None,
         }
         typer.echo(json.dumps(members, ensure_ascii=False))
     else:
-        for sentence in sentences:
-            typer.echo(sentence.text)
-        if not sentences:
-            typer.echo(_silence(one.narration))
+        typer.echo("\n".join(sentence.text for sentence in narration.sentences) or nothing)
     if out:
-        _draw(one, out)
+        from pipeline.report.picture import side_by_side  # noqa: PLC0415
 
-
-def _origin(origin: str) -> str:
-    from daemon.tools.gaps import NOT_KNOWN  # noqa: PLC0415
-
-    return origin if origin == NOT_KNOWN else f"from {origin}"
-
-
-def _silence(narration: Narration) -> str:
-    """What is said where there is no sentence."""
-    return f"Nothing is told: {narration.abstained}." if narration.abstained else "Nothing has changed."
-
-
-def _draw(one: Description, out: Path) -> None:
-    from pipeline.report.picture import side_by_side  # noqa: PLC0415
-
-    told = one.narration
-    picture = side_by_side(one.pair.before.image, one.pair.after.image, told.sentences, _silence(told))
-    write_picture(picture, out)
-    typer.echo(f"wrote {out}", err=True)
+        write_picture(side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences), out)
+        typer.echo(f"wrote {out}", err=True)

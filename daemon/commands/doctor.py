@@ -6,7 +6,7 @@ import json as json_format
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Json, OptionalFile, chosen_captioner
+from daemon.commands.options import CaptionerChoice, Json, OptionalFile, choose_captioner
 from daemon.config.configuration import load_configuration
 
 
@@ -15,11 +15,11 @@ def doctor(
     captioner: CaptionerChoice = None,
     json: Json = False,
 ) -> None:
-    """Check that everything is installed and works."""
+    """Check the installation: packages, kernels, captioner, and with -c what the configuration names."""
     configuration = load_configuration(config) if config else None
     from daemon.tools.doctor import examine  # noqa: PLC0415
 
-    checks = examine(config, configuration, *chosen_captioner(captioner, None, configuration))
+    checks = examine(config, configuration, *choose_captioner(captioner, None, configuration))
     if json:
         values = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
         typer.echo(json_format.dumps({"ok": all(c.ok is not False for c in checks), "checks": values}))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Journals, Json, Pictures, TimeZone
-from daemon.questions.errors import SearchError
+from daemon.commands.options import Json
+from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 
 if TYPE_CHECKING:
@@ -20,29 +20,15 @@ if TYPE_CHECKING:
 _SOME_FAILED = 3
 
 
+@selection.takes_selection
 def export(
-    question: selection.Words = None,
+    chosen: selection.Selection,
     *,
     out: Annotated[Path, typer.Option(help="Folder to write, or a zip where its name ends with .zip.")],
-    journal: Journals = None,
-    config: selection.StateOf = None,
-    camera: selection.Cameras = None,
-    zone: selection.Zones = None,
-    thing: selection.Objects = None,
-    kind: selection.Kinds = None,
-    colour: selection.Colours = None,
-    text: selection.Text = "",
-    confidence: selection.Confidence = None,
-    since: selection.Since = None,
-    until: selection.Until = None,
-    between: selection.Between = None,
-    last: selection.Last = False,
-    first: selection.First = False,
-    limit: Annotated[int | None, typer.Option(min=0, help="Only this many, the newest; 0: all.")] = None,
     clips: Annotated[
         list[str] | None,
         typer.Option(
-            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name tells the camera."
+            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."
         ),
     ] = None,
     linked: Annotated[
@@ -51,45 +37,34 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
-    timezone: TimeZone = None,
-    evidence: Pictures = None,
-    rebuild: selection.Rebuild = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""
-    with selection.complaints():
+    with chosen.search() as (search, asked):
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
-        from daemon.questions.local_time import LocalTime  # noqa: PLC0415
         from daemon.search.output import gap_sentences  # noqa: PLC0415
 
-        local, now = LocalTime.named(timezone), selection.present()
-        filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
-        asked = selection.Given(*filters, last, first, limit).question(local, now)
-        footage = Footage(clips, local) if clips else None
-        with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
-            if question:
-                asked = selection.understood(search, question, asked, now)
-            if asked.count:
-                raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
-            matches = search.answer(asked)
-            if not matches.shown:
-                raise SearchError("nothing was found, so nothing is written")
-            options = ExportOptions(
-                journals=search.folder,
-                local=local,
-                selection=restate(asked, local),
-                gaps=gap_sentences(search, asked),
-                linked=linked,
-                footage=footage,
-                force=force,
-            )
-            exported = write_export(matches.found, out, options)
-    _tell(exported, out, json=json)
+        if asked.measure.count:
+            raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
+        matches = search.answer(asked)
+        if not matches.shown:
+            raise SearchError("nothing was found, so nothing is written")
+        options = ExportOptions(
+            journals=search.folder,
+            local=search.local,
+            selection=restate(asked, search.local),
+            gaps=gap_sentences(search, asked),
+            linked=linked,
+            footage=Footage(clips, search.local) if clips else None,
+            force=force,
+        )
+        exported = write_export(matches.found, out, options)
+    _print(exported, out, json=json)
     if exported.manifest.problems:
         raise typer.Exit(_SOME_FAILED)
 
 
-def _tell(exported: Exported, out: Path, *, json: bool) -> None:
+def _print(exported: Exported, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
     from daemon.export.export import spell_runs  # noqa: PLC0415
@@ -102,7 +77,8 @@ def _tell(exported: Exported, out: Path, *, json: bool) -> None:
     if manifest.gone:
         selection.complain(f"{len(manifest.gone)} of their pictures were deleted by retention")
     if json:
-        typer.echo(json_format.dumps(_members(exported)))
+        values = asdict(manifest) | {"pictures": exported.pictures, "sum": exported.sum}
+        typer.echo(json_format.dumps(values))
         return
     for camera, chain in manifest.chains.items():
         reach = (
@@ -113,7 +89,3 @@ def _tell(exported: Exported, out: Path, *, json: bool) -> None:
         f"{out}: {manifest.records} records, {exported.pictures} pictures, {len(manifest.clips)} recordings; "
         f"note the sum of all, {exported.sum}"
     )
-
-
-def _members(exported: Exported) -> dict[str, Any]:
-    return asdict(exported.manifest) | {"pictures": exported.pictures, "sum": exported.sum}

@@ -36,50 +36,43 @@ def forward(
     if (target or record or json) and not (dead or retry):
         raise typer.BadParameter("--target, --record and --json go with --dead or --retry")
     from daemon.forward.forwarder import check, hush_libraries, run  # noqa: PLC0415 - the client of Redis
-    from daemon.health.log import start_logging  # noqa: PLC0415
+    from daemon.service.log import start_logging  # noqa: PLC0415
 
     secrets = Secrets()
     if dead or retry:
-        url = secrets.reveal(configuration.redis.url or "")
-        if retry:
-            _retry(url, target, record, json=json)
-        else:
-            _show_dead(url, target, json=json)
+        _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), target, record, retry, json=json)
         return
-    start_logging(secrets, verbose=verbose)
+    start_logging(verbose=verbose)
     hush_libraries()
     settings = check(configuration, secrets, str(config))
     raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))
 
 
-def _retry(url: str, target: str | None, record: str | None, *, json: bool) -> None:
-    from daemon.forward.queue import TIMEOUT_S, retry_dead_letters  # noqa: PLC0415
+def _handle_dead_letters(
+    url: str, target: str | None, record: str | None, retry: bool, *, json: bool
+) -> None:
+    """Show them, or put them back into the queues."""
+    from daemon.forward.queue import TIMEOUT_S, read_dead_letters, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
-    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.asked() as client:
-        count = retry_dead_letters(client, target, record)
-    if json:
-        typer.echo(json_format.dumps({"queued": count}))
-    else:
-        typer.echo(f"{_count(count)} queued again; a running `narrated forward` sends them now")
-
-
-def _show_dead(url: str, target: str | None, *, json: bool) -> None:
-    from daemon.forward.queue import TIMEOUT_S, read_dead_letters  # noqa: PLC0415
-    from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
-
-    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.asked() as client:
-        letters = read_dead_letters(client, target)
+    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.client() as client:
+        queued = retry_dead_letters(client, target, record) if retry else 0
+        letters = [] if retry else read_dead_letters(client, target)
     for name, entry, fields in letters:
-        record, moment = json_format.loads(fields["json"]), int(entry.partition("-")[0]) / 1000
+        members = json_format.loads(fields["json"])
         if json:
-            members = {key: record[key] for key in ("id", "camera", "text")}
-            members |= {"target": name, "time": record["after"]["time"], "reason": fields["reason"]}
-            typer.echo(json_format.dumps(members, ensure_ascii=False))
+            shown = {key: members[key] for key in ("id", "camera", "text")}
+            shown |= {"target": name, "time": members["after"]["time"], "reason": fields["reason"]}
+            typer.echo(json_format.dumps(shown, ensure_ascii=False))
         else:
-            when = f"{datetime.fromtimestamp(moment).astimezone():%Y-%m-%d %H:%M:%S}"
-            typer.echo(f"{when}  {name}  {record['id']}  {fields['reason']}\n    {record['text']}")
-    if not json:
+            moment = datetime.fromtimestamp(int(entry.partition("-")[0]) / 1000).astimezone()
+            typer.echo(f"{moment:%Y-%m-%d %H:%M:%S}  {name}  {members['id']}  {fields['reason']}")
+            typer.echo(f"    {members['text']}")
+    if retry and json:
+        typer.echo(json_format.dumps({"queued": queued}))
+    elif retry:
+        typer.echo(f"{_count(queued)} queued again; a running `narrated forward` sends them now")
+    elif not json:
         typer.echo(_count(len(letters)), err=True)
 
 

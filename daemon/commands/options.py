@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json as json_format
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +25,6 @@ Server = Annotated[
     str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
 ]
 Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; may be given several times.")]
-Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
-Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
 Journals = Annotated[
     Path | None,
     typer.Option(
@@ -44,7 +47,32 @@ CaptionerChoice = Annotated[
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
 
 
-def chosen_captioner(
+def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
+    """An option that prints a JSON Schema and exits."""
+
+    def print_schema(wanted: bool) -> None:
+        if wanted:
+            typer.echo(json_format.dumps(load(), indent=2))
+            raise typer.Exit
+
+    text = f"Print the JSON Schema of {of} and exit."
+    return typer.Option("--schema", help=text, callback=print_schema, is_eager=True)
+
+
+@contextmanager
+def stop_at_signal() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set while the context lasts."""
+    stop = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def choose_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> tuple[Path, str]:
     """Checkpoint and device of the command line, else of the configuration, else the best that ships.
@@ -54,7 +82,6 @@ def chosen_captioner(
     """
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
 
     settings = configuration.captioner if configuration else CaptionerSettings()
@@ -62,18 +89,18 @@ def chosen_captioner(
         chosen = CaptionerSettings(model=captioner) if captioner else settings
     except ValidationError as error:
         raise typer.BadParameter(str(error.errors()[0]["ctx"]["error"]), param_hint="--captioner") from None
-    return chosen_checkpoint(chosen), device or settings.device
+    return chosen.checkpoint, device or settings.device
 
 
-def loaded_captioner(
+def load_chosen_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> Captioner:
-    """The captioner of `chosen_captioner`, where it says."""
-    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    """The captioner of `choose_captioner`, where it says."""
+    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
     from models import load_captioner  # noqa: PLC0415
 
-    path, place = chosen_captioner(captioner, device, configuration)
-    return load_captioner(path, chosen_device(place))
+    path, place = choose_captioner(captioner, device, configuration)
+    return load_captioner(path, choose_device(place))
 
 
 def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:

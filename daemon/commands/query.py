@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Journals, Json, Pictures, TimeZone
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import GROUPINGS, Question
+from daemon.commands.options import Json, stop_at_signal
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
+from daemon.search import output
+from daemon.search.found import FoundRecord
+from daemon.search.search import Search
 from pipeline.disk import replacing
-
-if TYPE_CHECKING:
-    from daemon.questions.local_time import LocalTime
-    from daemon.search.found import FoundRecord
-    from daemon.search.search import Search
 
 _SHOWN = 50
 _EVERY_S = 0.5
 
 
 class OutputFormat(StrEnum):
-    """How an answer looks."""
+    """Formats of an answer."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -43,27 +38,10 @@ class OutputFormat(StrEnum):
     HTML = "html"
 
 
+@selection.takes_selection
 def query(
-    question: selection.Words = None,
+    chosen: selection.Selection,
     *,
-    journal: Journals = None,
-    config: selection.StateOf = None,
-    camera: selection.Cameras = None,
-    zone: selection.Zones = None,
-    thing: selection.Objects = None,
-    kind: selection.Kinds = None,
-    colour: selection.Colours = None,
-    text: selection.Text = "",
-    confidence: selection.Confidence = None,
-    since: selection.Since = None,
-    until: selection.Until = None,
-    between: selection.Between = None,
-    last: selection.Last = False,
-    first: selection.First = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=0, help="At most this many; 0: all. By default a table shows the newest 50."),
-    ] = None,
     count: Annotated[bool, typer.Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, typer.Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     follow: Annotated[
@@ -73,38 +51,25 @@ def query(
         OutputFormat, typer.Option("--format", help="Format of the answer.")
     ] = OutputFormat.TABLE,
     json: Json = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures", help="Show the names of the pictures in the table.")
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
-    timezone: TimeZone = None,
-    evidence: Pictures = None,
-    rebuild: selection.Rebuild = False,
 ) -> None:
-    """Ask what was narrated: with filters, or in plain English."""
+    """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape
     with selection.complaints():
-        from daemon.questions.local_time import LocalTime  # noqa: PLC0415
-        from daemon.search import output  # noqa: PLC0415
-
-        local, now = LocalTime.named(timezone), selection.present()
-        filters = (camera, zone, thing, kind, colour, text, confidence, since, until, between)
-        given = selection.Given(*filters, last, first, limit).question(local, now)
-        given = replace(given, count=count or bool(by), by=_groupings(by or ()))
-        with selection.opened_search(journal, config, local, evidence, rebuild=rebuild) as search:
-            asked = selection.understood(search, question, given, now) if question else given
-            _check(asked, shape, follow=follow)
-            with _written(out) as file:
-                if asked.count:
-                    _print_counts(search, asked, shape, file)
-                elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
-                    _print_visits(search, asked, shape, file)
-                else:
-                    _print_narrations(search, asked, shape, file, pictures=pictures, follow=follow)
-                for gap in output.gap_sentences(search, asked):
-                    selection.complain(gap)
-                if follow:
-                    _follow(search, asked, shape, file, pictures=pictures)
+        groupings = _groupings(by or ())
+    with chosen.search(count=count, by=groupings) as (search, asked):
+        _check(asked, shape, follow=follow)
+        with _open_output(out) as file:
+            if asked.measure.count:
+                _print_counts(search, asked, shape, file)
+            elif asked.of_visits and shape in (OutputFormat.TABLE, OutputFormat.JSONL):
+                _print_visits(search, asked, shape, file)
+            else:
+                _print_narrations(search, asked, shape, file, follow=follow)
+            for gap in output.gap_sentences(search, asked):
+                selection.complain(gap)
+            if follow:
+                _follow(search, asked, shape, file)
 
 
 def _groupings(by: Iterable[str]) -> tuple[str, ...]:
@@ -119,52 +84,56 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
     """Refuse what cannot be done at the same time."""
     if follow and shape not in (OutputFormat.TABLE, OutputFormat.JSONL):
         raise SearchError(f"--follow with --format {shape} has no end: write table or jsonl")
-    if follow and question.count:
+    if follow and question.measure.count:
         raise SearchError("--follow cannot count: leave one of them out")
     if follow and question.of_visits:
-        raise SearchError("--follow tells of what comes, not of visits: leave one of them out")
-    if question.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
+        raise SearchError("--follow shows narrations as they come, not visits: leave one of them out")
+    if question.measure.count and shape in (OutputFormat.SRT, OutputFormat.VTT, OutputFormat.HTML):
         raise SearchError(f"counts have no --format {shape}: write table, jsonl or csv")
 
 
 def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
-    groups = search.count(question)
-    writers = {OutputFormat.JSONL: output.count_json, OutputFormat.CSV: output.count_comma_separated}
-    _write(file, writers.get(shape, output.count_table)(groups, question.by))
+    groups = search.selection.count(question)
+    by = question.measure.by
+    if shape is OutputFormat.JSONL:
+        _write(file, output.json_lines(output.count_members(groups, by)))
+    elif shape is OutputFormat.CSV:
+        _write(file, output.csv_lines(output.count_members(groups, by), (*by, "visits", "narrations")))
+    else:
+        _write(file, output.count_table(groups, by))
     if not groups:
         typer.echo("nothing was found", err=True)
 
 
 def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
-    visits = search.visits(question)
-    write = output.visit_json if shape is OutputFormat.JSONL else output.visit_table
-    _write(file, write(visits, search.local))
+    visits = search.selection.visits(question)
+    if shape is OutputFormat.JSONL:
+        _write(file, output.json_lines(output.visit_members(visits, search.local)))
+    else:
+        _write(file, output.visit_table(visits, search.local))
     if not visits:
         typer.echo("nothing was found", err=True)
 
 
 def _print_narrations(
-    search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool, follow: bool
+    search: Search, question: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> None:
-    from daemon.search import output  # noqa: PLC0415
 
-    some = follow or (shape is OutputFormat.TABLE and question.order == "all")
+    some = follow or (shape is OutputFormat.TABLE and question.measure.order == "all")
     answer = search.answer(question, _SHOWN if some else None)
     found = answer.found
     if shape in (OutputFormat.SRT, OutputFormat.VTT):
-        write = output.plain_subtitles if shape is OutputFormat.SRT else output.web_subtitles
-        file.write(write(list(found), question.filters.since))
+        srt = shape is OutputFormat.SRT
+        file.write(output.subtitles_of(list(found), question.span.since, srt=srt))
     elif shape is OutputFormat.HTML:
         file.writelines(_page(search, question, found, answer.shown))
     else:
-        _write(file, _lines(found, search.local, shape, pictures=pictures))
+        _write(file, _lines(found, search.local, shape))
     if not answer.shown and not follow:
         typer.echo("nothing was found", err=True)
-    elif answer.more and question.order == "all" and not follow:
+    elif answer.more and question.measure.order == "all" and not follow:
         typer.echo(
             f"these are the newest {answer.shown} (--limit 0 shows all, --count counts them)", err=True
         )
@@ -193,30 +162,20 @@ def _page(search: Search, question: Question, found: Iterable[FoundRecord], show
     return records_page(Head("What was narrated", facts, notices), cards)
 
 
-def _lines(
-    found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat, *, pictures: bool
-) -> Iterator[str]:
-    from daemon.search import output  # noqa: PLC0415
+def _lines(found: Iterable[FoundRecord], local: LocalTime, shape: OutputFormat) -> Iterator[str]:
 
     if shape is OutputFormat.CSV:
-        return output.comma_separated(found, local)
+        return output.record_csv(found, local)
     if shape is OutputFormat.JSONL:
-        return output.json_lines(found, local)
-    return output.table(found, local, pictures=pictures)
+        return output.json_lines(output.record_members(found, local))
+    return output.table(found, local)
 
 
-def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO, *, pictures: bool) -> None:
-    stop = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+def _follow(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
+    with stop_at_signal() as stop:
         for found in search.follow(question, stop, _EVERY_S):
-            _write(file, _lines([found], search.local, shape, pictures=pictures))
+            _write(file, _lines([found], search.local, shape))
             file.flush()
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:
@@ -224,7 +183,7 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _written(out: Path | None) -> Iterator[TextIO]:
+def _open_output(out: Path | None) -> Iterator[TextIO]:
     """The file of the answer, replaced as a whole, or stdout."""
     if out is None:
         yield sys.stdout

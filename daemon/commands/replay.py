@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
+import json as json_format
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, chosen_captioner, loaded_captioner
-from daemon.commands.outcome import finish
+from daemon.commands.options import CaptionerChoice, Device, Json, choose_captioner, load_chosen_captioner
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
 
 if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
-    from daemon.config.plan import CameraPlan
     from daemon.replay.cluster import RayCluster
     from daemon.replay.replay import ReplayOptions, ReplayReport
     from daemon.threads.camera_thread import Span
     from models.captioner import Captioner
     from pipeline.record import Record
+_SOME_FAILED, _INTERRUPTED = 3, 130
 
-EvidenceChoice = Annotated[
-    bool | None,
-    typer.Option(
-        "--evidence/--no-evidence",
-        help="Keep the pictures of what is reported in --out; by default so, or as the configuration says.",
-    ),
-]
-LimitsChoice = Annotated[
-    bool, typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
-]
-FastChoice = Annotated[
-    bool, typer.Option("--fast", help="Decode only keyframes, and everything where something happens.")
-]
-RayChoice = Annotated[
-    str | None,
-    typer.Option(
-        help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or the "
-        "processors of this one (local). Needs --out."
-    ),
-]
-SummariesChoice = Annotated[
-    bool,
-    typer.Option(
-        help="Let a summary stand for the events of a busy minute; without, every event is shown by itself."
-    ),
-]
+_Value = TypeVar("_Value")
 
 
 def replay(
@@ -84,65 +60,75 @@ def replay(
         str | None, typer.Option(help="Publish to redis://, rediss://, unix:// or embedded.")
     ] = None,
     sample: Annotated[str | None, typer.Option(help="How often to look at a frame, such as 2/s.")] = None,
-    lower: Annotated[
-        float | None, typer.Option(help="Lower threshold in grey levels; by default calibrated.")
-    ] = None,
-    upper: Annotated[
-        float | None, typer.Option(help="Upper threshold in grey levels; by default calibrated.")
-    ] = None,
     config: Annotated[
         Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
-    evidence: EvidenceChoice = None,
-    limits: LimitsChoice = False,
-    fast: FastChoice = False,
-    ray: RayChoice = None,
-    summaries: SummariesChoice = True,
+    evidence: Annotated[
+        bool | None,
+        typer.Option(
+            "--evidence/--no-evidence",
+            help="Keep the pictures of what is reported in --out; by default so, or as configured.",
+        ),
+    ] = None,
+    limits: Annotated[
+        bool,
+        typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported."),
+    ] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Decode only keyframes, and everything where something happens.")
+    ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or "
+            "the processors of this one (local). Needs --out."
+        ),
+    ] = None,
+    summaries: Annotated[
+        bool,
+        typer.Option(
+            help="Let a summary stand for the events of a busy minute; without, every event is shown by "
+            "itself."
+        ),
+    ] = True,
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
-    changed = {"sample": sample, "lower": lower, "upper": upper}
-    plan = _plan(configuration, camera, changed, start=start, evidence=evidence, limited=limits)
-    if not summaries:
-        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
-    if fast:
-        plan = replace(plan, source=replace(plan.source, fast=True))
+    settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
+    from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.replay.output import check_output  # noqa: PLC0415
 
+    plan = camera_plan("replay", "", settings, _parse_option(parse_time, start), limited=limits)
+    if not summaries:
+        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
+    plan = replace(plan, source=replace(plan.source, fast=fast))
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
     if ray and out is None:
         raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
-    loaded = loaded_captioner(captioner, "cpu" if ray else device, configuration)
+    loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
     from daemon.replay.cluster import RayCluster  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
 
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    chosen = chosen_captioner(captioner, device, configuration)
-    cluster = RayCluster(ray, *chosen) if ray else None
-    finish(_replayed(paths, camera, loaded, options, cluster, json=json), out, json=json)
+    cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration)) if ray else None
+    finish(_run(paths, camera, loaded, options, cluster, json=json), out, json=json)
 
 
-def _plan(
-    configuration: Configuration | None,
-    camera: str | None,
-    changed: dict[str, Any],
-    *,
-    start: str | None,
-    evidence: bool | None,
-    limited: bool,
-) -> CameraPlan:
+def _settings(
+    configuration: Configuration | None, camera: str | None, sample: str | None, evidence: bool | None
+) -> CameraDefaults:
     """Settings of every file: the configuration's, and what the command line says instead.
 
     Footage of a configured camera has its settings and zones, other footage the defaults.
     """
-    defaults = CameraDefaults()
+    settings = CameraDefaults()
     if configuration:
         guarded = [name for name, each in configuration.cameras.items() if each.privacy]
         if guarded and camera is None:
@@ -150,32 +136,32 @@ def _plan(
                 f"{', '.join(guarded)} of the configuration have privacy areas: say with --camera whose"
                 " footage this is (any other name if it is not one of theirs)"
             )
-        defaults = configuration.cameras.get(camera or "", configuration.defaults)
+        settings = configuration.cameras.get(camera or "", configuration.defaults)
+    if sample:
+        pairs = settings.pairs.model_copy(update={"sample": _parse_option(parse_rate, sample)})
+        settings = settings.model_copy(update={"pairs": pairs})
+    if evidence is not None:
+        kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
+        settings = settings.model_copy(update={"evidence": kept})
+    return settings
+
+
+def _parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+    """The value of an option that was given.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
     try:
-        changed = {**changed, "sample": parse_rate(changed["sample"]) if changed["sample"] else None}
-        started = parse_time(start) if start else None
+        return None if text is None else parse(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    for name in ("lower", "upper"):
-        value = changed[name]
-        if isinstance(value, float) and not 0 < value <= 255:  # noqa: PLR2004 - the range of uint8
-            raise typer.BadParameter(f"--{name} is {value:g}: give grey levels above 0, up to 255")
-    pairs = defaults.pairs.model_copy(update={k: v for k, v in changed.items() if v is not None})
-    kept = {} if evidence is None else {"keep": "all" if evidence else "none"}
-    pictures = defaults.evidence.model_copy(update=kept)
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
-
-    given = defaults.model_copy(update={"pairs": pairs, "evidence": pictures})
-    return camera_plan("replay", "", given, started, limited=limited)
 
 
 def _span(begin: str | None, end: str | None) -> Span:
     from daemon.threads.camera_thread import Span  # noqa: PLC0415
 
-    try:
-        first, last = parse_moment(begin) if begin else None, parse_moment(end) if end else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    first, last = _parse_option(parse_moment, begin), _parse_option(parse_moment, end)
     backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
         isinstance(first, datetime) and isinstance(last, datetime) and first >= last
     )  # an offset and a wall-clock time can be compared only once the footage is open
@@ -184,7 +170,7 @@ def _span(begin: str | None, end: str | None) -> Span:
     return Span(first, last)
 
 
-def _replayed(
+def _run(
     paths: list[str],
     camera: str | None,
     captioner: Captioner,
@@ -212,3 +198,25 @@ def _replayed(
 
             return replay_on(cluster, footage, captioner, options, show=show, progress=progress)
         return replay(footage, captioner, options, show, progress)
+
+
+def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
+    """Say how it went.
+
+    Raises:
+        typer.Exit: it was interrupted, or some input failed.
+    """
+    if json and not report.narrations:
+        typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
+    for problem in report.problems:
+        typer.echo(f"narrated: {problem}", err=True)
+    if out and report.narrations:
+        typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
+    elif not report.problems:
+        typer.echo(f"{report.narrations or 'no'} narrations", err=True)
+    for note in report.notes:
+        typer.echo(note, err=True)
+    if report.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if report.problems:
+        raise typer.Exit(_SOME_FAILED)

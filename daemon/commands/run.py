@@ -7,6 +7,7 @@ import typer
 from daemon.commands.options import ConfigurationFile, Verbose
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from daemon.service.log import start_logging
 
 
 def run(
@@ -16,8 +17,7 @@ def run(
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     secrets = Secrets()
-    from daemon.health.log import start_logging  # noqa: PLC0415
     from daemon.service import daemon as live  # noqa: PLC0415
 
-    start_logging(secrets, verbose=verbose)
+    start_logging(verbose=verbose)
     raise typer.Exit(live.run(config, configuration, secrets))

@@ -1,78 +1,100 @@
-"""What verbs share that choose narrations: the options of `narrated query`, and how they are understood."""
+"""Options of the verbs that select narrations."""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
 from daemon.config.state import usual_state
-from daemon.questions.errors import NoJournalsError, SearchError
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.question import (
+    Filters,
+    Measure,
+    NoJournalsError,
+    Question,
+    SearchError,
+    Span,
+    merged,
+)
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
+from daemon.search.search import Search
 
-if TYPE_CHECKING:
-    from daemon.questions.local_time import LocalTime
-    from daemon.search.search import Search
-
-_TOLD_EVERY = 20_000
+_PROGRESS_EVERY = 20_000
 _FAILED, _USAGE = 1, 2
 
-Words = Annotated[list[str] | None, typer.Argument(help="A question in plain English; see docs/query.md.")]
-StateOf = Annotated[
+_Words = Annotated[list[str] | None, typer.Argument(help="A question in plain English; see docs/query.md.")]
+_StateOf = Annotated[
     Path | None, typer.Option("-c", "--config", help="Configuration file that names the state folder.")
 ]
-Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; may be given several times.")]
-Zones = Annotated[list[str] | None, typer.Option(help='Reported there: entrance, "on the left".')]
-Objects = Annotated[
+_Zones = Annotated[list[str] | None, typer.Option(help='Reported there: entrance, "on the left".')]
+_Objects = Annotated[
     list[str] | None, typer.Option("--object", help="person, car, vehicle, somebody, ...; also plurals.")
 ]
-Kinds = Annotated[list[str] | None, typer.Option(help="came, left, moved, appeared, light_changed, ...")]
-Colours = Annotated[list[str] | None, typer.Option("--colour", "--color", help="Colour of the object.")]
-Text = Annotated[str, typer.Option(help='Words of the sentence: driv*, "driven off".')]
-Confidence = Annotated[float | None, typer.Option(min=0, max=1, help="Lowest confidence, 0 to 1.")]
-Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
-Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
-Between = Annotated[
+_Kinds = Annotated[list[str] | None, typer.Option(help="came, left, moved, appeared, light_changed, ...")]
+_Colours = Annotated[list[str] | None, typer.Option("--colour", "--color", help="Colour of the object.")]
+_Text = Annotated[str, typer.Option(help='Words of the sentence: driv*, "driven off".')]
+_Confidence = Annotated[float | None, typer.Option(min=0, max=1, help="Lowest confidence, 0 to 1.")]
+_Since = Annotated[str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")]
+_Until = Annotated[str | None, typer.Option(help="Before then; written like --since.")]
+_Between = Annotated[
     tuple[str, str] | None, typer.Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
 ]
-Last = Annotated[bool, typer.Option("--last", help="Only the newest, or the --limit newest.")]
-First = Annotated[bool, typer.Option("--first", help="Only the oldest, or the --limit oldest.")]
-Rebuild = Annotated[bool, typer.Option("--rebuild", help="Rebuild the index first.")]
+_Last = Annotated[bool, typer.Option("--last", help="Only the newest, or the --limit newest.")]
+_First = Annotated[bool, typer.Option("--first", help="Only the oldest, or the --limit oldest.")]
+_Limit = Annotated[int | None, typer.Option(min=0, help="At most this many, the newest; 0: all.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The options above as they were given, but for the place, see there."""
+class Selection:
+    """The options that choose narrations, as they were given."""
 
-    camera: Sequence[str] | None
-    zone: Sequence[str] | None
-    thing: Sequence[str] | None
-    kind: Sequence[str] | None
-    colour: Sequence[str] | None
-    text: str
-    confidence: float | None
-    since: str | None
-    until: str | None
-    between: tuple[str, str] | None
-    last: bool
-    first: bool
-    limit: int | None
+    question: _Words = None
+    journal: Journals = None
+    config: _StateOf = None
+    camera: Cameras = None
+    zone: _Zones = None
+    thing: _Objects = None
+    kind: _Kinds = None
+    colour: _Colours = None
+    text: _Text = ""
+    confidence: _Confidence = None
+    since: _Since = None
+    until: _Until = None
+    between: _Between = None
+    last: _Last = False
+    first: _First = False
+    limit: _Limit = None
+    timezone: TimeZone = None
+    evidence: Pictures = None
 
-    def question(self, local: LocalTime, now: datetime) -> Question:
-        """What they ask.
+    @contextmanager
+    def search(self, *, count: bool = False, by: tuple[str, ...] = ()) -> Iterator[tuple[Search, Question]]:
+        """The journals, caught up with, and the question to them; what should be known goes to stderr.
 
-        Raises:
-            SearchError: a value is none, or two contradict each other.
+        What cannot be answered ends the command with a line and an exit code.
         """
-        from daemon.questions.local_time import parse_time_of_day  # noqa: PLC0415
+        with complaints():
+            local, now = LocalTime.named(self.timezone), present()
+            asked = self._options(local, now, count=count, by=by)
+            folder = journal_folder(self.journal or self._state())
+            with Search(folder, local, self.evidence, _progress()) as search:
+                _look(search)
+                if self.question:
+                    asked = merged(asked, search.asker().read(" ".join(self.question), now))
+                    typer.echo(f"understood as: {restate(asked, local)}", err=True)
+                yield search, asked
+
+    def _options(self, local: LocalTime, now: datetime, *, count: bool, by: tuple[str, ...]) -> Question:
 
         if self.first and self.last:
             raise SearchError("--first and --last: give one of them")
@@ -85,41 +107,51 @@ class Given:
             colours=tuple(self.colour or ()),
             text=self.text,
             confidence=self.confidence,
+        )
+        span = Span(
             since=local.parse(self.since, now) if self.since else None,
             until=local.parse(self.until, now) if self.until else None,
             between=hours or None,
         )
-        return Question(filters, "last" if self.last else "first" if self.first else "all", self.limit)
+        measure = Measure(
+            "last" if self.last else "first" if self.first else "all",
+            self.limit,
+            count=count or bool(by),
+            by=by,
+        )
+        return Question(filters, span, measure)
+
+    def _state(self) -> Path:
+        if self.config is None:
+            return default_state(usual_state())
+        from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
+
+        return load_configuration(self.config).state
 
 
-@contextmanager
-def opened_search(
-    journal: Path | None, config: Path | None, local: LocalTime, evidence: Path | None, *, rebuild: bool
-) -> Iterator[Search]:
-    """The journals that the options mean, caught up with; what should be known of them goes to stderr.
+def takes_selection(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of `Selection`; it takes them as its first argument."""
+    hints = get_type_hints(Selection, include_extras=True)
+    names = [field.name for field in fields(Selection)]
+    options = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(Selection)
+    ]
+    _, *own = inspect.signature(verb, eval_str=True).parameters.values()
 
-    Raises:
-        NoJournalsError: there are none.
-    """
-    from daemon.search.search import Search  # noqa: PLC0415
+    def command(**given: Any) -> None:
+        verb(Selection(**{name: given.pop(name) for name in names}), **given)
 
-    with Search(journal_folder(journal or _state(config)), local, evidence, _progress()) as search:
-        if rebuild:
-            search.index.rebuild()
-        _look(search)
-        yield search
-
-
-def understood(search: Search, words: Sequence[str], given: Question, now: datetime) -> Question:
-    """The question in words, with the options beside it; how it was understood goes to stderr."""
-    asked = merged(given, search.asker().read(" ".join(words), now))
-    typer.echo(f"understood as: {restate(asked, search.local)}", err=True)
-    return asked
+    command.__doc__ = verb.__doc__
+    command.__signature__ = inspect.Signature([*options, *own])  # type: ignore[attr-defined]
+    return command
 
 
 @contextmanager
 def complaints() -> Iterator[None]:
-    """What cannot be answered is told in our own words; to redact it would load the decoders."""
+    """End the command with a line where something cannot be answered; redacting would load the decoders."""
     try:
         yield
     except SearchError as error:
@@ -128,7 +160,7 @@ def complaints() -> Iterator[None]:
 
 
 def present() -> datetime:
-    """The time at which is asked."""
+    """Now; tests replace it."""
     return datetime.now(UTC)
 
 
@@ -137,20 +169,12 @@ def complain(text: str) -> None:
     typer.echo(f"narrated: {text}", err=True)
 
 
-def _state(config: Path | None) -> Path:
-    if config is None:
-        return default_state(usual_state())
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
-
-    return load_configuration(config).state
-
-
 def _look(search: Search) -> None:
     look = search.look()
-    if sys.stderr.isatty() and look.records >= _TOLD_EVERY:
+    if sys.stderr.isatty() and look.records >= _PROGRESS_EVERY:
         typer.echo("", err=True)
-    if search.said:
-        complain(search.said)
+    if search.notice:
+        complain(search.notice)
     for name, reason in look.left_out.items():
         complain(f"{search.folder / name} is left out: {reason}")
     for fault in search.faults():
@@ -158,14 +182,14 @@ def _look(search: Search) -> None:
 
 
 def _progress() -> Callable[[int], None]:
-    """Tells how far the index is, on a terminal."""
+    """Shows how far the index is, on a terminal."""
     shown = 0
 
-    def told(records: int) -> None:
+    def show(records: int) -> None:
         nonlocal shown
-        if records - shown >= _TOLD_EVERY and sys.stderr.isatty():
+        if records - shown >= _PROGRESS_EVERY and sys.stderr.isatty():
             shown = records
             sys.stderr.write(f"\rnarrated: reading the journals into the index, {records:,} records")
             sys.stderr.flush()
 
-    return told
+    return show

@@ -11,7 +11,6 @@ import typer
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
 from daemon.commands.selection import complaints
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.secrets import Secrets
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder, usual_state
@@ -32,17 +31,17 @@ def serve(
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Serve a web page: narrations live and past, and feedback on them; until SIGTERM or Ctrl-C."""
+    """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""
     if new_password is not None:
         _print_password(new_password)
         return
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords, "timezone": timezone}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(served(settings, configuration, journal, evidence, verbose=verbose))
+    raise typer.Exit(serve_page(settings, configuration, journal, evidence, verbose=verbose))
 
 
-def served(
+def serve_page(
     settings: ServeSettings,
     configuration: Configuration | None,
     journal: Path | None,
@@ -56,11 +55,11 @@ def served(
         ServeError: it cannot be served.
         typer.Exit: nor understood; it is said why.
     """
-    from daemon.health.log import start_logging  # noqa: PLC0415
     from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
     from daemon.serve.server import serve as run  # noqa: PLC0415
+    from daemon.service.log import start_logging  # noqa: PLC0415
 
-    start_logging(Secrets(), verbose=verbose)
+    start_logging(verbose=verbose)
     state = configuration.state if configuration else default_state(usual_state())
     with complaints():
         folder = journal_folder(journal or state)
@@ -94,14 +93,10 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
 
 def _print_password(name: str) -> None:
     """Ask for a password twice, without showing it, and print the line that the file needs."""
-    from getpass import getpass  # noqa: PLC0415
-
     from daemon.serve.access import password_line  # noqa: PLC0415 - the extra
 
     if sys.stdin.isatty():
-        password = getpass(f"password of {name}: ")
-        if getpass("once more: ") != password:
-            raise typer.BadParameter("the two passwords differ")
+        password = typer.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\n")
     typer.echo(password_line(name, password))

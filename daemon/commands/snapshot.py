@@ -9,8 +9,10 @@ import typer
 
 from daemon.commands.options import ConfigurationFile, address_and_settings, write_picture
 from daemon.config.configuration import load_configuration
+from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
+from daemon.tools.snapshot import draw_areas, take_snapshot
 from pipeline.redaction import redacted
 
 
@@ -29,14 +31,10 @@ def snapshot(
     address, settings = address_and_settings(camera, load_configuration(config))
     if not isinstance(settings, Camera):
         raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.tools.snapshot import overlaid  # noqa: PLC0415
-    from daemon.tools.snapshot import snapshot as taken  # noqa: PLC0415
-
     plan = camera_plan(camera, Secrets().reveal(address), settings)
-    image = taken(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
+    image = take_snapshot(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
     if overlay:
-        image = overlaid(image, settings)
+        image = draw_areas(image, settings)
     path = out or Path(f"{camera}.png")
     write_picture(image, path)
     typer.echo(f"wrote {path}, {image.shape[1]} x {image.shape[0]} pixels", err=True)

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import json as json_format
-import signal
 import sys
-import threading
 from itertools import islice
 from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Json, OptionalFile, Server
+from daemon.commands.options import Cameras, Json, OptionalFile, Server, schema_option, stop_at_signal
+from daemon.config.secrets import Secrets
+from daemon.service.formatting import time_line
+from pipeline.record import json_schema
 
 DEFAULT_SERVER = "redis://localhost:6379"
-
-
-def _print_schema(wanted: bool) -> None:
-    if wanted:
-        from pipeline.record import json_schema  # noqa: PLC0415
-
-        typer.echo(json_format.dumps(json_schema(), indent=2))
-        raise typer.Exit
 
 
 def tail(
@@ -34,37 +26,18 @@ def tail(
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
-    schema: Annotated[  # noqa: ARG001 - its callback exits
-        bool,
-        typer.Option(
-            "--schema",
-            help="Print the JSON Schema of a record and exit.",
-            callback=_print_schema,
-            is_eager=True,
-        ),
-    ] = False,
+    schema: Annotated[bool, schema_option(json_schema, "a record")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
-    from daemon.config.secrets import Secrets  # noqa: PLC0415
-
     if config and not redis:
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
         redis = load_configuration(config).redis.url
-    from daemon.service.formatting import time_line  # noqa: PLC0415
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
-    stop = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        records = subscribe(
-            Secrets().reveal(redis or DEFAULT_SERVER), camera or None, "0" if from_start else "$", stop
-        )
+    url, begin = Secrets().reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
+    with stop_at_signal() as stop:
+        records = subscribe(url, camera or None, begin, stop)
         for record in islice((each for each in records if not each.held), count):
             sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()
-    finally:
-        for number, before in kept.items():
-            signal.signal(number, before)

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json as json_format
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from daemon.commands.options import Json, Pictures
-
-if TYPE_CHECKING:
-    from pipeline.journal import Comparison, Verification, VerifyOptions
+from daemon.export.files import is_export
+from pipeline.journal import Comparison, JournalError, Verification, VerifyOptions, compare
+from pipeline.journal import verify as verify_journals
+from pipeline.journal.comparison import WITHIN_S
+from pipeline.journal.signatures import SigningError, SigningKey, new_key
+from pipeline.journal.signatures import public_key as parse_key
 
 _SHOWN = 20
 
 
 def _make_key(file: Path | None) -> None:
     """Write a new signing key, print its public half, and exit."""
-    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
-
     if file is None:
         return
     private = new_key()
@@ -71,9 +72,6 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, their pictures or their signatures has changed."""
-    from daemon.export.files import is_export  # noqa: PLC0415
-    from pipeline.journal import VerifyOptions  # noqa: PLC0415
-
     if against and len(paths) != 1:
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
@@ -82,33 +80,21 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, json=json)
         return
-    found = _checked(paths, VerifyOptions(not no_evidence, evidence, keys))
-    other = _checked([against], VerifyOptions(not no_evidence)) if against else None
-    comparison = _comparison(paths[0], against) if against else None
-    _report(found, other, comparison, known=bool(keys), json=json)
-    compared = not against or (comparison and not comparison.differences)
-    if not (found.ok and (other is None or other.ok) and compared):
-        raise typer.Exit(1)
-
-
-def _report(
-    found: Verification,
-    other: Verification | None,
-    comparison: Comparison | None,
-    *,
-    known: bool,
-    json: bool,
-) -> None:
+    found = _check(paths, VerifyOptions(not no_evidence, evidence, keys))
+    other = _check([against], VerifyOptions(not no_evidence)) if against else None
+    comparison = _compare(paths[0], against) if against else None
     if json:
         values = _members(found) | ({"against": _members(other)} if other else {})
-        compared = asdict(comparison) if comparison else {}
-        typer.echo(json_format.dumps(values | compared, default=str))
-        return
-    _print(found, known=known)
-    if other:
-        _print(other, known=False)
-    if comparison:
-        _print_comparison(comparison)
+        typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
+    else:
+        _print(found, known=bool(keys))
+        if other:
+            _print(other, known=False)
+        if comparison:
+            _print_comparison(comparison)
+    agrees = not against or (comparison and not comparison.differences)
+    if not (found.ok and (other is None or other.ok) and agrees):
+        raise typer.Exit(1)
 
 
 def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> None:
@@ -130,39 +116,19 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
         raise typer.Exit(1)
 
 
-def _checked(paths: list[Path], options: VerifyOptions) -> Verification:
-    from pipeline.journal import verify as verified  # noqa: PLC0415
-
-    with _bar() as progress:
-        return verified(paths, replace(options, progress=progress))
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """Shows how many bytes were checked, of how many: on stderr, on a terminal only."""
-    from rich import progress as rich  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-
+def _check(paths: list[Path], options: VerifyOptions) -> Verification:
+    """Verify, with a bar on a terminal."""
     console = Console(stderr=True)
-    with rich.Progress(
-        rich.TextColumn("checking"),
-        rich.BarColumn(bar_width=24),
-        rich.DownloadColumn(),
-        rich.TransferSpeedColumn(),
-        rich.TimeRemainingColumn(compact=True),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        redirect_stdout=False,
+    with Progress(
+        console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False
     ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, size: bar.update(task, completed=done, total=size)
+        task = bar.add_task("checking", total=None)
+        show = lambda done, size: bar.update(task, completed=done, total=size)  # noqa: E731
+        return verify_journals(paths, replace(options, progress=show))
 
 
-def _comparison(journal: Path, other: Path) -> Comparison | None:
+def _compare(journal: Path, other: Path) -> Comparison | None:
     """None where the two cannot be compared, which is said."""
-    from pipeline.journal import JournalError, compare  # noqa: PLC0415
-
     try:
         return compare(journal, other)
     except JournalError as error:
@@ -171,11 +137,10 @@ def _comparison(journal: Path, other: Path) -> Comparison | None:
 
 
 def _key(text: str) -> str:
-    from pipeline.journal.signatures import SigningError, public_key  # noqa: PLC0415
 
     try:
         path = Path(text)
-        return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
+        return parse_key(path.read_text(encoding="utf-8") if path.is_file() else text)
     except (OSError, UnicodeDecodeError, SigningError) as error:
         raise typer.BadParameter(str(error), param_hint="--public-key") from None
 
@@ -212,7 +177,6 @@ def _print(found: Verification, *, known: bool) -> None:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
 
     for difference in comparison.differences[:_SHOWN]:
         typer.echo(f"narrated: {difference}", err=True)
@@ -220,8 +184,6 @@ def _print_comparison(comparison: Comparison) -> None:
         typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
     for camera, same in comparison.same.items():
         line = f"{camera}: {same.records} records agree"
-        if same.by_pixels:
-            line += f", {same.by_pixels} of them by the pixels of their frames alone (other ids)"
         if same.of_events:
             line += f"; of the others {same.events} of {same.of_events} events agree within {WITHIN_S:.0f} s"
         typer.echo(line)

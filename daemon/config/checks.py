@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import errno
-import json
 import re
-import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.forward import secret_texts
-from daemon.config.plan import CameraPlan, camera_plan, camera_plans
-from daemon.config.secrets import SecretError, Secrets
+from daemon.config.plan import camera_plan, camera_plans
+from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.settings import Configuration
+from models import CheckpointError, read_label
+from pipeline.journal.signatures import SigningError, SigningKey
+from pipeline.publisher import PublisherError, open_publisher
+from pipeline.sources import open_source
 
 _LIVE = ("rtsp://", "rtsps://")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
-_ANSWER_S = 2.0
 
 
 def check_configuration(configuration: Configuration, secrets: Secrets, name: object) -> list[str]:
-    """Try what the configuration names: secrets, key, checkpoint, device, server, address, folders, footage.
+    """Try what the configuration names: secrets, key, checkpoint, device, server, folders, footage.
 
     Args:
         configuration: that could be read.
@@ -53,8 +52,8 @@ def check_configuration(configuration: Configuration, secrets: Secrets, name: ob
         else:
             problems += [problem for problem, _ in footage]
     if problems:
-        raise ConfigurationError([f"{name}: {secrets.hide(problem)}" for problem in problems])
-    return [f"{name}: {secrets.hide(warning)}" for warning in warnings]
+        raise ConfigurationError([f"{name}: {hide_secrets(problem)}" for problem in problems])
+    return [f"{name}: {hide_secrets(warning)}" for warning in warnings]
 
 
 def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
@@ -76,10 +75,6 @@ def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
-    """Signing key, server's address, address of the pages, state folder."""
-    from pipeline.journal.signatures import SigningError, SigningKey  # noqa: PLC0415
-    from pipeline.publisher import PublisherError, open_publisher  # noqa: PLC0415
-
     if configuration.signing.key:
         try:
             SigningKey(secrets.reveal(configuration.signing.key))
@@ -90,19 +85,14 @@ def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterato
             open_publisher(secrets.reveal(url)).close()
         except PublisherError as error:
             yield f"redis.url: {error}"
-    if (listen := configuration.http.listen) and (reason := _taken(*listen)):
-        yield f"http.listen: {listen[0]}:{listen[1]} cannot be listened on ({reason}): choose another"
-    if reason := unwritable(configuration.state):
+    if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
 
 
 def _captioner_problems(configuration: Configuration) -> Iterator[str]:
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
-    from models import CheckpointError, read_label  # noqa: PLC0415
-
     settings = configuration.captioner
     try:
-        label = read_label(chosen_checkpoint(settings))
+        label = read_label(settings.checkpoint)
     except CheckpointError as error:
         yield f"captioner.model: {error}"
         return
@@ -113,10 +103,10 @@ def _captioner_problems(configuration: Configuration) -> Iterator[str]:
     if label.name != "grounded" and any(c.narrate.workers == "redis" for c in configuration.cameras.values()):
         yield f"narrate.workers: the captioner {label.name} has no workers: take grounded"
     if settings.device.startswith("cuda"):
-        from daemon.config.device import DeviceError, chosen_device  # noqa: PLC0415 - loads torch
+        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads torch
 
         try:
-            chosen_device(settings.device)
+            choose_device(settings.device)
         except DeviceError as error:
             yield f"captioner.device: {error}"
 
@@ -125,20 +115,14 @@ def _footage_problems(configuration: Configuration, secrets: Secrets) -> Iterato
     """Cameras that cannot be opened, and whether that is a mistake rather than footage that is not there."""
     for plan in camera_plans(configuration, secrets):
         try:
-            _open(plan)
+            open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched
             mistaken = "://" in plan.url and not plan.url.startswith("file://")
             yield f"cameras.{plan.name}.url: {error}", mistaken
 
 
-def _open(plan: CameraPlan) -> None:
-    from pipeline.sources import open_source  # noqa: PLC0415 - loads the decoders
-
-    open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
-
-
-def unwritable(folder: Path) -> str:
-    """Why nothing can be written in a folder, or where it would be made; empty where it can.
+def _write_problem(folder: Path) -> str:
+    """Reason for which a folder cannot be written or created; empty where it can.
 
     A folder that is there on a disk that is full or read-only is no mistake: records wait for the disk.
     """
@@ -149,26 +133,3 @@ def unwritable(folder: Path) -> str:
     except OSError as error:
         passing = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS} and folder.exists()
         return "" if passing else error.strerror or str(error)
-
-
-def _taken(host: str, port: int) -> str:
-    """Why the address cannot be listened on; empty where it can, or where a narrated listens already."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((host, port))
-        except OSError as error:
-            return "" if _serves_health(host, port) else error.strerror or str(error)
-    return ""
-
-
-def _serves_health(host: str, port: int) -> bool:
-    with suppress(OSError, HTTPException, ValueError):
-        connection = HTTPConnection(host, port, timeout=_ANSWER_S)
-        try:
-            connection.request("GET", "/healthz")
-            return "seconds_since_progress" in json.loads(connection.getresponse().read(65_536))
-        finally:
-            connection.close()
-    return False

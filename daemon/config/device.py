@@ -1,4 +1,4 @@
-"""Where the captioner runs."""
+"""Device of the captioner."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 
 class DeviceError(Exception):
-    """The device that was asked for is not there; the message says what to write instead."""
+    """The device is not there; the message says what to write instead."""
 
 
-def chosen_device(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; ``auto`` takes a GPU where there is one.
 
     From then on torch computes in half as many threads as there are processors, unless `OMP_NUM_THREADS` says

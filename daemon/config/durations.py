@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 """Seconds in each unit."""
 
-DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|min|h|d)$"
-RATE_PATTERN = r"^\d+(\.\d+)?/(s|m|min|h)$"
+DURATION_PATTERN = r"^(\d+(?:\.\d+)?)(ms|s|m|min|h|d)$"
+RATE_PATTERN = r"^(\d+(?:\.\d+)?)/(s|m|min|h)$"
 
 _CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
@@ -25,8 +25,7 @@ def parse_duration(value: object) -> float:
         raise ValueError(
             f"{text!r} is not a duration: write a number and its unit, such as 5s, 500ms, 2m or 1h"
         )
-    unit = match[2]
-    return float(text.removesuffix(unit)) * SECONDS[unit]
+    return float(match[1]) * SECONDS[match[2]]
 
 
 def parse_rate(value: object) -> float:
@@ -36,12 +35,9 @@ def parse_rate(value: object) -> float:
         ValueError: it has no unit, is zero, or is no rate.
     """
     text = str(value).strip()
-    if not re.match(RATE_PATTERN, text):
-        raise ValueError(f"{text!r} is not a rate: write a number and its unit, such as 2/s or 30/m")
-    number, unit = text.split("/")
-    if float(number) == 0:
-        raise ValueError(f"{text!r} would never look at anything: write a rate above zero, such as 2/s")
-    return float(number) / SECONDS[unit]
+    if not (match := re.match(RATE_PATTERN, text)) or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a rate above zero: write a number and its unit: 2/s or 30/m")
+    return float(match[1]) / SECONDS[match[2]]
 
 
 def format_duration(seconds: float) -> str:

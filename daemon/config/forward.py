@@ -20,10 +20,10 @@ _Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced",
 _Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
 _Retired = Literal["cap_reached", "cap_ended"]
 Kind = Literal[_Type, _Scene, Action, _Retired]
-"""What a filter may ask for: types and actions of sentences, events of records."""
+"""Values of `filter.kind`: types and actions of sentences, events of records."""
 
 EVENT_TYPES: tuple[str, ...] = (*get_args(_Type), *get_args(_Scene))
-"""Types of the events that Home Assistant is told of."""
+"""Types of the events sent to Home Assistant."""
 
 PictureChoice = Literal["overlay", "after", "before", "none"]
 
@@ -78,7 +78,7 @@ class FilterSettings(Section):
 
 
 class TargetSettings(Section):
-    """What all kinds of targets have."""
+    """Keys of every kind of target."""
 
     kind: ClassVar[str]
 
@@ -145,7 +145,7 @@ class AppriseSettings(TargetSettings):
 
 
 class ForwardSettings(Section):
-    """What `narrated forward` sends where."""
+    """Targets of `narrated forward`."""
 
     timezone: ZoneName | None = Field(
         None, description="time zone of hours and local times, such as Europe/Berlin; null: the machine's"
@@ -184,39 +184,21 @@ def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
 
 
 def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The section as plain values, to be shown: placeholders stay, all else that may be a secret goes.
+    """The section as plain values, to be shown: placeholders stay, addresses and headers are hidden.
 
-    A web hook's or a service's address may be a secret from its first slash on.
+    A web hook's or a service's address may be a secret as a whole.
     """
-    shown = dict(values)
-    for kind in KINDS:
-        shown[kind] = {name: _shown(target) for name, target in values[kind].items()}
-    return shown
+    return dict(values) | {
+        kind: {name: _without_secrets(target) for name, target in values[kind].items()} for kind in KINDS
+    }
 
 
-def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+def _without_secrets(target: Mapping[str, Any]) -> dict[str, Any]:
     shown = dict(target)
-    if "url" in shown:
-        shown["url"] = _hidden_url(shown["url"])
-    if "headers" in shown:
+    if not _PLACEHOLDER.fullmatch(shown["url"]):
+        shown["url"] = f"{shown['url'].partition('://')[0]}://***"
+    if headers := shown.get("headers"):
         shown["headers"] = {
-            name: text if _PLACEHOLDER.search(text) else "***" for name, text in shown["headers"].items()
+            name: text if _PLACEHOLDER.search(text) else "***" for name, text in headers.items()
         }
     return shown
-
-
-def _hidden_url(url: str) -> str:
-    if _PLACEHOLDER.fullmatch(url):
-        return url
-    scheme, found, rest = url.partition("://")
-    if not found:
-        return "***"
-    if scheme in {"mqtt", "mqtts", "http", "https"}:
-        authority = re.split(
-            r"[/?#]", _PLACEHOLDER.sub(lambda m: m.group().replace("/", "\0"), rest), maxsplit=1
-        )[0]
-        credentials, at, host = authority.replace("\0", "/").rpartition("@")
-        shown = credentials if at and _PLACEHOLDER.fullmatch(credentials) else "***"
-        tail = "" if len(authority) == len(rest) else "/***"
-        return f"{scheme}://{shown + at if at else ''}{host}{tail}"
-    return f"{scheme}://***"

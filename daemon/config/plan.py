@@ -29,18 +29,17 @@ _PAIRS_HZ = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CameraPlan:
-    """What one camera's thread and the narrator need to know of it.
+    """One camera's settings, with secrets put in.
 
     Attributes:
         name: of the camera.
         url: where its frames come from, with its secrets: never print it.
         source, pairs, describe: options of the stages.
         lower, upper: thresholds in grey levels; None is found by calibration.
-        evidence: which pictures are kept of what is told.
-        limits: how much is told at most.
-        deadline_s: how long a pair of a live camera waits for the captioner at most; None is for ever.
+        evidence: which pictures are kept of what is reported.
+        limits: how many messages are sent at most.
         screening: the camera's small second stream, with its secrets: never print it; None without one.
-        workers: its pictures are looked at by workers, not by this process.
+        workers: workers detect in its frames, not this process.
         tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
     """
 
@@ -53,7 +52,6 @@ class CameraPlan:
     describe: DescribeOptions = field(default_factory=DescribeOptions)
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
-    deadline_s: float | None = None
     screening: str | None = field(default=None, repr=False)
     workers: bool = False
     tracked: bool = True
@@ -65,7 +63,7 @@ class CameraPlan:
         return replace(self, tracked=tracked, source=replace(self.source, sample_hz=sample_hz))
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
-        """How changes are found for a captioner: as it was trained.
+        """Options of change detection, as the captioner was trained.
 
         Raises:
             ConfigurationError: it was trained with options that this version does not know.
@@ -80,7 +78,7 @@ class CameraPlan:
 
         Args:
             captioner: gives the settings that are not set by hand; its weights do not count.
-            limits: count those too which decide what is held back. A record tells this hash; ids are made
+            limits: count those too which decide what is held back. A record has this hash; ids are made
                 of the other one, so that a replay without limits finds each of them again.
         """
         settings = {
@@ -113,41 +111,36 @@ def camera_plan(
         start: aware wall-clock time of the first frame of a file.
         limited: hold messages by cooldown and hourly limit, as a daemon must.
     """
-    pairs, narrate = camera.pairs, camera.narrate
-    zones = camera.zones if isinstance(camera, Camera) else ()
+    own = camera if isinstance(camera, Camera) else Camera.model_construct(**dict(camera))
+    pairs, narrate = own.pairs, own.narrate
+    masks = tuple(own.masks.values())
     return CameraPlan(
         name=name,
         url=url,
-        source=_source_options(camera, start),
-        pairs=PairOptions(masks=tuple(camera.masks.values()) if isinstance(camera, Camera) else ()),
-        lower=None if pairs.lower == "auto" else pairs.lower,
-        upper=None if pairs.upper == "auto" else pairs.upper,
+        source=SourceOptions(
+            sample_hz=pairs.sample,
+            start=start,
+            rtsp_transport=own.rtsp.transport,
+            privacy=tuple(own.privacy.values()),
+            masks=masks,
+            idle_keyframes=own.rtsp.idle_keyframes,
+        ),
+        pairs=PairOptions(masks=masks),
+        lower=pairs.lower,
+        upper=pairs.upper,
         describe=DescribeOptions(
             min_confidence=narrate.min_confidence,
-            zones=tuple(Zone(zone.name, zone.polygon) for zone in zones),
+            zones=tuple(Zone(zone.name, zone.polygon) for zone in own.zones),
             colours=narrate.colours,
             depth=narrate.depth,
         ),
-        evidence=camera.evidence,
+        evidence=own.evidence,
         limits=LimitOptions(
             cooldown_s=(narrate.cooldown or None) if limited else None,
             max_per_hour=narrate.max_per_hour if limited else None,
             per_minute=narrate.max_per_minute,
         ),
-        deadline_s=narrate.deadline or None,
         workers=narrate.workers == "redis",
-    )
-
-
-def _source_options(camera: CameraDefaults, start: datetime | None) -> SourceOptions:
-    rtsp, own = camera.rtsp, camera if isinstance(camera, Camera) else None
-    return SourceOptions(
-        sample_hz=camera.pairs.sample,
-        start=start,
-        rtsp_transport=rtsp.transport,
-        privacy=tuple(own.privacy.values()) if own else (),
-        masks=tuple(own.masks.values()) if own else (),
-        idle_keyframes=rtsp.idle_keyframes,
     )
 
 

@@ -21,9 +21,12 @@ class SecretError(ValueError):
     """A secret cannot be had; the message names it and says what to do, and never holds its value."""
 
 
-def hidden(text: str) -> str:
-    """The text with every secret that this process has put in anywhere replaced by ``***``."""
-    return _without(_seen, text)
+def hide_secrets(text: str) -> str:
+    """The text with every secret that this process has ever put in replaced by ``***``."""
+    for secret in sorted(_seen.copy(), key=len, reverse=True):
+        if len(secret) >= _SHORTEST_HIDDEN:
+            text = text.replace(secret, "***")
+    return text
 
 
 class Secrets:
@@ -35,7 +38,6 @@ class Secrets:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
-        self._seen: set[str] = set()
 
     def reveal(self, text: str) -> str:
         """The text with its secrets, for opening a connection; never print it.
@@ -51,19 +53,14 @@ class Secrets:
         def put_in(match: re.Match[str]) -> str:
             value = self._value(match.group(1), match.group(2), match.group(0))
             encoded = quote(value, safe=":")
-            self._seen.update({value, encoded, *value.split(":", 1)[1:]})
+            _seen.update({value, encoded, *value.split(":", 1)[1:]})
             return encoded if in_url else value
 
         whole = _PLACEHOLDER.sub(put_in, text)
         if in_url:
             found = [part for groups in _IN_URL.findall(whole) for part in groups if part]
-            self._seen.update(found, map(unquote, found))
-        _seen.update(self._seen)
+            _seen.update(found, map(unquote, found))
         return whole
-
-    def hide(self, text: str) -> str:
-        """The text with every secret that was ever put in replaced by ``***``."""
-        return _without(self._seen, text)
 
     def _value(self, kind: str, name: str, placeholder: str) -> str:
         if kind == "env":
@@ -86,13 +83,6 @@ class Secrets:
         if not value:
             raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
         return value
-
-
-def _without(secrets: set[str], text: str) -> str:
-    for secret in sorted(secrets.copy(), key=len, reverse=True):
-        if len(secret) >= _SHORTEST_HIDDEN:
-            text = text.replace(secret, "***")
-    return text
 
 
 def _first_line(path: Path) -> str:

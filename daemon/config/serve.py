@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from daemon.config.values import Section, ZoneName, host_and_port, is_loopback, shown_listen
-
-
-def _anywhere(value: Any) -> Any:
-    listen = host_and_port(value)
-    if listen is None:
-        raise ValueError(
-            "write an address of this machine and a port: 127.0.0.1:8470, [::1]:8470, 0.0.0.0:8470"
-        )
-    return listen
+from daemon.config.values import ListenAnywhere, Section, ZoneName, is_loopback
 
 
 def _host(name: str) -> str:
@@ -24,12 +15,6 @@ def _host(name: str) -> str:
     return name.lower()
 
 
-ListenAnywhere = Annotated[
-    tuple[str, int],
-    BeforeValidator(_anywhere),
-    PlainSerializer(shown_listen),
-    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:8470"]}),
-]
 HostName = Annotated[str, AfterValidator(_host)]
 
 
@@ -58,11 +43,11 @@ class ServeSettings(Section):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """True where only this machine can connect."""
         return is_loopback(self.listen[0])
 
     @model_validator(mode="after")
-    def _guarded(self) -> Self:
+    def _check_access(self) -> Self:
         if not self.loopback and self.passwords is None:
             raise ValueError("listen: others can connect there, so give passwords, or listen on 127.0.0.1")
         if self.proxy and self.passwords is None:

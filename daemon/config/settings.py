@@ -1,11 +1,11 @@
-"""What can be configured: the sections of the configuration file, their keys, defaults and meanings."""
+"""The sections of the configuration file, their keys, defaults and meanings."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from daemon.config.forward import ForwardSettings
 from daemon.config.serve import ServeSettings
@@ -21,11 +21,12 @@ from daemon.config.values import (
     Size,
     Threshold,
 )
-from pipeline.record import Share
+from models import DEFAULT, SHIPPED
+from pipeline.record import Share, check_camera
 
 
 class Rtsp(Section):
-    """How a live camera is read."""
+    """Reading a live camera."""
 
     transport: Literal["tcp", "udp"] = Field(
         "tcp", description="tcp, which loses nothing; udp only where tcp does not work"
@@ -43,17 +44,17 @@ class Pairs(Section):
         5.0, description="how many frames are looked at while something moves: 5/s, or 2/s to spare processor"
     )
     lower: Threshold = Field(
-        "auto", description="L2 distance in grey levels 0..255 below which nothing happened"
+        None, description="L2 distance in grey levels 0..255 below which nothing happened"
     )
-    upper: Threshold = Field("auto", description="L2 distance beyond which the whole scene changed")
+    upper: Threshold = Field(None, description="L2 distance beyond which the whole scene changed")
 
 
 class Narrate(Section):
-    """What is reported."""
+    """Sentences and messages."""
 
     min_confidence: Share | None = Field(
         None,
-        description="least confidence of a sentence: higher tells less that is false and misses more; "
+        description="least confidence of a sentence: higher reports less that is false and misses more; "
         "null is the captioner's own",
     )
     colours: bool = Field(True, description="name a colour where it is certain")
@@ -75,10 +76,6 @@ class Narrate(Section):
     workers: Literal["none", "redis"] = Field(
         "none", description="who looks at the pictures: this process, or `narrated worker`s through redis.url"
     )
-    deadline: SecondsOrNone = Field(
-        30.0,
-        description="a pair that waits longer is reported without the captioner; 0s: it waits",
-    )
 
 
 class EvidenceSettings(Section):
@@ -87,19 +84,10 @@ class EvidenceSettings(Section):
     keep: Literal["all", "frames", "overlay", "none"] = Field(
         "all", description="frames: before and after; overlay: both side by side with what changed drawn in"
     )
-    format: Literal["jpeg", "webp"] = Field(
-        "jpeg", description="webp takes a third of the space and about twenty times as long to make"
-    )
-    quality: ClassVar[int] = 85
-
-    @property
-    def suffix(self) -> Literal["jpg", "webp"]:
-        """Of the pictures' files."""
-        return "webp" if self.format == "webp" else "jpg"
 
 
 class CameraDefaults(Section):
-    """What every camera has unless it says otherwise."""
+    """Sections of every camera, which may override them."""
 
     rtsp: Rtsp = Rtsp()
     pairs: Pairs = Pairs()
@@ -147,17 +135,15 @@ class Camera(CameraDefaults):
 
     @model_validator(mode="after")
     def _second_stream_of_a_camera(self) -> Self:
-        for text, wrong in (
-            (self.screening, "screening: write an rtsp:// address, or leave it out"),
-            (self.screening and self.url, "screening is for cameras, rtsp://: leave it out"),
-        ):
-            if text is not None and not text.startswith(("rtsp://", "rtsps://", "${")):
-                raise ValueError(wrong)
+        if self.screening is not None:
+            for address in (self.screening, self.url):
+                if not address.startswith(("rtsp://", "rtsps://", "${")):
+                    raise ValueError("screening: both streams need an rtsp:// address; else leave it out")
         return self
 
 
 class RedisSettings(Section):
-    """Where narrations are published."""
+    """Server on which narrations are published."""
 
     url: str | None = Field(
         None, description="redis://, rediss:// or unix://; absent: only the journal is written"
@@ -165,7 +151,7 @@ class RedisSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How much is kept; what is not published never goes."""
+    """Limits of what is kept; unpublished records are never deleted."""
 
     age: Seconds | None = Field(
         90 * 86400.0,
@@ -189,29 +175,24 @@ def _placeholder(text: str) -> str:
 
 
 class SigningSettings(Section):
-    """Who vouches for the journals: against lines cut off their ends, or all of one written anew."""
+    """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
     key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
         None,
         description="${cred:NAME} of the key that `verify --new-key` made; absent: nothing is signed",
     )
-    every: ClassVar[float] = 600.0  # seconds
 
 
 class HttpSettings(Section):
-    """Where metrics and health are served."""
+    """Metrics and health."""
 
     listen: Listen | None = Field(
         None, description="loopback address and port, such as 127.0.0.1:9464; absent: nothing is served"
     )
 
 
-CaptionerName = Literal["grounded", "ddla"]
-"""The captioners that ship; the keys of `models.SHIPPED`, which only torch can import."""
-
-
 class CaptionerSettings(Section):
-    """Who writes the sentences."""
+    """Model that writes the sentences."""
 
     model: str | None = Field(
         None, description="grounded or ddla, which ship, or a checkpoint file of your own; absent: grounded"
@@ -219,19 +200,22 @@ class CaptionerSettings(Section):
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N"
     )
-    batch: ClassVar[int] = 8  # pairs narrated together at most
-    wait: ClassVar[float] = 0.1  # seconds that a batch waits for more pairs
 
-    @model_validator(mode="after")
-    def _model_or_file(self) -> Self:
-        if self.checkpoint is not None and not {".", "/"} & set(str(self.checkpoint)):
-            raise ValueError(f"{self.model!r} does not ship: write grounded, ddla, or a checkpoint file")
-        return self
+    @field_validator("model")
+    @classmethod
+    def _model_or_file(cls, model: str | None) -> str | None:
+        if model is not None and model not in SHIPPED and not {".", "/"} & set(model):
+            raise ValueError(f"{model!r} does not ship: write grounded, ddla, or a checkpoint file")
+        return model
 
     @property
-    def checkpoint(self) -> Path | None:
-        """The file where one is named."""
-        return None if self.model is None or self.model in get_args(CaptionerName) else Path(self.model)
+    def checkpoint(self) -> Path:
+        """The file that is named, or that of the captioner that ships under the name."""
+        model = self.model or DEFAULT
+        return SHIPPED[model] if model in SHIPPED else Path(model)
+
+
+CameraName = Annotated[str, AfterValidator(check_camera)]
 
 
 def _named_captioner(value: Any) -> Any:
@@ -255,7 +239,7 @@ class Configuration(Section):
     forward: ForwardSettings = ForwardSettings()
     serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()
-    cameras: Annotated[dict[str, Camera], Field(min_length=1)]
+    cameras: Annotated[dict[CameraName, Camera], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _workers_are_met_at_a_server(self) -> Self:
@@ -270,11 +254,11 @@ class Configuration(Section):
         if not isinstance(raw, dict) or not isinstance(raw.get("cameras"), dict):
             return raw
         defaults = raw.get("defaults", {})
-        cameras = {name: _merged(defaults, camera) for name, camera in raw["cameras"].items()}
+        cameras = {name: _merge(defaults, camera) for name, camera in raw["cameras"].items()}
         return {**raw, "cameras": cameras}
 
 
-def _merged(below: Any, above: Any) -> Any:
+def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+        return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above

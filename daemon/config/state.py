@@ -1,4 +1,4 @@
-"""Where journals, evidence and calibrations are kept unless the configuration says otherwise."""
+"""Default folder of journals, evidence and calibrations."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NAMES = {
     "id": "of the record, the same at every attempt",
     "record": "the whole record as it stands in the journal",
 }
-"""What a template may name, and what that is."""
+"""Variables of a template, with their meaning."""
 
 LONGEST = 65_536
 """Letters of a message; a longer one is cut."""
@@ -57,7 +57,7 @@ def check_template(text: str) -> None:
         )
 
 
-def rendered(text: str, values: Mapping[str, Any]) -> str:
+def render(text: str, values: Mapping[str, Any]) -> str:
     """The message.
 
     Raises:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -13,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    PlainValidator,
     WithJsonSchema,
 )
 
@@ -37,7 +39,8 @@ class Section(BaseModel):
 UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 """Bytes in each unit."""
 
-SIZE_PATTERN = r"^\d+(\.\d+)?(B|kB|MB|GB|TB)$"
+SIZE_PATTERN = r"^(\d+(?:\.\d+)?)(B|kB|MB|GB|TB)$"
+LARGEST_PORT = 65535
 
 
 def parse_size(value: object) -> int:
@@ -47,10 +50,9 @@ def parse_size(value: object) -> int:
         ValueError: it has no unit, or is no size.
     """
     text = str(value).strip()
-    if not re.match(SIZE_PATTERN, text):
+    if not (match := re.match(SIZE_PATTERN, text)):
         raise ValueError(f"{text!r} is not a size: write a number and its unit, such as 500MB or 10GB")
-    number = text.rstrip("kMGTB")
-    return round(float(number) * UNITS[text[len(number) :]])
+    return round(float(match[1]) * UNITS[match[2]])
 
 
 def format_size(size: int) -> str:
@@ -59,86 +61,60 @@ def format_size(size: int) -> str:
     return f"{size // UNITS[unit]}{unit if size else 'B'}"
 
 
-Seconds = Annotated[
-    float,
-    Field(gt=0),
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["5s"]}),
-]
-SecondsOrNone = Annotated[
-    float,
-    Field(ge=0),
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["20s", "0s"]}),
-]
-"""A duration, of which 0s switches off what it is for."""
-Hertz = Annotated[
-    float,
-    BeforeValidator(parse_rate),
-    PlainSerializer(format_rate),
-    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["2/s"]}),
-]
-Threshold = Literal["auto"] | Annotated[float, Field(gt=0, le=255)]
+def parse_listen(value: object) -> tuple[str, int]:
+    """Host and port of an address of this machine.
 
-
-def _listen(value: Any) -> Any:
-    listen = host_and_port(value)
-    if listen is None or not is_loopback(listen[0]):
-        raise ValueError(
-            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
-            "served on the loopback interface only; a proxy before them can ask for one"
-        )
-    return listen
-
-
-def host_and_port(value: object) -> tuple[str, int] | None:
-    """Of an address of this machine as it is written in the file; None where it is none."""
+    Raises:
+        ValueError: it is none.
+    """
     host, _, port = str(value).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
         known = host == "localhost" or bool(ip_address(host))
     except ValueError:
         known = False
-    return (host, int(port)) if known and port.isdecimal() and int(port) <= LARGEST_PORT else None
+    if not (known and port.isdecimal() and int(port) <= LARGEST_PORT):
+        raise ValueError(
+            "write an address of this machine and a port: 127.0.0.1:8470, [::1]:8470, 0.0.0.0:8470"
+        )
+    return host, int(port)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect there."""
+    """True for an address that only this machine can reach."""
     return host == "localhost" or ip_address(host).is_loopback
 
 
-def shown_listen(listen: tuple[str, int]) -> str:
-    """As it is written in the file."""
+def format_listen(listen: tuple[str, int]) -> str:
+    """``host:port``, with an IPv6 address in brackets."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-LARGEST_PORT = 65535
-Listen = Annotated[
-    tuple[str, int],
-    BeforeValidator(_listen),
-    PlainSerializer(shown_listen),
-    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:9464"]}),
-]
-Size = Annotated[
-    int,
-    Field(gt=0),
-    BeforeValidator(parse_size),
-    PlainSerializer(format_size),
-    WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN, "examples": ["10GB"]}),
-]
+def _parse_loopback(value: object) -> tuple[str, int]:
+    with suppress(ValueError):
+        listen = parse_listen(value)
+        if is_loopback(listen[0]):
+            return listen
+    raise ValueError(
+        "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
+        "served on the loopback interface only; a proxy before them can ask for one"
+    )
+
+
+def _threshold(value: object) -> float | None:
+    if value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_GREY:
+        raise ValueError("write auto, or a number of grey levels 0..255")
+    return float(value)
 
 
 def _place_name(name: str) -> str:
-    from models.language.statements import check_zone  # noqa: PLC0415 - loads torch, which a file without zones need not
+    from models.language.statements import check_zone  # noqa: PLC0415 - only where a file has zones
 
     check_zone(name)
     return name
-
-
-PlaceName = Annotated[str, AfterValidator(_place_name)]
 
 
 def _corners(value: Any) -> Any:
@@ -153,10 +129,6 @@ def _area(corners: Corners) -> Corners:
     return Zone("here", corners).polygon
 
 
-Corners = tuple[tuple[Share, Share], ...]
-AreaCorners = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]
-
-
 def _zone_info(name: str) -> str:
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - only where a file names one
 
@@ -169,4 +141,42 @@ def _zone_info(name: str) -> str:
     return name
 
 
+def _schema(*examples: str, pattern: str | None = None) -> WithJsonSchema:
+    return WithJsonSchema(
+        {"type": "string", "examples": list(examples)} | ({"pattern": pattern} if pattern else {})
+    )
+
+
+_DURATION = (BeforeValidator(parse_duration), PlainSerializer(format_duration))
+Seconds = Annotated[float, Field(gt=0), *_DURATION, _schema("5s", pattern=DURATION_PATTERN)]
+SecondsOrNone = Annotated[float, Field(ge=0), *_DURATION, _schema("20s", "0s", pattern=DURATION_PATTERN)]
+"""A duration, of which 0s switches off what it is for."""
+Hertz = Annotated[
+    float,
+    BeforeValidator(parse_rate),
+    PlainSerializer(format_rate),
+    _schema("2/s", pattern=RATE_PATTERN),
+]
+Size = Annotated[
+    int,
+    Field(gt=0),
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size),
+    _schema("10GB", pattern=SIZE_PATTERN),
+]
+LARGEST_GREY = 255
+Threshold = Annotated[
+    float | None,
+    PlainValidator(_threshold),
+    PlainSerializer(lambda value: "auto" if value is None else value),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "maximum": LARGEST_GREY}]}),
+]
+"""A number of grey levels; None is ``auto``."""
+_LISTEN = (PlainSerializer(format_listen), _schema("127.0.0.1:8470"))
+ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen), *_LISTEN]
+Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback), *_LISTEN]
+"""On the loopback interface."""
+PlaceName = Annotated[str, AfterValidator(_place_name)]
+Corners = tuple[tuple[Share, Share], ...]
+AreaCorners = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]
 ZoneName = Annotated[str, AfterValidator(_zone_info)]

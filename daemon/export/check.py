@@ -10,7 +10,7 @@ from typing import Any
 
 
 def check(folder: Path) -> list[str]:
-    """What does not hold, one sentence each."""
+    """Check an export; gives one sentence for each fault."""
     found: list[str] = []
     for part in (check_files, check_chains, check_records):
         try:

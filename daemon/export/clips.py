@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -100,8 +100,7 @@ class Footage:
             return None
         stamp = stamp_in_name(path)
         stamps = [stamp, self._local.aware(stamp.replace(tzinfo=None))] if stamp else []
-        written = datetime.fromtimestamp(path.stat().st_mtime).astimezone() - timedelta(seconds=length_s)
-        starts = [*stamps, parse_creation_time(created), written]
+        starts = [*stamps, parse_creation_time(created)]
         return _Recording(path, tuple(dict.fromkeys(s for s in starts if s)), length_s)
 
 

@@ -14,14 +14,12 @@ from typing import TypedDict
 
 from jinja2 import Environment, StrictUndefined
 
-from daemon.export.chains import copy_lines, runs_of
 from daemon.export.clips import Footage
-from daemon.export.files import MANIFEST, export_folder, write_sums
+from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
 from daemon.search.page import card_of
-from pipeline.journal import VerifyOptions, verify
-from pipeline.journal.segments import closed_segments
+from pipeline.journal.segments import closed_segments, line_end
 from pipeline.journal.signatures import load_signatures
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
@@ -31,16 +29,16 @@ _TAG = "sha256:"
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What goes with the records.
+    """Options of an export.
 
     Attributes:
         journals: folder of the journals.
         local: time zone of the page.
-        selection: what was asked for, as options of `narrated query`.
-        gaps: what was not recorded meanwhile, one sentence each.
-        linked: the records between those selected, too, up to the next signature.
-        footage: where recordings are; None gives none.
-        force: replace what is there.
+        selection: the question, restated.
+        gaps: one sentence each.
+        linked: also copy the records between those selected, up to the next signature.
+        footage: recordings to cut clips from.
+        force: replace an existing export.
     """
 
     journals: Path
@@ -61,13 +59,12 @@ class ExportedChain(TypedDict):
 
 @dataclass(slots=True)
 class Manifest:
-    """``export.json``: `chains` and `clips` of what is here, `journals` as found, `gone` pictures."""
+    """``export.json``: `chains` and `clips` of what is here, `gone` pictures, `problems` of records."""
 
     selection: str
     records: int = 0
     linked: bool = False
     chains: dict[str, ExportedChain] = field(default_factory=dict)
-    journals: dict[str, dict[str, object]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     clips: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -78,7 +75,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written; `sum` is the SHA-256 (hex) of the list of all sums."""
+    """A written export; `sum` is the SHA-256 (hex) of SHA256SUMS."""
 
     manifest: Manifest
     pictures: int
@@ -119,7 +116,6 @@ class _Writing:
             file.writelines(records_page(head, self._cards(found)))
         for camera, places in sorted(self._places.items()):
             manifest.chains[camera] = self._write_chain(camera, places)
-        manifest.journals = _check_journals(own.journals, list(manifest.chains), manifest.problems)
         manifest.gone = sorted(set(manifest.gone))
         content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
         (self._folder / MANIFEST).write_text(content, encoding="utf-8")
@@ -180,7 +176,7 @@ class _Writing:
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         if self._options.linked:
             last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])
-            numbers = copy_lines(self._options.journals, camera, numbers[0], last, target)
+            numbers = _copy_lines(self._options.journals, camera, numbers[0], last, target)
         else:
             with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
                 for number in numbers:
@@ -193,9 +189,44 @@ class _Writing:
         return {"pieces": runs_of(numbers), "signed": max((each.seq for each in here), default=0)}
 
 
+def runs_of(numbers: Iterable[int]) -> list[list[int]]:
+    """Rising numbers as runs without a gap, ``[first, last]``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
+
+
 def spell_runs(runs: Sequence[Sequence[int]]) -> str:
     """Runs of numbers for people: ``1-4, 9``."""
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _copy_lines(journals: Path, camera: str, first: int, last: int, target: Path) -> list[int]:
+    """Copy the lines of a camera's journal from one number to another; the numbers of those copied.
+
+    Raises:
+        ExportError: the journal itself is not there.
+    """
+    closed, current = closed_segments(journals, camera), journals / f"{camera}.jsonl"
+    following = [segment.first for segment in closed[1:]] + [last + 1]
+    paths = [s.path for s, after in zip(closed, following, strict=False) if s.first <= last and after > first]
+    paths += [current] if current.exists() else []
+    if not paths:
+        raise ExportError(f"{current} is not there: --linked needs the journals, not a merged file")
+    copied = []
+    with target.open("wb") as out:
+        for path in paths:
+            with path.open("rb") as file:
+                for raw in file:
+                    end = line_end(raw[:-1]) if raw.endswith(b"\n") else None
+                    if end is not None and first <= end.seq <= last:
+                        out.write(raw)
+                        copied.append(end.seq)
+    return copied
 
 
 def _readme(manifest: Manifest) -> str:
@@ -204,21 +235,3 @@ def _readme(manifest: Manifest) -> str:
     camera = next(iter(manifest.chains), "CAMERA")
     text = environment.from_string(source).render(**asdict(manifest), spell=spell_runs, camera=camera)
     return text.rstrip("\n") + "\n"
-
-
-def _check_journals(
-    journals: Path, cameras: Sequence[str], problems: list[str]
-) -> dict[str, dict[str, object]]:
-    """Verify the whole journals of cameras; what does not hold is added to the problems."""
-    files = {camera: journals / f"{camera}.jsonl" for camera in cameras}
-    paths = [path for camera, path in files.items() if path.exists() or closed_segments(journals, camera)]
-    merged = [] if len(paths) == len(files) else [journals]
-    found = verify([*paths, *merged], VerifyOptions(evidence=False))
-    problems += [f"{p.path.name}:{p.line}: {p.reason}" for p in found.problems]
-    checked: dict[str, dict[str, object]] = {}
-    for (path, camera), end in found.ends.items():
-        if camera in files:
-            signed = found.signed.get((path, camera))
-            number, keys = (signed.seq, list(signed.keys)) if signed else (0, [])
-            checked[camera] = {"last": end.seq, "hash": end.hash, "signed": number, "keys": keys}
-    return checked

@@ -34,9 +34,9 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
     """
     if out.exists() and not force:
         raise ExportError(f"{out} is there already: give another --out, or --force to replace it")
-    fresh, packed, old = (out.with_name(f".{out.name}.{kind}") for kind in ("tmp", "packed", "old"))
+    fresh, packed = (out.with_name(f".{out.name}.{kind}") for kind in ("tmp", "packed"))
     try:
-        for path in (fresh, packed, old):
+        for path in (fresh, packed):
             _remove(path)
         fresh.mkdir(parents=True)
         yield fresh
@@ -44,14 +44,13 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
         if out.suffix.lower() == ".zip":
             _pack(fresh, packed)
             made = packed
-        if out.exists():
-            out.rename(old)
+        _remove(out)
         made.rename(out)
         sync_folder(out.absolute().parent)
     except OSError as error:
         raise ExportError(f"cannot write {out}: {error.strerror or error}; nothing is left there") from None
     finally:
-        for path in (fresh, packed, old):
+        for path in (fresh, packed):
             _remove(path)
 
 

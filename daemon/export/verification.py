@@ -1,4 +1,4 @@
-"""What an export proves: check.py's checks, and the signatures."""
+"""Checking an export: check.py's checks, and the signatures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.export.chains import runs_of
 from daemon.export.check import check, sha256
-from daemon.export.export import spell_runs
+from daemon.export.export import runs_of, spell_runs
 from daemon.export.files import MANIFEST, SUMS, ExportError
 from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import find_fault, read_signatures
@@ -24,12 +23,11 @@ LARGEST = 64 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class ChainProof:
-    """What is there of a camera's chain.
+    """The part of a camera's chain that an export holds.
 
     Attributes:
         pieces: first and last number of each run without a gap.
-        covered: how many records a signature covers: it signs them, or one behind them in their run.
-        records: how many there are.
+        covered: number of records that a signature covers: it signs them, or one behind them in their run.
         keys: public keys that signed.
     """
 
@@ -41,7 +39,7 @@ class ChainProof:
 
 @dataclass(frozen=True, slots=True)
 class ExportVerification:
-    """Numbers of what is there; `sum` (SHA-256, hex) of the list of sums stands for all of it."""
+    """The result; `sum` is the SHA-256 (hex) of SHA256SUMS, `problems_then` those at the time of export."""
 
     path: Path
     problems: tuple[str, ...]
@@ -111,12 +109,12 @@ def _unpacked(path: Path) -> Iterator[Path]:
 
 
 def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
-    """What the signatures of a chain cover, and what is wrong with them."""
+    """Check the signatures of a chain; gives their coverage, and a fault or an empty text."""
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
     path = chain.with_suffix(".signatures")
     name, content = f"chain/{path.name}", path.read_bytes() if path.is_file() else b""
-    lines, pieces, fault = list(read_signatures(content)), runs_of(list(hashes)), ""
+    lines, pieces, fault = list(read_signatures(content)), runs_of(hashes), ""
     if keys and not lines:
         fault = f"{name}: no signature reaches these records: export them again with --linked"
     elif found := find_fault(lines, chain.stem, hashes, None, keys):

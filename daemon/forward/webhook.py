@@ -18,9 +18,9 @@ import httpx
 from daemon import __version__
 from daemon.config.forward import WebhookSettings
 from daemon.config.secrets import Secrets
-from daemon.config.template import rendered
+from daemon.config.template import render
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError, check_url
+from daemon.forward.target import AwayError, RefusedError, Target
 
 _HOLDING = frozenset({401, 403, 404, 407, 408, 425, 429})
 """Not the message's fault: a password, an address or the hour is wrong."""
@@ -28,10 +28,10 @@ _HOLDING = frozenset({401, 403, 404, 407, 408, 425, 429})
 _PREFIX = "whsec_"
 
 
-class WebhookTarget:
+class WebhookTarget(Target):
     """Posts messages."""
 
-    updates = False
+    schemes = ("https", "http")
 
     def __init__(self, settings: WebhookSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
@@ -45,15 +45,10 @@ class WebhookTarget:
             headers={"user-agent": f"narrated/{__version__}", **headers},
         )
 
-    @staticmethod
-    def check(settings: WebhookSettings, secrets: Secrets) -> str:
-        """See `Target.check`."""
-        return check_url(secrets.reveal(settings.url), "https", "http")
-
     def send(self, message: Message) -> None:
         """Post it; see `Target.send`."""
         settings = self._settings
-        body = rendered(settings.body, message.values).encode() if settings.body else self._json(message)
+        body = render(settings.body, message.values).encode() if settings.body else self._json(message)
         kind = settings.content_type if settings.body else "application/json"
         identity = message.record.id.replace(".", "_")  # the dot parts what is signed
         headers = {"content-type": kind, "webhook-id": identity, "webhook-timestamp": str(int(time.time()))}
@@ -69,7 +64,7 @@ class WebhookTarget:
             raise AwayError(f"{self._url.host} cannot be reached: {reason}") from None
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._client.close()
 
     def _check_status(self, response: httpx.Response) -> None:
@@ -85,7 +80,7 @@ class WebhookTarget:
         values = message.values
         body = {key: values[key] for key in ("id", "camera", "event", "sentences", "objects", "record")}
         body["time"] = message.record.after.time
-        body["text"] = rendered(self._settings.template, values)
+        body["text"] = render(self._settings.template, values)
         if picture := message.picture_bytes():
             body["picture"] = {"type": message.picture_type, "base64": base64.b64encode(picture).decode()}
         return json.dumps(body, ensure_ascii=False).encode()
@@ -93,11 +88,11 @@ class WebhookTarget:
 
 def signing_key(text: str) -> bytes:
     """The bytes of a key: Base64 behind ``whsec_``, else the text itself."""
-    if text.startswith(_PREFIX):
-        try:
+    try:
+        if text.startswith(_PREFIX):
             return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
-        except binascii.Error:
-            pass
+    except binascii.Error:
+        pass
     return text.encode()
 
 

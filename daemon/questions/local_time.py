@@ -1,15 +1,16 @@
-"""Times of a time zone: of today, of so long ago, of the day."""
+"""Times of a time zone: today, so long ago, times of the day."""
 
 from __future__ import annotations
 
 import re
 import time as clock
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from daemon.config.durations import DURATION_PATTERN, parse_duration
-from daemon.questions.errors import SearchError
+from daemon.questions.question import SearchError
 
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 DAY_S = 86_400
@@ -19,13 +20,12 @@ MINUTES = 24 * 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = range(1900, 3000)
 _NOON = 12
-_WEEKS = re.compile(r"(\d+(?:\.\d+)?)w")
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.](\d\d))? ?(am|pm|o'clock)?", re.IGNORECASE)
 _NAMED_TIMES = {"midnight": 0, "noon": 12 * 60, "midday": 12 * 60}
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970 of an aware time."""
+    """Since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -41,17 +41,13 @@ def beyond_calendar(text: object) -> SearchError:
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
-    """A time zone.
-
-    Attributes:
-        zone: None is this machine's.
-    """
+    """A time zone; `zone` None is this machine's."""
 
     zone: tzinfo | None = None
 
     @classmethod
     def named(cls, name: str | None) -> LocalTime:
-        """Of a name such as ``Europe/London`` or ``UTC``; None is this machine's.
+        """Of a name such as ``Europe/London``; None is this machine's.
 
         Raises:
             SearchError: there is no such time zone.
@@ -68,7 +64,7 @@ class LocalTime:
         return moment.astimezone(self.zone)
 
     def aware(self, wall: datetime) -> datetime:
-        """The moment at which clocks here show this.
+        """The UTC time at which clocks here show a naive time.
 
         Raises:
             SearchError: it is beyond the calendar.
@@ -76,65 +72,54 @@ class LocalTime:
         if wall.year not in _YEARS:
             raise beyond_calendar(f"{wall:%d %B} {wall.year}")
         shown = wall.astimezone() if self.zone is None else wall.replace(tzinfo=self.zone)
-        return shown.astimezone(UTC)  # two times of one zone are compared by what clocks showed
+        return shown.astimezone(UTC)  # Python compares two times of one zone by their clocks
 
     def midnight(self, day: date) -> datetime:
-        """At which a day begins here."""
+        """The begin of a day."""
         return self.aware(datetime.combine(day, time()))
 
     def offsets(self, low: int, high: int) -> list[tuple[int, int]]:
         """Seconds by which clocks here are ahead of UTC between two times in seconds since 1970.
 
         Returns:
-            ``(from, offset)``, the first from `low` on; with changes found to the second.
+            ``(from, offset)``, the first from `low` on.
         """
         found = [(low, self._offset(low))]
-        day = low
-        while day < high:
-            following = min(day + DAY_S, high)
-            if self._offset(following) != found[-1][1]:
-                begin, end = day, following
-                while end - begin > 1:
-                    middle = (begin + end) // 2
-                    begin, end = (middle, end) if self._offset(middle) == found[-1][1] else (begin, middle)
-                found.append((end, self._offset(end)))
-            day = following
+        for day in range(low, high, DAY_S):
+            offset = self._offset(min(day + DAY_S, high))
+            if offset != found[-1][1]:
+                seconds = range(day, min(day + DAY_S, high) + 1)
+                change = bisect_left(seconds, 1, key=lambda second: self._offset(second) == offset)
+                found.append((seconds[change], offset))
         return found
 
     def parse(self, text: str, now: datetime) -> datetime:
-        """A moment: so long ago (``7d``, ``2w``, ``90m``), a day, or a time; local where no zone is said.
-
-        A day is the moment at which it begins.
+        """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.
 
         Raises:
             SearchError: it cannot be read as one.
         """
+        wanted = text.strip().lower()
         try:
-            moment = self._parsed(text, now)
+            if re.match(DURATION_PATTERN, wanted):
+                moment = now - timedelta(seconds=parse_duration(wanted))
+            elif wanted in ("today", "yesterday", *DAY_NAMES):
+                moment = self.midnight(self.day(wanted, now))
+            else:
+                moment = datetime.fromisoformat(text.strip())
+                moment = self.aware(moment) if moment.tzinfo is None else moment
         except OverflowError:
             raise beyond_calendar(repr(text)) from None
-        if moment.year not in _YEARS:
-            raise beyond_calendar(repr(text))
-        return moment
-
-    def _parsed(self, text: str, now: datetime) -> datetime:
-        wanted = text.strip().lower()
-        if weeks := _WEEKS.fullmatch(wanted):
-            return now - timedelta(weeks=float(weeks[1]))
-        if re.match(DURATION_PATTERN, wanted):
-            return now - timedelta(seconds=parse_duration(wanted))
-        if wanted in ("today", "yesterday", *DAY_NAMES) or re.fullmatch(r"\d{4}-\d\d-\d\d", wanted):
-            return self.midnight(self.day(wanted, now))
-        try:
-            moment = datetime.fromisoformat(text.strip())
         except ValueError:
             raise SearchError(
                 f"{text!r} is not a time: write 7d (seven days ago), monday, 2026-05-01 or 2026-05-01T22:00"
             ) from None
-        return self.aware(moment) if moment.tzinfo is None else moment
+        if moment.year not in _YEARS:
+            raise beyond_calendar(repr(text))
+        return moment
 
     def day(self, text: str, now: datetime) -> date:
-        """A day: ``today``, ``yesterday``, the last ``monday`` that has begun, or ``2026-05-01``.
+        """``today``, ``yesterday``, the last ``monday`` that has begun, or ``2026-05-01``.
 
         Raises:
             SearchError: it cannot be read as one.
@@ -176,8 +161,3 @@ def parse_time_of_day(text: str) -> int:
         if fits and hour * 60 + minute <= MINUTES:
             return hour * 60 + minute
     raise SearchError(f"{text!r} is not a time of day: write 22:00, 6, 6am or noon")
-
-
-def format_time_of_day(minutes: int) -> str:
-    """As ``22:00``."""
-    return f"{minutes // 60:02d}:{minutes % 60:02d}"

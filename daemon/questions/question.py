@@ -1,33 +1,36 @@
-"""What is asked: filters on the narrations, which of them, and how the answer is made of them."""
+"""A question as a value: which narrations (filters), of which time (span), and what of them (measure)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
-GROUPINGS = (
-    *("hour", "day", "week", "month", "weekday", "hour-of-day"),
-    *("camera", "object", "kind", "colour"),
-)
-TIME_GROUPINGS = GROUPINGS[:6]
+TIME_GROUPINGS = ("hour", "day", "week", "month", "weekday", "hour-of-day")
+GROUPINGS = (*TIME_GROUPINGS, "camera", "object", "kind", "colour")
+
+Part = TypeVar("Part", "Filters", "Span", "Measure")
+
+
+class SearchError(Exception):
+    """A question cannot be answered; the message says what to write instead."""
+
+
+class NoJournalsError(SearchError):
+    """There are no journals to search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """A narration is found if one of its sentences has everything that is asked for.
+    """A narration matches if one of its sentences meets every filter; the values of one are alternatives.
 
     Attributes:
-        cameras: names; several of one attribute are alternatives.
         zones: places as sentences name them, with or without "at the".
-        objects: words for objects, see `daemon.questions.words`.
-        kinds: kinds of change or actions, see there.
-        colours: of the object.
-        text: words that a sentence must hold; "in quotes" together, with a star at the end any ending.
+        objects, kinds, colours: words, see `daemon.questions.words`.
+        text: words of the sentence; "in quotes" adjacent, a star at the end for any ending.
         confidence: at least, 0..1.
-        since, until: aware times; from the one on, before the other.
-        between: minutes of the local day, from the first on, before the second; over midnight if it is less.
-        longer_s, shorter_s: bounds of the visit's duration, in seconds.
+        longer_s, shorter_s: bounds of the visit's duration.
+        open: only visits that have not ended.
         held: False leaves out what a limit held back from messages.
     """
 
@@ -38,64 +41,88 @@ class Filters:
     colours: tuple[str, ...] = ()
     text: str = ""
     confidence: float | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    between: tuple[int, int] | None = None
     longer_s: float | None = None
     shorter_s: float | None = None
+    open: bool = False
     held: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked.
+class Span:
+    """A span of time.
 
     Attributes:
-        filters: which narrations.
-        order: the last or the first ones alone, the longest visit, or all.
-        limit: how many at most; None is one of the last or first, else as many as the output shows.
-        count: visits are counted.
-        by: of `GROUPINGS`, by what they are counted.
-        most: only the group with the most.
-        open: only visits that have not ended.
-        durations: how long the visits were.
-        presence: visits of things are meant, also of those that began before the span; not each narration.
-        asked_at: what "now" is; None is the time of the answer.
+        since, until: aware times, the first inclusive, the second exclusive; None is open.
+        between: minutes of every local day, likewise; across midnight if the second is less.
     """
 
-    filters: Filters = field(default_factory=Filters)
+    since: datetime | None = None
+    until: datetime | None = None
+    between: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is wanted of the narrations.
+
+    Attributes:
+        limit: None is one of the first, last or longest, else as many as the output shows.
+        count: the number of visits.
+        by: of `GROUPINGS`, what they are counted by.
+        most: only the group with the highest count.
+        durations: how long the visits were.
+    """
+
     order: Literal["all", "first", "last", "longest"] = "all"
     limit: int | None = None
     count: bool = False
     by: tuple[str, ...] = ()
     most: bool = False
-    open: bool = False
     durations: bool = False
+
+    @property
+    def by_time(self) -> bool:
+        """True where hours, days, ... are counted."""
+        return bool({*self.by} & {*TIME_GROUPINGS})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question.
+
+    Attributes:
+        presence: also visits that began before the span and lasted into it.
+        asked_at: the time that "now" means; None is the time of the answer.
+    """
+
+    filters: Filters = Filters()
+    span: Span = Span()
+    measure: Measure = Measure()
     presence: bool = False
     asked_at: datetime | None = None
 
     @property
     def of_visits(self) -> bool:
-        """The answer consists of visits, which only tracks can tell."""
-        return (
-            self.open
-            or self.durations
-            or self.order == "longest"
-            or self.filters.longer_s is not None
-            or self.filters.shorter_s is not None
-        )
+        """True where visits answer it, which only records with tracks can."""
+        filters, measure = self.filters, self.measure
+        bounded = filters.longer_s is not None or filters.shorter_s is not None
+        return bounded or filters.open or measure.durations or measure.order == "longest"
 
 
-def merged(given: Question, asked: Question) -> Question:
-    """A question in words with options beside it, which take precedence."""
-    options = {each.name: getattr(given.filters, each.name) for each in fields(Filters)}
-    said = {name: value for name, value in options.items() if value not in ((), "", None)}
+def merged(options: Question, asked: Question) -> Question:
+    """A question in words, and options beside it that take precedence."""
+    measure = _override(asked.measure, options.measure)
+    timed = bool(options.filters.kinds) or options.measure.by_time
     return replace(
         asked,
-        filters=replace(asked.filters, **said),
-        order=given.order if given.order != "all" else asked.order,
-        limit=asked.limit if given.limit is None else given.limit,
-        count=given.count or asked.count,
-        by=given.by or asked.by,
-        presence=asked.presence and not given.filters.kinds and not {*given.by} & {*TIME_GROUPINGS},
+        filters=_override(asked.filters, options.filters),
+        span=_override(asked.span, options.span),
+        measure=measure,
+        presence=asked.presence and not timed,
     )
+
+
+def _override(part: Part, options: Part) -> Part:
+    given = {each.name: getattr(options, each.name) for each in fields(options)}
+    defaults = type(options)()
+    return replace(part, **{name: v for name, v in given.items() if v != getattr(defaults, name)})

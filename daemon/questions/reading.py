@@ -1,97 +1,102 @@
-"""The words of a question with a place in them, and the errors that name a word."""
+"""The words of a question, read from left to right."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
-from daemon.questions.errors import SearchError
+from daemon.questions.question import SearchError
 
+NUMBERS = (
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
 _TOKEN = re.compile(
     r'"[^"]*"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|'
     r"[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
 )
 _SKIPPED = set("?!,;.:()")
 _CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
-NUMBERS = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
+_UNIT_S = {"second": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+_LONG_UNIT_S = {"month": 30 * 86400, "year": 365 * 86400}
+UNITS = "|".join([*_UNIT_S, *_LONG_UNIT_S])
 _MOST = 10**6
+
+
+def either(phrases: Iterable[str]) -> str:
+    """The pattern of any of these phrases, the longest first."""
+    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True))).replace(r"\ ", " ")
 
 
 @dataclass(slots=True)
 class Reading:
-    """Lower-case words of a question, read from left to right.
-
-    Attributes:
-        place: number of the next word.
-    """
+    """Lower-case words; `place` is the number of the next."""
 
     words: list[str]
     place: int = 0
 
     @classmethod
-    def of(cls, question: str) -> Reading:
-        """Split a question; marks are left out, quoted text is one word."""
-        text = question.translate(_CURLY).lower().replace("what's", "what is").replace("who's", "who is")
-        return cls([word for word in _TOKEN.findall(text) if word not in _SKIPPED])
+    def of(cls, question: str, rewrites: Iterable[tuple[str, str]] = ()) -> Reading:
+        """Split a question; marks are left out, quoted text is one word.
+
+        Args:
+            question: as it was typed.
+            rewrites: patterns of whole words and what is read in their place.
+        """
+        found = _TOKEN.findall(question.translate(_CURLY).lower())
+        text = " ".join(word for word in found if word not in _SKIPPED)
+        for pattern, instead in rewrites:
+            text = re.sub(rf'(?<![^ ])(?:{pattern})(?![^ ])(?=[^"]*(?:"[^"]*"[^"]*)*$)', instead, text)
+        return cls(_TOKEN.findall(text))
 
     @property
     def next(self) -> str:
         """The next word, empty at the end."""
         return self.words[self.place] if self.place < len(self.words) else ""
 
-    def at(self, phrase: str) -> bool:
-        """True where the next words are these."""
-        wanted = phrase.split()
-        return self.words[self.place : self.place + len(wanted)] == wanted
+    @property
+    def previous(self) -> str:
+        """The word before, empty at the begin."""
+        return self.words[self.place - 1] if self.place else ""
 
-    def take(self, *phrases: str) -> str:
-        """Go past the first of some phrases that comes next; empty where none does."""
-        for phrase in phrases:
-            if self.at(phrase):
-                self.place += len(phrase.split())
-                return phrase
-        return ""
-
-    def take_one_of(self, words: Collection[str]) -> str:
-        """Go past the next word if it is one of these; else empty."""
-        word = self.next
-        if word and word in words:
-            self.place += 1
-            return word
-        return ""
-
-    def take_match(self, pattern: str) -> re.Match[str] | None:
-        """Go past the next word if all of it matches."""
-        found = re.fullmatch(pattern, self.next) if self.next else None
-        self.place += found is not None
-        return found
-
-    def take_number(self) -> int | None:
-        """Go past digits or a number word up to twelve; "a" and "an" are one, "a few" three."""
-        if self.take("a few", "few"):
-            return 3
-        if self.take_one_of(("a", "an")):
-            return 1
-        if word := self.take_one_of(NUMBERS):
-            return NUMBERS.index(word)
-        if found := self.take_match(r"\d+"):
-            if int(found[0]) > _MOST:
-                raise SearchError(f"{found[0]} is too large a number")
-            return int(found[0])
-        return None
-
-    def take_pattern(self, pattern: str) -> re.Match[str] | None:
-        """Go past the next words if, joined by blanks, they begin with a match of whole words."""
+    def take(self, pattern: str) -> re.Match[str] | None:
+        """Go past the next words if they begin with a match that ends where a word does."""
         found = re.match(rf"(?:{pattern})(?!\S)", " ".join(self.words[self.place :]))
         if not found or not found[0]:
             return None
-        self.place += len(found[0].split())
+        self.place += len(_TOKEN.findall(found[0]))
         return found
 
     def said(self, begin: int) -> str:
-        """The words from a place on, up to here."""
+        """The words from a place up to here."""
         return " ".join(self.words[begin : self.place])
+
+    def take_number(self) -> int | None:
+        """Go past digits or a number word up to twelve; "a" and "an" are one, "a few" three.
+
+        Raises:
+            SearchError: it is above a million.
+        """
+        if not (found := self.take(rf"a few|few|an?|\d+|{'|'.join(NUMBERS)}")):
+            return None
+        word = found[0]
+        if word.isdecimal() and int(word) > _MOST:
+            raise SearchError(f"{word} is too large a number")
+        words = {"a": 1, "an": 1, "few": 3, "a few": 3, **{name: n for n, name in enumerate(NUMBERS)}}
+        return int(word) if word.isdecimal() else words[word]
+
+    def take_duration(self, *, recent: bool = False) -> timedelta | None:
+        """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour" and "3 months"."""
+        begin = self.place
+        half = self.take("half(?: an?)?")
+        number = None if half else self.take_number()
+        more = 0.5 if number is not None and self.take("and a half") else 0.0
+        units = _UNIT_S | (_LONG_UNIT_S if recent else {})
+        unit = self.take(f"({'|'.join(units)})s?")
+        if not unit or (number is None and not half and not recent):
+            self.place = begin
+            return None
+        count = 0.5 if half else (1 if number is None else number) + more
+        return timedelta(seconds=units[unit[1]] * count)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from daemon.questions.local_time import LocalTime, format_time_of_day
-from daemon.questions.question import TIME_GROUPINGS, Filters, Question
-from daemon.questions.words import GROUPS, NOUNS
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Question, Span
+from daemon.questions.words import GROUPS
+from pipeline.report.words import duration_words, plural
 
 _KINDS = {
     "came": "came",
@@ -20,86 +21,69 @@ _KINDS = {
     "view_changed": "other views",
     "obstructed": "blocked views",
 }
-_PLURALS = {"somebody": "people, cyclists and motorcyclists", "person": "people", "object": "objects"}
 
 
 def restate(question: Question, local: LocalTime) -> str:
     """As in "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
-    filters = question.filters
-    parts = [_subject(question)]
-    for bound, words in ((filters.longer_s, "longer than"), (filters.shorter_s, "shorter than")):
-        if bound is not None:
-            parts.append(f"{words} {duration_words(bound)}")
-    if question.by:
-        by = ["change" if name == "kind" else name.replace("-", " ") for name in question.by]
-        parts.append(f"by {_joined(by, 'and')}")
-    if question.most:
-        parts.append("the most")
-    if filters.cameras:
-        parts.append(f"on camera {_joined(filters.cameras, 'or')}")
-    if filters.zones:
-        parts.append(f'at "{_joined(filters.zones, "or")}"')
-    if filters.text:
-        parts.append(f"saying {filters.text}")
-    if filters.confidence is not None:
-        parts.append(f"at least {filters.confidence:.0%} sure")
-    sentence = ", ".join([*parts, *filter(None, [span_words(filters, local)])])
+    filters, measure = question.filters, question.measure
+    by = ["change" if name == "kind" else name.replace("-", " ") for name in measure.by]
+    parts: tuple[object, ...] = (
+        _subject(question),
+        filters.longer_s is not None and f"longer than {duration_words(filters.longer_s)}",
+        filters.shorter_s is not None and f"shorter than {duration_words(filters.shorter_s)}",
+        by and f"by {_joined(by, 'and')}",
+        measure.most and "the most",
+        filters.cameras and f"on camera {_joined(filters.cameras, 'or')}",
+        filters.zones and f'at "{_joined(filters.zones, "or")}"',
+        filters.text and f"saying {filters.text}",
+        filters.confidence is not None and f"at least {filters.confidence:.0%} sure",
+        span_words(question.span, local),
+    )
+    sentence = ", ".join(str(part) for part in parts if part)
     return sentence[0].upper() + sentence[1:]
 
 
 def _subject(question: Question) -> str:
     """Who or what did what, and which of them."""
-    filters = question.filters
-    names = _joined([_plural(name) for name in filters.objects], "or")
-    things = " ".join(filter(None, (_joined(filters.colours, "or"), names)))
+    filters, measure = question.filters, question.measure
+    somebody = "people, cyclists and motorcyclists"
+    names = _joined([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
+    said = " ".join(filter(None, (_joined(filters.colours, "or"), names)))
     kinds = _joined([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
-    visits = question.of_visits or question.most
-    if things or not kinds:
-        things = things or ("visits" if visits else "everything")
-        kinds = kinds and f" {'who' if _persons(filters) else 'that'} {kinds}"
-    said = things + kinds
-    if question.order in ("first", "last"):
-        said = f"the {question.order}{f' {question.limit}' if question.limit else ''} of {said}"
-    elif question.order == "longest":
+    if said and kinds:
+        persons = bool(filters.objects) and {*filters.objects} <= {"somebody", *GROUPS["somebody"]}
+        said += f" {'who' if persons else 'that'} {kinds}"
+    said = said or kinds or ("visits" if question.of_visits or measure.most else "everything")
+    if measure.order in ("first", "last"):
+        said = f"the {measure.order}{f' {measure.limit}' if measure.limit else ''} of {said}"
+    elif measure.order == "longest":
         said = f"the longest stay of {said}"
-    if question.open:
+    if filters.open:
         said += " still there"
-    elif question.presence and filters.since:
+    elif question.presence and question.span.since:
         said += " that arrived or were there"
-    elif set(question.by) & {*TIME_GROUPINGS} and not filters.kinds:
+    elif measure.by_time and not filters.kinds:
         said += " by their arrival"
-    return f"how long, of {said}" if question.durations else said
+    return f"how long, of {said}" if measure.durations else said
 
 
-def span_words(filters: Filters, local: LocalTime) -> str:
-    """The span of some filters, empty where it is open."""
-    since, until = (moment and local.of(moment) for moment in (filters.since, filters.until))
+def span_words(span: Span, local: LocalTime) -> str:
+    """As in "Sun 22 Nov 2026 22:00 to 24:00"; empty where it is open."""
+    since, until = (moment and local.of(moment) for moment in (span.since, span.until))
     words = ""
-    if since and until:
+    if since and until and _is_midnight(since) and _is_midnight(until):
+        last = until - timedelta(days=1)
+        words = f"{since:%a %d %b %Y}" + f" to {last:%a %d %b %Y}" * (last.date() != since.date())
+    elif since and until:
         words = f"{_moment(since)} to {_moment(until, since)}"
-        if _is_midnight(since) and _is_midnight(until):
-            last = until - timedelta(days=1)
-            words = f"{since:%a %d %b %Y}" + (
-                f" to {last:%a %d %b %Y}" if last.date() != since.date() else ""
-            )
     elif since:
         words = f"since {_moment(since)}"
     elif until:
         words = f"before {_moment(until)}"
-    if filters.between:
-        begin, end = map(format_time_of_day, filters.between)
-        words = " ".join(filter(None, (words, f"between {begin} and {end} of every day")))
+    if span.between:
+        begin, end = (f"{minutes // 60:02d}:{minutes % 60:02d}" for minutes in span.between)
+        words = f"{words} between {begin} and {end} of every day".strip()
     return words
-
-
-def duration_words(seconds: float) -> str:
-    """As "3 h 20 min", "12 min", "40 s"."""
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004 - a minute
-        return f"{whole} s"
-    days, hours, minutes, rest = whole // 86400, whole // 3600 % 24, whole // 60 % 60, whole % 60
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest if whole < 3600 else 0, "s")]  # noqa: PLR2004
-    return " ".join(f"{number} {unit}" for number, unit in parts if number)
 
 
 def _moment(moment: datetime, after: datetime | None = None) -> str:
@@ -111,18 +95,6 @@ def _moment(moment: datetime, after: datetime | None = None) -> str:
 
 def _is_midnight(moment: datetime) -> bool:
     return moment.hour == moment.minute == moment.second == 0
-
-
-def _plural(name: str) -> str:
-    nouns = NOUNS.get(name, [])
-    plural = next(
-        (noun for noun in nouns if noun.endswith("s") and noun.startswith(name[:-1]) and noun != name), ""
-    )
-    return _PLURALS.get(name) or plural or (f"{name}es" if name.endswith("s") else f"{name}s")
-
-
-def _persons(filters: Filters) -> bool:
-    return bool(filters.objects) and set(filters.objects) <= {"somebody", *GROUPS["somebody"]}
 
 
 def _joined(words: tuple[str, ...] | list[str], last: str) -> str:

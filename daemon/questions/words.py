@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+import tomllib
+from importlib import resources
+from typing import Any, get_args
 
-from daemon.questions.errors import SearchError
+from daemon.questions.question import SearchError
 from models.language import templates, wording
 from pipeline.record_members import Action, Event, RecordSentence
+
+LEXICON: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
+)
+KIND_OF: dict[str, str] = {
+    verb: kind for kind, verbs in LEXICON["verbs"].items() for verb in verbs.split("|")
+}
+"""Verb to the kind of change, action or event."""
 
 ANIMALS = ("dog", "cat", "bird", "horse")
 """Some captioners name them, others say "animal" in the record and the name in its text."""
@@ -38,28 +48,20 @@ OBJECT_WORDS: dict[str, str] = {
 }
 """Word to object or group."""
 
-COLOURS = {
-    **{name: name for name in templates.COLOURS},
-    "gray": "grey",
-    "silver": "grey",
-    "dark": "dark",
-    "light": "light",
-}
-"""Word to the colour that is told; dark and light are said of clothes."""
+COLOURS = {**{name: name for name in templates.CLOTHES}, "gray": "grey", "silver": "grey"}
+"""Word to the colour in sentences; dark and light are said of clothes."""
 
-_TYPES = get_args(RecordSentence.model_fields["type"].annotation)
-KINDS = tuple(dict.fromkeys((*_TYPES, *get_args(Event), *get_args(Action))))
-"""Kinds of change, events and actions as records name them."""
 CAME, LEFT = "came", "left"
 """Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
 ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
+_TYPES = get_args(RecordSentence.model_fields["type"].annotation)
+KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
+"""Kinds of change, events and actions as records name them, and `CAME`."""
 
-_NOUN = "|".join(sorted(OBJECT_WORDS, key=len, reverse=True))
-_PAINT = "|".join(COLOURS)
-_COLOURED = re.compile(rf"\b({_PAINT}) (?:[\w'-]+ )?(?:{_NOUN})\b")
-_WORN = re.compile(
+_NOUN, _PAINT = "|".join(sorted(OBJECT_WORDS, key=len, reverse=True)), "|".join(COLOURS)
+_COLOURED = re.compile(
     r"\b(?:persons?|people|m[ae]n|wom[ae]n|pedestrians?|cyclists?|motorcyclists?|riders?)"
-    rf" in ({_PAINT})(?: clothes)?(?![\w'-])"
+    rf" in ({_PAINT})(?: clothes)?(?![\w'-])|\b({_PAINT}) (?:[\w'-]+ )?(?:{_NOUN})\b"
 )
 
 
@@ -77,37 +79,26 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
         return GROUPS[name], ""
     if name in ANIMALS:
         return (name, "animal"), name
-    if name in NOUNS or name in known:
-        return (name,), ""
-    names = ", ".join(sorted({*NOUNS, *GROUPS, *ANIMALS, *known} - {"scene"}))
-    raise SearchError(f"no object is called {word!r}; there are {names}")
+    return (_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
 
 
 def colour_in(text: str) -> str:
     """The colour of what a sentence is about, empty where none is said."""
-    lower = text.lower()
-    found = _WORN.search(lower) or _COLOURED.search(lower)
-    return COLOURS[found[1]] if found else ""
+    found = _COLOURED.search(text.lower())
+    return COLOURS[found[1] or found[2]] if found else ""
 
 
 def colour_of(word: str) -> str:
-    """The colour that a word means.
-
-    Raises:
-        SearchError: none.
-    """
-    if word.lower() not in COLOURS:
-        raise SearchError(f"no colour is called {word!r}; there are {', '.join(sorted(set(COLOURS)))}")
-    return COLOURS[word.lower()]
+    """The colour that a word means; raises `SearchError`."""
+    return COLOURS[_known("colour", word.lower(), word, COLOURS)]
 
 
 def kind_of(word: str) -> str:
-    """The kind of change that a word means.
+    """The kind of change that a word means; raises `SearchError`."""
+    return _known("kind of change", word.lower().replace("-", "_").replace(" ", "_"), word, KINDS)
 
-    Raises:
-        SearchError: none.
-    """
-    name = word.lower().replace("-", "_").replace(" ", "_")
-    if name not in (*KINDS, CAME):
-        raise SearchError(f"no kind of change is called {word!r}; there are {', '.join((CAME, *KINDS))}")
+
+def _known(what: str, name: str, word: str, names: set[str] | dict[str, Any]) -> str:
+    if name not in names:
+        raise SearchError(f"no {what} is called {word!r}; there are {', '.join(sorted(names))}")
     return name

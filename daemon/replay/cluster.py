@@ -140,9 +140,9 @@ def _narrate(
 @lru_cache(maxsize=1)
 def _loaded(checkpoint: bytes, device: str) -> Captioner:
     """The captioner, once for all tasks of a process."""
-    from daemon.config.device import chosen_device  # noqa: PLC0415 - only where a task runs
+    from daemon.config.device import choose_device  # noqa: PLC0415 - only where a task runs
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
         file.write(checkpoint)
         file.flush()
-        return load_captioner(Path(file.name), chosen_device(device))
+        return load_captioner(Path(file.name), choose_device(device))

@@ -27,7 +27,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
 from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
-from pipeline.report.facts import ReportFacts
+from pipeline.report.summary import ReportFacts
 from pipeline.report.writer import write_report
 
 UNFINISHED = "unfinished.json"

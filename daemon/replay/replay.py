@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
-from daemon.threads.cameras import worded
+from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.publication import Publishing
@@ -28,10 +27,9 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
-from pipeline.report.facts import ReportFacts
+from pipeline.report.summary import ReportFacts
 from pipeline.sources import Source, open_source
-from pipeline.sources.stills import StillsSource, is_still
-from pipeline.sources.video import VideoSource
+from pipeline.sources.url import open_files
 
 BATCH = 8
 """Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
@@ -257,7 +255,7 @@ class _Replay:
             ),
             starts={name: outcome.first for name, outcome in outcomes.items() if outcome.first},
             ends={name: outcome.last for name, outcome in outcomes.items() if outcome.last},
-            untold=sum((Counter(outcome.untold) for outcome in outcomes.values()), Counter()),
+            repeated=sum(sum(outcome.untold.values()) for outcome in outcomes.values()),
             gaps=tuple(problems),
             audit=(
                 ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
@@ -315,12 +313,11 @@ class _Replay:
         paths = self._footage[plan.name].paths
         if len(paths) == 1:
             return open_source(str(paths[0]), plan.source, plan.name)
-        stills = all(map(is_still, paths))
-        return (StillsSource if stills else VideoSource)(paths, plan.source, plan.name)
+        return open_files(paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
         if thread.loop.error is not None:
-            yield worded(thread.loop.error)
+            yield format_error(thread.loop.error)
             return
         yield from thread.report.errors
         if thread.report.corrupt:

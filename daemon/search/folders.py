@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.questions.errors import NoJournalsError
+from daemon.questions.question import NoJournalsError
 from pipeline.journal.segments import closed_name
 
 INSTALLED = Path("/var/lib/narrated")

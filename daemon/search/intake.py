@@ -1,64 +1,33 @@
-"""Lines of a journal's file, read into rows of the index."""
+"""Lines of a journal's file, put into the index."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from daemon.questions.local_time import microseconds
 from daemon.questions.words import ARRIVALS, DEPARTURES, colour_in
 from pipeline.record import RecordError, hash_holds, read_record
 
 ALTERED, UNLINKED, STEPPED, HELD = 1, 2, 4, 8
-"""Flags of a record: its hash does not hold, it does not continue the record before it, it is older than that
-(the camera's clock stepped back)."""
+"""Flags of a record: its hash does not match, it does not continue the record before it, it is older than
+that (the camera's clock stepped back), a limit held it back from messages."""
 
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
+_SPOKEN = re.compile(r" (parked|stopped|crossed)\b")
+"""Actions that records of narrated/1 name in their words alone."""
+_UNTIL_THE_NEXT = 2**62
+"""End of what a mask hides until the next record of masks."""
 
 
-class SentenceRow(NamedTuple):
-    """A row of the table ``sentences``, but for its record; `visit` is None without a track."""
-
-    time: int
-    camera: str
-    kind: str
-    action: str | None
-    object: str
-    colour: str
-    confidence: float
-    many: int
-    counted: bool
-    visit: VisitRow | None
-    text: str
-
-
-class VisitRow(NamedTuple):
-    """What a sentence tells of a track: a row of the table ``visits``; microseconds since 1970."""
-
-    camera: str
-    track: str
-    begin: int
-    end: int | None
-    last: int
-
-
-class RecordRow(NamedTuple):
-    """A row of the table ``records``, but for its file; its sentences, and the gap that it tells of."""
-
-    offset: int
-    length: int
-    digest: bytes
-    key: bytes
-    time: int
-    camera: str
-    flags: int
-    sentences: list[SentenceRow]
-    gap: tuple[str, int, int, str] | None
+Row = tuple[object, ...]
 
 
 @dataclass(slots=True)
@@ -72,24 +41,28 @@ class ChainMark:
     time: int
 
 
-@dataclass(slots=True)
-class Batch:
-    """Some lines of a file.
+class Intake:
+    """Lines of a file on their way into the index, within a transaction.
+
+    Args:
+        db: of the index.
+        file: its number.
+        chain: the name that it shares with the other files of its chain.
+        lines: how many were read before.
 
     Attributes:
-        lines: number of lines before these; counted on.
-        ends: by camera; those of the lines before are given.
-        earlier: the time of a camera's last record in the files before, None without one.
-        unread: lines that hold no record.
+        records: rows of those of the lines that are records.
         fault: the first line that does not hold, and why; mostly empty.
     """
 
-    lines: int = 0
-    ends: dict[str, ChainMark] = field(default_factory=dict)
-    earlier: Callable[[str], int | None] = lambda _camera: None
-    records: list[RecordRow] = field(default_factory=list)
-    unread: int = 0
-    fault: str = ""
+    def __init__(self, db: sqlite3.Connection, file: int, chain: str, lines: int) -> None:
+        self.lines, self.fault = lines, ""
+        self.records, self._sentences, self._gaps = list[Row](), list[Row](), list[Row]()
+        self._db, self._file, self._chain = db, file, chain
+        sql = "SELECT camera, first_seq, first_prev, last_seq, last_hash, last_time FROM ends WHERE file = ?"
+        self._ends = {name: ChainMark(*rest) for name, *rest in db.execute(sql, (file,))}
+        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
+        (self._newest,) = db.execute(sql).fetchone()
 
     def add(self, raw: bytes, offset: int) -> None:
         """Take a whole line that begins at a byte of the file."""
@@ -100,36 +73,73 @@ class Batch:
                 read_record(raw)  # a line that carries its hash was written by narrated
             members = json.loads(raw)
             time, digest = _time(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
+            camera, key = str(members["camera"]), key_of(members["id"])
             sentences, gap = list(_sentences(members, time)), _gap(members, time)
-            camera, seq, prev = str(members["camera"]), int(members["seq"]), str(members["prev"])
-            key = key_of(members["id"])
+            flags = self._link(camera, int(members["seq"]), str(members["prev"]), members["hash"], time)
         except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            self.unread += 1
             self._note("no record: the line was changed, or written by something else")
             return
         if not holds:
             self._note("the hash does not match: the line was changed")
-        flags = self._link(camera, seq, prev, members["hash"], time) | (0 if holds else ALTERED)
-        flags |= HELD if members.get("held") else 0
-        row = RecordRow(offset, len(raw), digest, key, time, camera, flags, sentences, gap)
-        self.records.append(row)
+        flags |= (0 if holds else ALTERED) | (HELD if members.get("held") else 0)
+        record = self._newest + len(self.records) + 1
+        self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, flags))
+        for n, (*row, visit, text) in enumerate(sentences):
+            visit_id = self._visit(visit) if visit else None
+            self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
+        if gap:
+            self._gaps.append((record, camera, *gap))
+
+    def save(self) -> None:
+        """Write what was taken."""
+        marks = [
+            (self._file, name, e.first_seq, e.first_prev, e.seq, e.hash, e.time)
+            for name, e in self._ends.items()
+        ]
+        for table, rows in (("records", self.records), ("sentences", self._sentences), ("gaps", self._gaps)):
+            if rows:
+                self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        self._db.executemany("INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)", marks)
+        if self._gaps:
+            sql = (
+                "UPDATE gaps AS g SET end = coalesce((SELECT min(n.begin) FROM gaps n "
+                "WHERE n.camera = g.camera AND n.reason = 'mask' AND n.record > g.record), end) "
+                "WHERE reason = 'mask' AND end = ?"
+            )
+            self._db.execute(sql, (_UNTIL_THE_NEXT,))
 
     def _link(self, camera: str, seq: int, prev: str, digest: str, time: int) -> int:
-        """How a record stands to the one before it, which it then becomes."""
-        flags, end = 0, self.ends.get(camera)
+        """The flags of a record beside the one before it, which it then replaces."""
+        flags, end = 0, self._ends.get(camera)
         if end is None:
-            before = self.earlier(camera)
-            self.ends[camera] = ChainMark(seq, prev, seq, digest, time)
+            sql = (
+                "SELECT last_time FROM ends JOIN files ON files.id = file"
+                " WHERE chain = ? AND camera = ? ORDER BY last_seq DESC LIMIT 1"
+            )
+            (before,) = self._db.execute(sql, (self._chain, camera)).fetchone() or (time,)
+            self._ends[camera] = ChainMark(seq, prev, seq, digest, time)
         else:
             before = end.time
             if (seq, prev) != (end.seq + 1, end.hash):
-                flags |= UNLINKED
+                flags = UNLINKED
                 self._note(f"seq {seq} of {camera} does not continue the record before it, seq {end.seq}")
             end.seq, end.hash, end.time = seq, digest, time
-        return flags | STEPPED if before is not None and time < before else flags
+        return flags | STEPPED if time < before else flags
 
     def _note(self, reason: str) -> None:
         self.fault = self.fault or f"{self.lines}: {reason}"
+
+    def _visit(self, row: Row) -> int:
+        sql = (
+            "INSERT INTO visits (camera, track, begin, end, last) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (camera, track) DO UPDATE SET begin = min(begin, excluded.begin), "
+            "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
+        )
+        return int(self._db.execute(sql, row).fetchone()[0])
+
+    def _text(self, text: str) -> int:
+        sql = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
+        return int(self._db.execute(sql, (text,)).fetchone()[0])
 
 
 def key_of(identity: str) -> bytes:
@@ -141,34 +151,31 @@ def _time(text: str) -> int:
     return microseconds(datetime.fromisoformat(text.removeprefix("before ")))
 
 
-def _sentences(members: Mapping[str, Any], time: int) -> list[SentenceRow]:
-    """Both schemas are read: what narrated/1 lacks is absent."""
+def _sentences(members: Mapping[str, Any], time: int) -> list[tuple[Any, ...]]:
+    """Kind, action, object, colour, confidence, count, counted, visit and text; of both schemas."""
     event, camera = members["event"], members["camera"]
     counted = event not in _UNCOUNTED and not members.get("continues")
     rows = []
     for said in members["sentences"]:
-        scene = said["object"] == "scene"
-        kind = event if said["type"] == "none" and event != "change" else said["type"]
-        track = said.get("track")
+        scene, spoken = said["object"] == "scene", _SPOKEN.search(said["text"])
         rows.append(
-            SentenceRow(
-                time,
-                camera,
-                kind,
-                said.get("action"),
+            (
+                event if said["type"] == "none" and event != "change" else said["type"],
+                said.get("action") or (spoken and spoken[1]),
                 said["object"],
                 colour_in(said["text"]),
                 said["confidence"],
                 1 if scene else max(said.get("count") or 1, 1),
                 counted,
-                _visit(said, camera, track, time) if track else None,
+                _visit(said, camera, said["track"], time) if said.get("track") else None,
                 said["text"],
             )
         )
-    return rows or [SentenceRow(time, camera, event, None, "", "", 0.0, 1, False, None, members["text"])]
+    return rows or [(event, None, "", "", 0.0, 1, False, None, members["text"])]
 
 
-def _visit(said: Mapping[str, Any], camera: str, track: str, time: int) -> VisitRow:
+def _visit(said: Mapping[str, Any], camera: str, track: str, time: int) -> Row:
+    """Camera, track, begin, end and last sign of a visit, as far as a sentence says."""
     at = _time(said["time"]) if said.get("time") else time
     begin, end = at, None
     if said["type"] in DEPARTURES:
@@ -176,15 +183,15 @@ def _visit(said: Mapping[str, Any], camera: str, track: str, time: int) -> Visit
         begin = end - round((said.get("duration_s") or 0) * 1_000_000)
     if said.get("since") and said["type"] in (*ARRIVALS, *DEPARTURES):
         begin = min(begin, _time(said["since"]))
-    return VisitRow(camera, track, begin, end, at)
+    return camera, track, begin, end, at
 
 
-def _gap(members: Mapping[str, Any], time: int) -> tuple[str, int, int, str] | None:
-    """Camera, begin, end and reason of a span in which nothing was recorded."""
+def _gap(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:
+    """Begin, end and reason of a span in which nothing was recorded."""
     event, until = members["event"], members.get("until")
     if event == "gap":
         begin = _time(members["since"]) if members.get("since") else time
-        return members["camera"], begin, _time(until) if until else time, members.get("reason") or "gap"
-    if event == "cap_reached" and until:
-        return members["camera"], time, _time(until), "hourly limit"
-    return None
+        reason = members.get("reason") or "gap"
+        end = _time(until) if until else _UNTIL_THE_NEXT if reason == "mask" else time
+        return begin, end, reason
+    return (time, _time(until), "hourly limit") if event == "cap_reached" and until else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from daemon.questions.errors import SearchError
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
-from daemon.questions.question import TIME_GROUPINGS, Filters, Question
+from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, colour_of, kind_of, objects_of
 from daemon.search.intake import HELD
 
@@ -27,12 +26,13 @@ _PREPOSITIONS = (
 )
 _ADVERBS = {"downstairs", "upstairs", "indoors", "outdoors", "inside", "outside"}
 """Zones that need no word before them."""
+_NAMED = re.compile(
+    r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
+)
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 _SECOND = 1_000_000
-_SPOKEN = {"parked": "parked", "stopped": "stopped", "crossed": "crossed"}
-"""Actions that records without actions name in their words alone."""
-_FOUND = "records.id, file, offset, length, digest, flags"
+_FOUND = "records.id, file, offset, length, digest, time, flags"
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _WATCHED_S = DAY_S
 """So long after a camera's last record an open visit is still believed to be there."""
@@ -46,13 +46,14 @@ _END = (
 
 
 class Found(NamedTuple):
-    """Where the line of a record is, in the order of answers."""
+    """The place of a record's line in the journals; `time` in microseconds since 1970."""
 
     id: int
     file: int
     offset: int
     length: int
     digest: bytes
+    time: int
     flags: int
 
 
@@ -61,9 +62,9 @@ class Visit:
     """A stay of somebody or something before a camera.
 
     Attributes:
+        record: number of the first of its records that was asked for.
         end: None where it has not ended.
         seconds: how long it was, or is so far.
-        record: number of the first of its records that was asked for.
     """
 
     record: int
@@ -87,7 +88,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One line of a count: a label per grouping, visits, and the narrations that tell of them."""
+    """One line of a count: a label for each grouping, visits, and the narrations of them."""
 
     labels: tuple[str, ...]
     visits: int
@@ -97,78 +98,76 @@ class Group:
 class Selection:
     """Looks through an index.
 
-    Args (and attributes):
+    Every method raises `SearchError` where a camera, object, kind or colour is not known, or no record names
+    a track and visits are asked for.
+
+    Args:
         connection: of the index.
         local: in whose time zone days and hours are meant.
     """
 
     def __init__(self, connection: sqlite3.Connection, local: LocalTime) -> None:
-        self.local = local
-        self.connection = connection
+        self.connection, self.local = connection, local
 
-    def records(self, question: Question, limit: int = 0, *, newest: bool = True) -> list[Found]:
-        """The records of what is asked for in the order of their times; equal ones as their journal has them.
+    def records(
+        self,
+        question: Question,
+        limit: int = 0,
+        *,
+        newest: bool = True,
+        beyond: tuple[int, int] | None = None,
+    ) -> list[Found]:
+        """The records that match, by time; those of one moment as they were read.
 
         Args:
-            question: only its filters count, and whether it is of visits.
+            question: its measure does not count, but for whether it is of visits.
             limit: only the newest so many; 0 is all.
             newest: False takes the oldest.
-
-        Raises:
-            SearchError: a camera, object, kind or colour is not known.
+            beyond: time and number of a record: only those before it, or after it for the oldest.
         """
-        where, values = self._where(question)
-        order = "DESC" if newest and limit else ""
         if question.of_visits:
             numbers = ", ".join(str(visit.record) for visit in self.visits(question))
             sql = f"SELECT {_FOUND} FROM records WHERE id IN ({numbers}) ORDER BY time, id"
             found = [Found(*row) for row in self.connection.execute(sql)]
             return (found[-limit:] if newest else found[:limit]) if limit else found
+        where, values = self._where(question)
+        if beyond:
+            where += f" AND (s.time, s.record) {'<' if newest else '>'} (:time, :record)"
+            values |= {"time": beyond[0], "record": beyond[1]}
+        order = "DESC" if newest and limit else ""
         sql = (
-            f"SELECT {_FOUND} FROM records JOIN (SELECT DISTINCT s.record, s.time "
+            f"SELECT {_FOUND} FROM records JOIN (SELECT DISTINCT s.record, s.time AS at "
             f"FROM sentences s WHERE {where} ORDER BY s.time {order}, s.record {order} "
-            f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.time, s.record"
+            f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.at, s.record"
         )
         return [Found(*row) for row in self.connection.execute(sql, values)]
 
-    def keyed(self, key: bytes, filters: Filters) -> list[Found]:
-        """The records with a key, see `daemon.search.intake.key_of`, that are asked for."""
-        where, values = self._where(Question(filters))
+    def keyed(self, key: bytes, span: Span) -> list[Found]:
+        """The records of a span with a key, see `daemon.search.intake.key_of`."""
+        return self._each("key = :wanted", key, Question(span=span))
+
+    def after(self, record: int, question: Question) -> list[Found]:
+        """The records read after that of a number, as they were read; of cameras that are new, too."""
+        return sorted(self._each("records.id > :wanted", record, question, strict=False))
+
+    def _each(
+        self, condition: str, wanted: object, question: Question, *, strict: bool = True
+    ) -> list[Found]:
+        where, values = self._where(question, strict=strict)
         sql = (
-            f"SELECT {_FOUND} FROM records WHERE key = :key AND EXISTS "
+            f"SELECT {_FOUND} FROM records WHERE {condition} AND EXISTS "
             f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY time, id"
         )
-        return [Found(*row) for row in self.connection.execute(sql, values | {"key": key})]
+        return [Found(*row) for row in self.connection.execute(sql, values | {"wanted": wanted})]
 
-    def fresh(self, filters: Filters, begins: Mapping[int, int]) -> list[Found]:
-        """The records of some files, each from a byte on, in the order of their journals.
-
-        Cameras that are not known may yet come.
-        """
-        where, values = self._where(Question(filters), strict=False)
-        sql = (
-            f"SELECT {_FOUND} FROM records WHERE file = :file AND offset >= :begin AND EXISTS "
-            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY offset"
-        )
-        found = list[Found]()
-        for (file,) in self.connection.execute("SELECT id FROM files ORDER BY chain, first").fetchall():
-            if file in begins:
-                rows = self.connection.execute(sql, values | {"file": file, "begin": begins[file]})
-                found += [Found(*row) for row in rows]
-        return found
-
-    def spread(self, filters: Filters) -> list[tuple[int, str]]:
-        """Time (microseconds since 1970) and camera of each record that is asked for, in their order."""
-        where, values = self._where(Question(filters))
+    def spread(self, question: Question) -> list[tuple[int, str]]:
+        """Time (microseconds since 1970) and camera of each record that matches, by time."""
+        where, values = self._where(question)
         sql = f"SELECT DISTINCT s.time, s.camera, s.record FROM sentences s WHERE {where} ORDER BY 1, 3"
         return [(time, camera) for time, camera, _ in self.connection.execute(sql, values)]
 
     def visits(self, question: Question) -> list[Visit]:
-        """The visits that are asked for, as they began; the longest ones first where those are asked for.
-
-        Raises:
-            SearchError: as `records`; no record names a track.
-        """
+        """The visits that match, by their begin; the longest first where these are asked for."""
         if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
             raise SearchError(
                 "these records name no tracks: it is not known who is still there or how long a visit was; "
@@ -182,7 +181,7 @@ class Selection:
         )
         visits = [
             Visit(
-                record,
+                number,
                 camera,
                 track,
                 name,
@@ -190,13 +189,14 @@ class Selection:
                 end and moment_of(end),
                 (until - begin) / _SECOND,
             )
-            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
+            for number, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
-        if question.order == "longest":
-            return sorted(visits, key=lambda visit: -visit.seconds)[: question.limit or 1]
-        if question.order == "first":
-            return visits[: question.limit or 1]
-        return visits[-(question.limit or 1) :] if question.order == "last" else visits
+        order, limit = question.measure.order, question.measure.limit or 1
+        if order == "longest":
+            return sorted(visits, key=lambda visit: -visit.seconds)[:limit]
+        if order == "first":
+            return visits[:limit]
+        return visits[-limit:] if order == "last" else visits
 
     def count(self, question: Question) -> list[Group]:
         """How many visits there are; records without tracks count as what arrives in them.
@@ -206,53 +206,56 @@ class Selection:
             where it has none.
         """
         where, values = self._where(question)
-        filters, counted = question.filters, "s.counted"
+        filters, measure, counted = question.filters, question.measure, "s.counted"
         if not filters.kinds:  # each visit once: by its arrival where that has a place in time
             arrivals = f"s.kind IN {_listed(ARRIVALS)}"
-            timed = set(question.by) & {*TIME_GROUPINGS}
-            counted += f" AND {arrivals}" if timed else f" AND (s.visit IS NOT NULL OR {arrivals})"
+            counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
-        codes = [self._code(grouping, filters) for grouping in question.by]
+        codes = [self._code(grouping, question.span) for grouping in measure.by]
         sql = (
             f"SELECT {', '.join([*codes, f'count(DISTINCT {visit}) + total({others})'])}, "
             f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
             + (f" GROUP BY {', '.join(map(str, range(1, len(codes) + 1)))}" if codes else "")
         )
-        rows = self.connection.execute(sql, values).fetchall()
         found = [
-            (codes, Group(tuple(map(_label, question.by, codes)), int(visits), narrations))
-            for *codes, visits, narrations in rows
-            if visits or not (question.by and filters.objects)
+            (codes, Group(tuple(map(_label, measure.by, codes)), int(visits), narrations))
+            for *codes, visits, narrations in self.connection.execute(sql, values)
+            if visits or not (measure.by and filters.objects)
         ]
-        if question.by and question.by[0] in TIME_GROUPINGS and not question.most:
+        if measure.by and measure.by[0] in TIME_GROUPINGS and not measure.most:
             found.sort(
                 key=lambda each: [(code if isinstance(code, int) else 0, str(code)) for code in each[0]]
             )
         else:
             found.sort(key=lambda each: (-each[1].visits, each[1].labels))
         groups = [group for _, group in found]
-        most = groups[0].visits if groups else 0
-        return [group for group in groups if group.visits == most] if question.most else groups
+        return [group for group in groups if group.visits == groups[0].visits] if measure.most else groups
 
     def gaps(self, question: Question) -> list[Gap]:
-        """Where nothing was recorded of what is asked for, in the order of time."""
-        filters = question.filters
+        """The spans that were not recorded of what is asked for, by time; what masks hide last."""
+        span, cameras = question.span, question.filters.cameras
         now = question.asked_at or datetime.now(UTC)
-        since, until = filters.since, filters.until or now
-        if question.open:
-            since = now - timedelta(seconds=_WATCHED_S)
-        where, values = ["begin < :until"], {"until": microseconds(until)}
-        if since:
-            where.append("end > :since")
-            values["since"] = microseconds(since)
-        sql = f"SELECT camera, begin, end, reason FROM gaps WHERE {' AND '.join(where)} ORDER BY begin"
-        return [
-            gap
-            for camera, begin, end, reason in self.connection.execute(sql, values)
-            if not filters.cameras or camera in filters.cameras
-            if self._touches(gap := Gap(camera, moment_of(begin), moment_of(end), reason), filters.between)
-        ]
+        since = now - timedelta(seconds=_WATCHED_S) if question.filters.open else span.since
+        sql = (
+            "SELECT camera, begin, min(end, :now) AS end, reason FROM gaps "
+            "WHERE begin < :until AND end > :since AND begin < end ORDER BY reason = 'mask', begin"
+        )
+        values = {
+            "now": microseconds(now),
+            "until": microseconds(span.until or now),
+            "since": microseconds(since) if since else -1,
+        }
+        gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
+        for n, (camera, begin, end, reason) in enumerate(self.connection.execute(sql, values)):
+            gap = Gap(camera, moment_of(begin), moment_of(end), reason)
+            if (cameras and camera not in cameras) or (
+                span.between and not self._touches(gap, *span.between)
+            ):
+                continue
+            earlier = gaps.pop((camera, gap.begin), gap) if reason == "mask" else gap
+            gaps[(camera, gap.end) if reason == "mask" else n] = replace(gap, begin=earlier.begin)
+        return list(gaps.values())
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
@@ -271,7 +274,7 @@ class Selection:
         """True where a sentence names a place."""
         sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000)"
         named = _RecordPlace(place)
-        rows = self.connection.execute(sql, (_either((place,)),))
+        rows = self.connection.execute(sql, (_any_place((place,)),))
         return any(named.holds(text, "", ()) for (text,) in rows)
 
     def places(self) -> list[str]:
@@ -281,27 +284,27 @@ class Selection:
         return sorted(set(found), key=lambda name: -found.count(name))[:50]
 
     def _where(self, question: Question, *, strict: bool = True) -> tuple[str, dict[str, object]]:
-        """The condition on a sentence ``s``, and the values in it."""
-        filters = question.filters
+        """The condition on a sentence ``s``, and the values in it; `strict` refuses unknown cameras."""
+        filters, measure = question.filters, question.measure
         values: dict[str, object] = {"now": microseconds(question.asked_at or datetime.now(UTC))}
-        where = self._said_of(filters, values)
+        where = [*self._said_of(filters, values), self._in_span(question, values)]
+        known = self.cameras()
+        for name in filters.cameras if strict else ():
+            if name not in known:
+                there = ", ".join(known) or "none yet"
+                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
         if filters.cameras:
-            self._check_cameras(filters.cameras, strict=strict)
             where.append(f"s.camera IN {_listed(filters.cameras)}")
-        if filters.objects:
-            where.append(self._of_objects(filters.objects))
         if not filters.held:
             where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
-        where.append(self._in_span(question, values))
-        ends = question.order in ("first", "last")
-        in_words = question.asked_at and (filters.objects or filters.kinds)
-        if in_words or ends:
+        one = measure.order in ("first", "last")
+        if one or (question.asked_at and (filters.objects or filters.kinds)):
             where.append("s.counted")
-        if question.presence and ends:
+        if question.presence and one:
             where.append(f"s.kind IN {_listed(ARRIVALS)}")
-        if question.open:
-            known = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
-            where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {known})")
+        if filters.open:
+            there = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
+            where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
                 length = f"(SELECT {_END} - v.begin FROM visits v WHERE v.id = s.visit)"
@@ -310,8 +313,11 @@ class Selection:
 
     def _said_of(self, filters: Filters, values: dict[str, object]) -> list[str]:
         """Conditions on what a sentence says."""
-        where = []
-        kinds = [kind_of(word) for word in filters.kinds]
+        where, kinds = list[str](), [kind_of(word) for word in filters.kinds]
+        if filters.objects:
+            known = self.objects()
+            objects = [_of_object(*objects_of(word, known)) for word in filters.objects]
+            where.append(f"({' OR '.join(objects)})")
         if kinds:
             where.append(_of_kinds(kinds, placed=bool(filters.zones)))
         if filters.colours:
@@ -319,7 +325,7 @@ class Selection:
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
-        if words := " AND ".join(filter(None, [_match(filters.text), _either(filters.zones)])):
+        if words := " AND ".join(filter(None, [_all_words(filters.text), _any_place(filters.zones)])):
             where.append("s.text IN (SELECT rowid FROM words WHERE words MATCH :words)")
             values["words"] = words
         if filters.zones:
@@ -331,41 +337,38 @@ class Selection:
         return where
 
     def _in_span(self, question: Question, values: dict[str, object]) -> str:
-        """Sentences of the span, and where presence is asked the arrivals of those who were there already."""
-        filters, within = question.filters, ["1"]
-        for sign, name in ((">=", "since"), ("<", "until")):
-            if moment := getattr(filters, name):
+        """Sentences of the span, and for presence the arrivals of those who were there already."""
+        span, within = question.span, ["1"]
+        for sign, name, moment in ((">=", "since", span.since), ("<", "until", span.until)):
+            if moment:
                 within.append(f"s.time {sign} :{name}")
                 values[name] = microseconds(moment)
-        if filters.between:
-            begin, end = (60 * minute for minute in filters.between)
-            of_day = f"({self._local_s(filters)}) % {DAY_S}"
-            either = "AND" if begin < end else "OR"
-            within.append(f"({of_day} >= {begin} {either} {of_day} < {end})")
+        if span.between:
+            begin, end = (60 * minute for minute in span.between)
+            of_day = f"({self._local_s(span)}) % {DAY_S}"
+            both = "AND" if begin < end else "OR"
+            within.append(f"({of_day} >= {begin} {both} {of_day} < {end})")
         inside = " AND ".join(within)
-        if not (filters.since and question.presence) or filters.between:
+        if not (span.since and question.presence) or span.between:
             return f"({inside})"
         there = (
-            f"SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
+            "SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
             f"(v.end IS NULL AND {_END} > :since))"
         )
         return f"(({inside}) OR (s.kind IN {_listed(ARRIVALS)} AND s.visit IN ({there})))"
 
-    def _touches(self, gap: Gap, between: tuple[int, int] | None) -> bool:
-        if not between or gap.end - gap.begin >= timedelta(days=1):
-            return True
-        step = timedelta(minutes=1)
-        minutes = int((gap.end - gap.begin) / step) + 1
-        shown = (self.local.of(gap.begin + n * step) for n in range(minutes))
-        begin, end = between
+    def _touches(self, gap: Gap, begin: int, end: int) -> bool:
+        """True where a gap touches these minutes of a day."""
+        minutes = min(int((gap.end - gap.begin).total_seconds() / 60) + 1, DAY_S // 60)
+        shown = (self.local.of(gap.begin + timedelta(minutes=n)) for n in range(minutes))
         clocks = [each.hour * 60 + each.minute for each in shown]
         return any(begin <= c < end if begin < end else c >= begin or c < end for c in clocks)
 
-    def _local_s(self, filters: Filters) -> str:
+    def _local_s(self, span: Span) -> str:
         """SQL for what local clocks showed at a sentence, in seconds since their 1970."""
         low, high = self.connection.execute("SELECT min(time), max(time) FROM sentences").fetchone()
-        low = max(low or 0, microseconds(filters.since) if filters.since else low or 0)
-        high = min(high or 0, microseconds(filters.until) if filters.until else high or 0)
+        low = max(low or 0, microseconds(span.since) if span.since else low or 0)
+        high = min(high or 0, microseconds(span.until) if span.until else high or 0)
         offsets = self.local.offsets(low // _SECOND, max(low, high) // _SECOND + 1)
         cases = "".join(
             f"WHEN s.time >= {begin * _SECOND} THEN {offset} " for begin, offset in reversed(offsets[1:])
@@ -373,11 +376,11 @@ class Selection:
         offset = f"CASE {cases}ELSE {offsets[0][1]} END" if cases else str(offsets[0][1])
         return f"s.time / {_SECOND} + {offset}"
 
-    def _code(self, grouping: str, filters: Filters) -> str:
+    def _code(self, grouping: str, span: Span) -> str:
         """SQL for the number, or name, of a sentence's group."""
         if grouping not in TIME_GROUPINGS:
             return f"s.{grouping}"
-        seconds = f"({self._local_s(filters)})"
+        seconds = f"({self._local_s(span)})"
         return {
             "hour": f"{seconds} / 3600",
             "day": f"{seconds} / {DAY_S}",
@@ -386,23 +389,6 @@ class Selection:
             "weekday": f"({seconds} / {DAY_S} + 3) % 7",
             "hour-of-day": f"{seconds} % {DAY_S} / 3600",
         }[grouping]
-
-    def _check_cameras(self, names: Sequence[str], *, strict: bool) -> None:
-        known = self.cameras()
-        for name in names:
-            if strict and name not in known:
-                there = ", ".join(known) or "none yet"
-                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
-
-    def _of_objects(self, words: Sequence[str]) -> str:
-        either, known = [], self.objects()
-        for word in words:
-            names, spoken = objects_of(word, known)
-            condition = f"s.object IN {_listed(names)}"
-            if spoken:
-                condition += f" AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%')"
-            either.append(f"({condition})")
-        return f"({' OR '.join(either)})"
 
 
 class _RecordPlace:
@@ -424,29 +410,23 @@ class _RecordPlace:
         text = text.lower()
         if self._named.search(text) is None:
             return False
-        if kind != "moved" or kind in kinds or not {CAME, LEFT} & set(kinds):
+        if kind != "moved" or kind in kinds or not {CAME, LEFT} & {*kinds}:
             return True
-        ends = self._end.search(text) is not None
-        return (ends and CAME in kinds) or (not ends and LEFT in kinds)
+        return (CAME if self._end.search(text) else LEFT) in kinds
 
 
-_NAMED = re.compile(
-    r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
-)
+def _of_object(names: Sequence[str], spoken: str) -> str:
+    condition = f"s.object IN {_listed(names)}"
+    return f"({condition} AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%'))" if spoken else condition
 
 
 def _of_kinds(kinds: Sequence[str], *, placed: bool) -> str:
     """The condition for kinds and actions; what people mean by came and left is by type."""
     meant = {CAME: ARRIVALS[:1], LEFT: DEPARTURES[:1]}
     names = [each for kind in kinds for each in meant.get(kind, (kind,))]
-    if placed and {CAME, LEFT} & set(kinds):
+    if placed and {CAME, LEFT} & {*kinds}:
         names.append("moved")
-    either = [f"s.kind IN {_listed(names)}", f"s.action IN {_listed([k for k in kinds if k != LEFT])}"]
-    for kind in kinds:
-        if kind in _SPOKEN:
-            text = f"{_TEXT} LIKE '% {_SPOKEN[kind]}%'"
-            either.append(f"(s.action IS NULL AND {text})")
-    return f"({' OR '.join(either)})"
+    return f"(s.kind IN {_listed(names)} OR s.action IN {_listed([k for k in kinds if k != LEFT])})"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -468,24 +448,21 @@ def _label(grouping: str, code: int | str | None) -> str:
     return f"{day:%G-W%V}" if grouping == "week" else f"{day:%Y-%m-%d}"
 
 
-def _match(text: str) -> str:
-    """Words for FTS5; nothing in them is its syntax but quotes and a star."""
+def _all_words(text: str) -> str:
+    """A condition of FTS5; nothing in the words is its syntax but quotes and a star."""
     found = []
     for quoted, _, word in _TOKEN.findall(text):
-        star = "*" if word.endswith("*") else ""
-        tokens = _WORD.findall(quoted or word)
-        if tokens:
-            found.append(f'"{" ".join(tokens)}"{star}')
+        if tokens := _WORD.findall(quoted or word):
+            found.append(f'"{" ".join(tokens)}"{"*" * word.endswith("*")}')
     if text.strip() and not found:
         raise SearchError(f"--text {text!r} contains no word")
     return f"({' '.join(found)})" if found else ""
 
 
-def _either(zones: Sequence[str]) -> str:
-    if not zones:
-        return ""
-    names = [(_PLACE.fullmatch(zone.strip()) or re.fullmatch("(?P<name>.*)", zone)) for zone in zones]
-    words = [" ".join(_WORD.findall(named["name"])) for named in names if named]
+def _any_place(zones: Sequence[str]) -> str:
+    """Likewise for one of these places."""
+    named = [(_PLACE.fullmatch(zone.strip()), zone) for zone in zones]
+    words = [" ".join(_WORD.findall(found["name"] if found else zone)) for found, zone in named]
     if not all(words):
         raise SearchError("--zone needs the words of a place, such as entrance")
-    return "(" + " OR ".join(f'"{each}"' for each in words) + ")"
+    return "(" + " OR ".join(f'"{each}"' for each in words) + ")" if words else ""

@@ -1,4 +1,4 @@
-"""The index's file: SQLite, beside the journals, thrown away and built again whenever it does not fit."""
+"""The index's file: SQLite beside the journals, deleted and built again whenever it does not fit."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-VERSION = 2
-"""Of the tables below and of what stands in them: a file of another one is built again."""
+VERSION = 3
+"""Of the tables below and of what is in them: a file of another one is built again."""
 
 FILE = "index.sqlite3"
 _LEAST_FREE = 64 * 2**20
-"""Bytes that an index leaves free on the disk of the journals."""
+"""Bytes that an index leaves free on its disk: the journals need them more."""
 _WAIT_S = 60.0
 _MODE = 0o640
 
 _TABLES = """
 CREATE TABLE files (
   id INTEGER PRIMARY KEY, identity BLOB UNIQUE, name TEXT, chain TEXT, first INTEGER,
-  inode INTEGER, size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, tail INTEGER, tail_hash BLOB,
-  unread INTEGER, fault TEXT);
+  inode INTEGER, size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT);
 CREATE TABLE ends (
-  file INTEGER, camera TEXT, first_seq INTEGER, first_prev TEXT, last_seq INTEGER, last_hash TEXT,
-  last_time INTEGER, PRIMARY KEY (file, camera)) WITHOUT ROWID;
+  file INTEGER REFERENCES files ON DELETE CASCADE, camera TEXT, first_seq INTEGER, first_prev TEXT,
+  last_seq INTEGER, last_hash TEXT, last_time INTEGER, PRIMARY KEY (file, camera)) WITHOUT ROWID;
 CREATE TABLE records (
-  id INTEGER PRIMARY KEY, file INTEGER, offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER,
-  camera TEXT, flags INTEGER);
+  id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
+  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, flags INTEGER);
 CREATE INDEX records_of_key ON records (key);
 CREATE INDEX records_of_file ON records (file, offset);
 CREATE INDEX records_of_camera ON records (camera, time);
 CREATE TABLE sentences (
-  record INTEGER, n INTEGER, time INTEGER, camera TEXT, kind TEXT, action TEXT, object TEXT, colour TEXT,
-  confidence REAL, count INTEGER, counted INTEGER, visit INTEGER, text INTEGER,
-  PRIMARY KEY (record, n)) WITHOUT ROWID;
+  record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, kind TEXT,
+  action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER, visit INTEGER,
+  text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
 CREATE INDEX sentences_by_time ON sentences (time);
 CREATE INDEX sentences_of_object ON sentences (object, time);
 CREATE INDEX sentences_of_camera ON sentences (camera, time);
@@ -50,7 +49,9 @@ CREATE TABLE visits (
   UNIQUE (camera, track));
 CREATE INDEX visits_open ON visits (camera) WHERE end IS NULL;
 CREATE INDEX visits_by_end ON visits (end);
-CREATE TABLE gaps (record INTEGER PRIMARY KEY, camera TEXT, begin INTEGER, end INTEGER, reason TEXT);
+CREATE TABLE gaps (
+  record INTEGER PRIMARY KEY REFERENCES records ON DELETE CASCADE,
+  camera TEXT, begin INTEGER, end INTEGER, reason TEXT);
 CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
@@ -62,12 +63,6 @@ CREATE TRIGGER sentence_deleted AFTER DELETE ON sentences BEGIN
   DELETE FROM texts WHERE id = old.text AND NOT EXISTS (SELECT 1 FROM sentences WHERE text = old.text);
   DELETE FROM visits WHERE id = old.visit
     AND NOT EXISTS (SELECT 1 FROM sentences WHERE visit = old.visit); END;
-CREATE TRIGGER record_deleted AFTER DELETE ON records BEGIN
-  DELETE FROM sentences WHERE record = old.id;
-  DELETE FROM gaps WHERE record = old.id; END;
-CREATE TRIGGER file_deleted AFTER DELETE ON files BEGIN
-  DELETE FROM records WHERE file = old.id;
-  DELETE FROM ends WHERE file = old.id; END;
 """
 
 
@@ -78,26 +73,16 @@ class Store:
     Attributes:
         connection: in autocommit mode.
         path: of its file; None in memory.
-        said: why it is not where, or what, it should be, for people; empty where all is well.
+        notice: why it is not where, or what, it should be, for people; mostly empty.
     """
 
     connection: sqlite3.Connection
     path: Path | None
-    said: str = ""
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Everything that is read within is of one moment, whatever other processes write."""
-        self.connection.execute("BEGIN")
-        try:
-            self.connection.execute("SELECT 1 FROM files LIMIT 1").fetchone()
-            yield
-        finally:
-            self.connection.execute("ROLLBACK")
+    notice: str = ""
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write as a whole or not at all; other writers wait."""
+        """Write all or nothing; other writers wait."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield self.connection
@@ -108,36 +93,33 @@ class Store:
         self.connection.execute("COMMIT")
 
 
-def open_store(folder: Path) -> Store:
+def open_store(folder: Path, unwritable: str = "") -> Store:
     """Open the index of a folder of journals: beside them, else in the user's cache, else in memory.
 
     Args:
         folder: of the journals; only ``index.sqlite3`` and what SQLite puts beside it is written there.
+        unwritable: why no file can be written, where that is known.
     """
-    reason = ""
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     cached = user_cache_path("narrated", appauthor=False) / f"index-{name}.sqlite3"
-    for path in (folder / FILE, cached):
+    reason = unwritable
+    for path in () if unwritable else (folder / FILE, cached):
         try:
-            connection, said = _open(path)
+            connection, notice = _open(path)
         except (OSError, sqlite3.OperationalError) as error:
             reason = reason or str(getattr(error, "strerror", None) or error)
             continue
         if path == cached:
-            said = f"no index can be written beside the journals ({reason}); it is in {path} {said}".strip()
-        return Store(connection, path, said)
-    return memory_store(f"no index can be written ({reason})")
+            notice = f"no index can be written beside the journals ({reason}); it is in {path} {notice}"
+        return Store(connection, path, notice.strip())
+    notice = f"no index can be written ({reason}); it is built in memory, and again at every question"
+    return Store(_connect(":memory:")[0], None, notice)
 
 
-def memory_store(reason: str) -> Store:
-    """An index that lasts as long as this process."""
-    connection, _ = _connect(":memory:")
-    return Store(connection, None, f"{reason}; it is built in memory, and again at every question")
-
-
-def has_room(path: Path | None) -> bool:
-    """True while the index may grow: the journals need what is left of their disk more."""
-    return path is None or shutil.disk_usage(path.parent).free >= _LEAST_FREE
+def check_room(path: Path | None) -> None:
+    """Raise `sqlite3.OperationalError` where the disk has no room for the index to grow."""
+    if path and shutil.disk_usage(path.parent).free < _LEAST_FREE:
+        raise sqlite3.OperationalError(f"less than {_LEAST_FREE >> 20} MB are free on that disk")
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, str]:
@@ -147,29 +129,28 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
         OSError, sqlite3.OperationalError: it cannot be written there.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not path.exists() and not has_room(path):
-        raise OSError(f"less than {_LEAST_FREE >> 20} MB are free on that disk")
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))  # as private as the journals
+    if not path.exists():
+        check_room(path)
     try:
-        connection, said = _connect(path)
+        connection, fault = _connect(path)
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:  # no index, or a damaged one
         for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                path.with_name(path.name + suffix).unlink()
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
-        connection, _ = _connect(path)
-        said = f"damaged ({error})"
-    return connection, f"the index {path} was {said} and is built again" if said else ""
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        connection, fault = _connect(path)[0], f"damaged ({error})"
+    return connection, f"the index {path} was {fault} and is built again" if fault else ""
 
 
 def _connect(path: Path | str) -> tuple[sqlite3.Connection, str]:
-    """The tables of this version, and which other one they were of; mostly empty."""
+    """Open a database with the tables of this version; also which other version they were of."""
+    if isinstance(path, Path):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))  # as private as the journals
     connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
+        # What was deleted is not left in free pages.
         for pragma in ("secure_delete = ON", "synchronous = NORMAL", "cache_size = -65536"):
-            connection.execute(f"PRAGMA {pragma}")  # what was deleted is not left in free pages
+            connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")  # two may come at the same time; this one waits
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -184,6 +165,7 @@ def _connect(path: Path | str) -> tuple[sqlite3.Connection, str]:
                 connection.execute(statement if statement.startswith("\n") else f"CREATE{statement}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
+        connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("SELECT id FROM files LIMIT 1").fetchone()
     except BaseException:
         connection.close()

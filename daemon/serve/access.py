@@ -1,26 +1,22 @@
-"""Who may see the page: argon2 hashes of passwords, sessions that a logout ends, a limit on guesses."""
+"""Access to the page: argon2 hashes of passwords, sessions that a logout ends, a limit on guesses."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
-import os
 import re
 import secrets
-import sqlite3
 from collections import deque
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from threading import Lock
-from time import monotonic, time
+from time import monotonic
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 SESSION_S = 7 * 86_400
-"""A login lasts so long."""
+"""Longest login."""
 
 SHORTEST_PASSWORD = 10
 _LONGEST_PASSWORD = 1024
@@ -80,9 +76,9 @@ class Passwords:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ServeError(f"the passwords in {path} cannot be read: {reason}") from None
-        for number, line in enumerate(lines, 1):
-            if line.strip() and not line.startswith("#"):
-                name, _, hashed = line.strip().partition(":")
+        for number, line in enumerate(map(str.strip, lines), 1):
+            if line and not line.startswith("#"):
+                name, _, hashed = line.partition(":")
                 if _NAME.fullmatch(name) is None or not self._is_hash(hashed):
                     raise ServeError(
                         f"{path}:{number} is not a name:hash line of `narrated serve --new-password NAME`"
@@ -97,14 +93,8 @@ class Passwords:
             return False
         hashed = self._hashes.get(name)
         async with self._turns:
-            return (
-                await asyncio.to_thread(self._verify, hashed or self._absent, password) and hashed is not None
-            )
-
-    def mark(self, name: str) -> str:
-        """Changes with the password, so that older logins end; empty for an unknown name."""
-        hashed = self._hashes.get(name)
-        return hashlib.sha256(hashed.encode()).hexdigest()[:16] if hashed else ""
+            right = await asyncio.to_thread(self._verify, hashed or self._absent, password)
+        return right and hashed is not None
 
     def _is_hash(self, text: str) -> bool:
         try:
@@ -121,57 +111,26 @@ class Passwords:
 
 
 class Sessions:
-    """Logins, by the hash of a random cookie: a logout, a week or another password ends them.
+    """Logins by the hash of a random cookie, with their ends: a logout, a week or a restart ends them."""
 
-    Args:
-        path: of an SQLite file, so that a restart ends no login.
-        passwords: those that hold now.
+    def __init__(self) -> None:
+        self._sessions: dict[bytes, tuple[str, float]] = {}
 
-    Raises:
-        ServeError: the file cannot be used.
-    """
-
-    def __init__(self, path: Path, passwords: Passwords) -> None:
-        self._passwords, self._lock = passwords, Lock()
-        try:
-            path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS sessions (token BLOB PRIMARY KEY, who TEXT, mark TEXT, ends REAL)"
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise ServeError(
-                f"{path} cannot be used for logins: {error}; is the folder there, and ours?"
-            ) from None
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def open(self, who: str) -> str:
-        """A new login; gives the cookie."""
-        token = secrets.token_urlsafe(32)
-        with self._lock:
-            self._db.execute("DELETE FROM sessions WHERE ends < ?", (time(),))
-            row = (_digest(token), who, self._passwords.mark(who), time() + SESSION_S)
-            self._db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", row)
+    def open(self, name: str) -> str:
+        """Start a login; gives the cookie."""
+        token, now = secrets.token_urlsafe(32), monotonic()
+        self._sessions = {key: (of, ends) for key, (of, ends) in self._sessions.items() if ends > now}
+        self._sessions[_hash(token)] = name, now + SESSION_S
         return token
 
     def user(self, token: str) -> str:
         """The name that is logged in with a cookie; empty where none is."""
-        if not token:
-            return ""
-        sql = "SELECT who, mark FROM sessions WHERE token = ? AND ends >= ?"
-        with self._lock:
-            found = self._db.execute(sql, (_digest(token), time())).fetchone()
-        known = self._passwords.mark(found[0]) if found else ""
-        return str(found[0]) if known and hmac.compare_digest(known, found[1]) else ""
+        name, ends = self._sessions.get(_hash(token), ("", 0.0))
+        return name if ends > monotonic() else ""
 
     def end(self, token: str) -> None:
         """Log out."""
-        with self._lock:
-            self._db.execute("DELETE FROM sessions WHERE token = ?", (_digest(token),))
+        self._sessions.pop(_hash(token), None)
 
 
 class GuessLimit:
@@ -182,7 +141,7 @@ class GuessLimit:
         self._guesses: deque[tuple[float, str]] = deque()
 
     def take(self, address: str) -> float:
-        """Count a guess as wrong, before it is looked at; gives the seconds to wait, 0 where it may be."""
+        """Count a guess as wrong, before it is checked; gives the seconds to wait first, mostly 0."""
         now, net = monotonic(), _net(address)
         while self._guesses and self._guesses[0][0] <= now - self._within_s:
             self._guesses.popleft()
@@ -202,7 +161,7 @@ class GuessLimit:
                 return
 
 
-def _digest(token: str) -> bytes:
+def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -7,37 +7,36 @@ from pathlib import Path
 
 from daemon.search.found import FoundRecord
 from pipeline.evidence import evidence_fault
-from pipeline.journal.signatures import read_signatures, signatures_path
+from pipeline.journal.signatures import Signature, read_signatures, signatures_path
 
 _SEQ = re.compile(rb'"seq":(\d{1,18})[,}]')
 
-Checked = tuple[bool | None, str]
-"""Whether something holds, None where there was nothing to look at; and what it is."""
+Check = tuple[bool | None, str]
+"""``(holds, sentence)``; None where there was nothing to check."""
 
 
-def check_record(found: FoundRecord, journals: Path, evidence: Path | None) -> list[Checked]:
+def check_record(found: FoundRecord, journals: Path, evidence: Path | None) -> list[Check]:
     """Check one record, its pictures and its signature; `narrated verify` checks all."""
-    broken = any(mark.startswith("does not verify") for mark in found.marks)
-    lines: list[Checked] = [(False, mark[0].upper() + mark[1:] + ".") for mark in found.marks]
-    if not broken:
-        lines.insert(0, (True, "Its hash holds, and it continues the record before it."))
-    return [*lines, _pictures(found, evidence), _signed(found, journals)]
+    checks: list[Check] = [(False, mark[0].upper() + mark[1:] + ".") for mark in found.marks]
+    if not any(mark.startswith("does not verify") for mark in found.marks):
+        checks.insert(0, (True, "Its hash holds, and it continues the record before it."))
+    return [*checks, _check_pictures(found, evidence), _check_signature(found, journals)]
 
 
-def _pictures(found: FoundRecord, evidence: Path | None) -> Checked:
+def _check_pictures(found: FoundRecord, evidence: Path | None) -> Check:
     named = found.record.evidence
-    references = [r for r in (named.before, named.after, named.overlay) if r] if named else []
+    references = list(named.model_dump(exclude_none=True).values()) if named else []
     if not references:
         return None, "It names no pictures."
     faults = [fault for reference in references if (fault := evidence_fault(evidence, reference))]
-    if not faults:
-        return True, "Its pictures are those that it names."
     if changed := sum("was changed" in fault for fault in faults):
         return False, f"{changed} of its {len(references)} pictures were changed since."
-    return None, f"{len(faults)} of its {len(references)} pictures are not there any more."
+    if faults:
+        return None, f"{len(faults)} of its {len(references)} pictures are not there any more."
+    return True, "Its pictures are those that it names."
 
 
-def _signed(found: FoundRecord, journals: Path) -> Checked:
+def _check_signature(found: FoundRecord, journals: Path) -> Check:
     record = found.record
     try:
         lines = signatures_path(journals, record.camera).read_bytes().split(b"\n")[:-1]
@@ -45,16 +44,14 @@ def _signed(found: FoundRecord, journals: Path) -> Checked:
         return None, "Records of its camera are not signed."
     except OSError as error:
         return None, f"The signatures of its camera cannot be read: {error.strerror}."
+    # There may be a hundred thousand: only the one that counts is parsed.
     numbered = ((int(number[1]), line) for line in lines if (number := _SEQ.search(line)))
-    seq, covering = next(((seq, line) for seq, line in numbered if seq >= record.seq), (0, b""))
-    if not covering:
+    seq, line = next(((seq, line) for seq, line in numbered if seq >= record.seq), (0, b""))
+    if not line:
         return None, "It is not signed yet."
-    ((_, signature),) = read_signatures(covering + b"\n")
-    if (
-        isinstance(signature, str)
-        or signature.fault(record.camera)
-        or (seq == record.seq and signature.hash != record.hash)
-    ):
+    ((_, signature),) = read_signatures(line + b"\n")
+    other = isinstance(signature, Signature) and seq == record.seq and signature.hash != record.hash
+    if isinstance(signature, str) or signature.fault(record.camera) or other:
         return False, f"The signature of record {seq:,} does not hold."
     where = "It is signed" if seq == record.seq else f"Record {seq:,}, after it, is signed"
     return True, f"{where}: {signature.time[:16].replace('T', ' ')} UTC, key {signature.key[:8]}…"

@@ -27,18 +27,15 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
 }
-_LONGEST = 16 * 1024
-"""Bytes of an address and all headers."""
 
 
 class Guard:
     """Passes on what may be asked, with the user's name under ``state.user``.
 
     Args:
-        app: behind it.
         hosts: names of the page beside localhost and numeric addresses; lower case.
         sessions: None where no login is needed.
-        cookie: the name of the cookie.
+        cookie: its name.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], sessions: Sessions | None, cookie: str) -> None:
@@ -47,20 +44,16 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on."""
         if scope["type"] != "http":
-            if scope["type"] == "websocket":  # there is none
-                await send({"type": "websocket.close", "code": 1008})
             return
         request = Request(scope)
-        request.state.user = (
-            self._sessions.user(request.cookies.get(self._cookie, "")) if self._sessions else ""
-        )
+        token = request.cookies.get(self._cookie, "")
+        request.state.user = self._sessions.user(token) if self._sessions else ""
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("cache-control", "no-store")
+                headers.update(_HEADERS)
+                headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")
             await send(message)
 
         await (self._refuse(request) or self._app)(scope, receive, send_guarded)
@@ -70,11 +63,6 @@ class Guard:
         hosts = request.headers.getlist("host")
         if request.method not in ("GET", "HEAD", "POST"):
             return _plain(HTTPStatus.METHOD_NOT_ALLOWED, "There are only GET, HEAD and POST.")
-        length = len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"])
-        if length + sum(len(name) + len(value) for name, value in request.headers.raw) > _LONGEST:
-            return _plain(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The address or the headers are too long."
-            )
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return _plain(
                 HTTPStatus.MISDIRECTED_REQUEST,
@@ -82,9 +70,12 @@ class Guard:
             )
         if request.method == "POST" and not _is_own_form(request, hosts[0]):
             return _plain(HTTPStatus.FORBIDDEN, "That form was sent by another site.")
-        if self._sessions and not request.state.user and not request.url.path.startswith(OPEN):
-            return _ask_login(request)
-        return None
+        if not self._sessions or request.state.user or request.url.path.startswith(OPEN):
+            return None
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return _plain(HTTPStatus.UNAUTHORIZED, "Log in first.")
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(wanted, safe='')}", HTTPStatus.SEE_OTHER)
 
     def _is_ours(self, host: str) -> bool:
         """True for a name of our own; a numeric address cannot be rebound by another's name server."""
@@ -97,15 +88,8 @@ class Guard:
             return False
 
 
-def _ask_login(request: Request) -> Response:
-    if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
-        return _plain(HTTPStatus.UNAUTHORIZED, "Log in first.")
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"/login?next={quote(wanted, safe='')}", HTTPStatus.SEE_OTHER)
-
-
 def _is_own_form(request: Request, host: str) -> bool:
-    """As browsers say it: every one sends Origin with a form of another site."""
+    """False for forms of other sites, with which every browser sends Origin."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = request.headers.get("origin")

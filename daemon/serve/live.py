@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.found import FoundRecord
 from daemon.serve.search_thread import News
-from daemon.serve.site import Site, moment_of
-from daemon.serve.tiles import Tile
+from daemon.serve.site import Site
 
 SHOWN = 20
 """Narrations on the live page, and those that a browser gets which had lost the connection."""
@@ -28,51 +28,49 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
     """
     try:
         yield "retry: 2000\n\n"
-        shown = {tile.name: _tile(site, tile) for tile in await site.camera_tiles()}
-        for found in await _missed(site, last_id) if last_id else []:
-            yield _narration(site, found)
+        shown = await _tiles(site)
+        last = await site.search.ask(lambda search: search.named(last_id, Span()))
+        missed = await newest(site, last.record.after.moment) if last else []
+        for found in reversed(missed):
+            if found.record.id != last_id:
+                yield _narration(site, found)
         while True:
-            for tile in await site.camera_tiles():
-                html = _tile(site, tile)
-                if shown.get(tile.name) != html:
-                    shown[tile.name] = html
-                    yield _event("camera", {"name": tile.name, "html": html})
+            tiles = await _tiles(site)
+            for name, html in tiles.items():
+                if shown.get(name) != html:
+                    yield _event("camera", {"name": name, "html": html})
+            shown = tiles
             try:
-                found_or_end = await asyncio.wait_for(news.get(), _BEAT_S)
+                fresh = await asyncio.wait_for(news.get(), _BEAT_S)
             except TimeoutError:
                 yield ": still here\n\n"
                 continue
-            if found_or_end is None:
+            if fresh is None:
                 return
-            if not found_or_end.record.held:
-                yield _narration(site, found_or_end)
+            if not fresh.record.held:
+                yield _narration(site, fresh)
     finally:
-        site.search.leave(news)
+        site.search.listeners.discard(news)
 
 
-async def newest(site: Site, filters: Filters | None = None) -> list[FoundRecord]:
+async def newest(site: Site, since: datetime | None = None) -> list[FoundRecord]:
     """The newest narrations that were not held back, newest first."""
-    question = Question(filters or Filters(held=False), limit=SHOWN)
+    question = Question(Filters(held=False), Span(since), Measure(limit=SHOWN))
     return await site.search.ask(lambda search: list(search.answer(question).found)[::-1])
 
 
-async def _missed(site: Site, last_id: str) -> list[FoundRecord]:
-    """What came after the record of an id, oldest first."""
-    span = moment_of(last_id)
-    found = await newest(site, Filters(since=span[0], held=False)) if span else []
-    return [each for each in reversed(found) if each.record.id != last_id]
+async def _tiles(site: Site) -> dict[str, str]:
+    """HTML by camera."""
+    return {
+        tile.name: site.fragment("tile", state=tile, last=site.card(tile.last) if tile.last else None)
+        for tile in await site.tiles.read(site.search.latest)
+    }
 
 
 def _narration(site: Site, found: FoundRecord) -> str:
     record = found.record
-    (card,) = site.cards([found])
-    html = site.fragment("card", card=card, size="?width=960", fresh=True)
+    html = site.fragment("card", card=site.card(found), size="?width=960", fresh=True)
     return _event("narration", {"id": record.id, "html": html, "text": record.text}, record.id)
-
-
-def _tile(site: Site, tile: Tile) -> str:
-    last = site.cards([tile.last])[0] if tile.last else None
-    return site.fragment("tile", state=tile, last=last)
 
 
 def _event(kind: str, values: dict[str, str], identity: str = "") -> str:

@@ -1,23 +1,22 @@
-"""What an address of the review asks, by the names of `narrated query`'s filters, and the answer."""
+"""Addresses of the review as questions, by the names of `narrated query`'s filters, and their answers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.question import Filters, Question, merged
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span, merged
 from daemon.questions.restatement import restate
 from daemon.search.found import FoundRecord
 from daemon.search.output import gap_sentences, local_words
 from daemon.search.search import Search
-from daemon.search.selection import Group
 from daemon.serve.timeline import Timeline, timeline
 from pipeline.report.words import duration_words, has_date
 
@@ -27,20 +26,20 @@ SHOWN = 50
 ALL_DAYS = "all"
 _LISTS = ("camera", "zone", "object", "kind", "colour")
 _NAMES = (*_LISTS, "q", "text", "confidence", "since", "until", "between", "day", "held")
-"""Parameters that ask; others are passed over."""
+"""Parameters that are read; others are ignored."""
 
-_LONGEST, _MOST, _LAST_PAGE = 300, 12, 100_000
+_LONGEST, _MOST = 300, 12
+_PAGE = re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an address asks.
+    """The question of an address.
 
     Attributes:
-        given: its parameters that say something.
-        question: what they mean.
-        day: None where it is of all days or of times of its own.
-        understood: a question in words, restated; else empty.
+        given: its parameters that are not empty.
+        day: None for all days, or a span of its own.
+        understood: a question in words restated, else empty.
         page: of the answer, from 1.
     """
 
@@ -61,29 +60,24 @@ class Asked:
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"too much is asked at once: {_LONGEST} characters each, {_MOST} of a kind")
         one, local = dict(given), search.local
-        question, understood = Question(_filters(given, local, now)), ""
+        question, understood = _question(given, local, now), ""
         if words := one.get("q"):
             question = merged(question, search.asker().read(words, now))
             understood = restate(question, local)
-        held = bool(one.get("held")) or question.count
+        held = bool(one.get("held")) or question.measure.count
         question = replace(question, filters=replace(question.filters, held=held))
-        filters, day = question.filters, None
+        span, measure, day = question.span, question.measure, None
         if text := one.get("day"):
             day = None if text == ALL_DAYS else local.day(text, now)
-        elif newest_day and not (filters.since or filters.until or question.order != "all" or question.count):
-            newest = next(search.answer(Question(filters, "last")).found, None)
+        elif newest_day and not (span.since or span.until or measure.order != "all" or measure.count):
+            newest = next(search.answer(Question(question.filters, measure=Measure("last"))).found, None)
             day = local.of(newest.record.after.moment if newest else now).date()
         if day:
-            begin, end = _bounds(day, local)
-            since, until = max(begin, filters.since or begin), min(end, filters.until or end)
-            question = replace(question, filters=replace(filters, since=since, until=until))
+            begin, end = day_bounds(day, local)
+            since, until = max(begin, span.since or begin), min(end, span.until or end)
+            question = replace(question, span=replace(span, since=since, until=until))
         number = parameters.get("page", "1")
-        page = (
-            int(number)
-            if number.isascii() and number.isdecimal() and len(number) < len(str(_LAST_PAGE))
-            else 1
-        )
-        return cls(given, question, day, understood, max(1, page))
+        return cls(given, question, day, understood, int(number) if _PAGE.fullmatch(number) else 1)
 
     @property
     def one(self) -> Mapping[str, str]:
@@ -110,21 +104,21 @@ class Review:
     """The answer.
 
     Attributes:
-        found: newest first, or in the order that was asked for.
-        more: there are older ones.
-        groups: where they are only counted.
-        visits: where these are asked for, ``(begin, end, camera, object, duration)`` in words.
-        cameras, objects, places: to choose from.
-        days: the nearest days with narrations, before and after.
-        gaps: what was not recorded meanwhile, one sentence each.
-        faults: what does not verify.
+        found: newest first, or in the order of the question.
+        more: True where older ones are left.
+        counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
+        visits: rows ``(begin, end, camera, object, duration)`` in words.
+        cameras, objects, places: choices of the form.
+        days: the nearest days with narrations, before and after; empty where there is none.
+        gaps: one sentence each.
+        faults: of the journals, one sentence each.
     """
 
     asked: Asked
     found: Sequence[FoundRecord] = ()
     more: bool = False
     timeline: Timeline = field(default_factory=Timeline)
-    groups: Sequence[Group] | None = None
+    counts: Sequence[tuple[str | int, ...]] | None = None
     visits: Sequence[tuple[str, ...]] = ()
     cameras: Sequence[str] = ()
     objects: Sequence[str] = ()
@@ -132,6 +126,11 @@ class Review:
     days: tuple[str, str] = ("", "")
     gaps: Sequence[str] = ()
     faults: Sequence[str] = ()
+
+    @property
+    def most(self) -> int:
+        """The largest count of visits, at least 1."""
+        return max((int(row[-2]) for row in self.counts or ()), default=0) or 1
 
 
 def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
@@ -141,31 +140,31 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         SearchError: it cannot be understood.
     """
     asked = Asked.read(parameters, search, now)
-    question, filters = asked.question, asked.question.filters
-    groups = search.count(question) if question.count else None
-    found, more, drawn = list[FoundRecord](), False, Timeline()
-    if groups is None:
-        every = question.order == "all"
-        answer = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
-        found, more = list(answer.found), answer.more and every
-    if question.order == "all" and not question.of_visits:
+    question, measure = asked.question, asked.question.measure
+    answer = replace(choices(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked))
+    if measure.count:
+        rows: list[tuple[str | int, ...]] = [
+            (*group.labels, group.visits, group.narrations) for group in search.selection.count(question)
+        ]
+        return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
+    every, drawn = measure.order == "all", Timeline()
+    matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
+    found = list(matches.found)
+    if every and not question.of_visits:
         undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
-        span = (None, None) if undated else (filters.since, filters.until)
-        drawn = timeline(search.spread(filters), *span, search.local)
+        span = (None, None) if undated else (question.span.since, question.span.until)
+        drawn = timeline(search.selection.spread(question), *span, search.local)
     return replace(
-        choices(search, asked),
-        found=found[::-1] if question.order != "first" else found,
-        more=more,
+        answer,
+        found=found if measure.order == "first" else found[::-1],
+        more=matches.more and every,
         timeline=drawn,
-        groups=groups,
-        visits=_visits(search, question) if question.of_visits and groups is None else (),
-        days=_days(search, asked),
-        gaps=gap_sentences(search, question),
+        visits=_visits(search, question) if question.of_visits else (),
     )
 
 
 def choices(search: Search, asked: Asked) -> Review:
-    """The form and what stands above it, without an answer: also beside an error."""
+    """The form and its notices without an answer, as beside an error."""
     selection = search.selection
     objects = sorted(selection.objects() - {"scene"})
     return Review(
@@ -174,46 +173,40 @@ def choices(search: Search, asked: Asked) -> Review:
 
 
 def given_parameters(parameters: QueryParams) -> Asked:
-    """An address that cannot be understood, for the form as it was filled in."""
+    """The parameters of an address that cannot be read, to fill in the form again."""
     return Asked(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
 
 
-def _filters(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Filters:
-    several = {name: tuple(v for n, v in given if n == name) for name in _LISTS}
+def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
+    """A day's midnight and the next; 23 or 25 hours where clocks change."""
+    try:
+        return local.midnight(day), local.midnight(day + timedelta(days=1))
+    except (OverflowError, ValueError):
+        raise SearchError(f"{day} is beyond the calendar") from None
+
+
+def _question(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Question:
+    several: dict[str, Any] = {f"{name}s": tuple(v for n, v in given if n == name) for name in _LISTS}
     one = dict(given)
-    between = one.get("between", "").partition("-")
-    if "between" in one and not between[1]:
-        raise SearchError(f"the hours {one['between']!r} cannot be read: write 22:00-06:00")
+    hours = None
+    if "between" in one:
+        begin, mark, end = one["between"].partition("-")
+        if not mark:
+            raise SearchError(f"the hours {one['between']!r} cannot be read: write 22:00-06:00")
+        hours = parse_time_of_day(begin.strip()), parse_time_of_day(end.strip())
     try:
         confidence = float(one["confidence"]) if "confidence" in one else None
     except ValueError:
         confidence = -1.0
     if confidence is not None and not 0 <= confidence <= 1:
         raise SearchError(f"the confidence {one['confidence']!r} is not a number from 0 to 1")
-    return Filters(
-        cameras=several["camera"],
-        zones=several["zone"],
-        objects=several["object"],
-        kinds=several["kind"],
-        colours=several["colour"],
-        text=one.get("text", ""),
-        confidence=confidence,
+    filters = Filters(**several, text=one.get("text", ""), confidence=confidence)
+    span = Span(
         since=local.parse(one["since"], now) if "since" in one else None,
         until=local.parse(one["until"], now) if "until" in one else None,
-        between=(
-            (parse_time_of_day(between[0].strip()), parse_time_of_day(between[2].strip()))
-            if between[1]
-            else None
-        ),
+        between=hours,
     )
-
-
-def _bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
-    """A day's midnight and the next; 23 or 25 hours where clocks change."""
-    try:
-        return local.midnight(day), local.midnight(day + timedelta(days=1))
-    except (OverflowError, ValueError):
-        raise SearchError(f"{day} is beyond the calendar") from None
+    return Question(filters, span)
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
@@ -226,7 +219,7 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
             visit.object,
             duration_words(visit.seconds),
         )
-        for visit in search.visits(question)[:SHOWN]
+        for visit in search.selection.visits(question)[:SHOWN]
     ]
 
 
@@ -234,10 +227,12 @@ def _days(search: Search, asked: Asked) -> tuple[str, str]:
     """The nearest days with narrations of the same filters, before and after."""
     if asked.day is None:
         return "", ""
-    begin, end = _bounds(asked.day, search.local)
-    plain = replace(asked.question.filters, since=None, until=None)
-    before = search.answer(Question(replace(plain, until=begin), "last")).found
-    after = search.answer(Question(replace(plain, since=end), "first")).found
-    nearest = (next(found, None) for found in (before, after))
-    one, two = (f"{search.local.of(f.record.after.moment):%Y-%m-%d}" if f else "" for f in nearest)
+    begin, end = day_bounds(asked.day, search.local)
+    plain, between = asked.question.filters, asked.question.span.between
+    before = search.answer(Question(plain, Span(until=begin, between=between), Measure("last"))).found
+    after = search.answer(Question(plain, Span(since=end, between=between), Measure("first"))).found
+    one, two = (
+        next((f"{search.local.of(f.record.after.moment):%Y-%m-%d}" for f in found), "")
+        for found in (before, after)
+    )
     return one, two

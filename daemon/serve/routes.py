@@ -1,4 +1,4 @@
-"""What each address answers."""
+"""The answers to all addresses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from starlette.background import BackgroundTask
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
@@ -22,12 +22,12 @@ from starlette.responses import (
     Response,
     StreamingResponse,
 )
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from daemon.export.export import ExportOptions, write_export
 from daemon.export.files import ExportError
-from daemon.questions.errors import SearchError
-from daemon.questions.question import Filters
+from daemon.questions.question import SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.found import FoundRecord
@@ -36,12 +36,10 @@ from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
 from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
-from daemon.serve.pictures import WIDTHS
-from daemon.serve.review import ALL_DAYS, Asked, Review, choices, given_parameters, review
-from daemon.serve.site import Site, moment_of
-from pipeline.feedback import LONGEST_NOTE, TYPES, Correction, FeedbackError, FeedbackStore, Opinion
+from daemon.serve.review import ALL_DAYS, Asked, choices, given_parameters, review
+from daemon.serve.site import Site
+from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
-from pipeline.report.pages import STATIC, static
 from pipeline.report.words import TYPES as TYPE_WORDS
 
 MOST_EXPORTED = 5000
@@ -62,50 +60,43 @@ class Routes:
     def all(self) -> list[BaseRoute]:
         """Every address that there is."""
         return [
-            Route("/", self.live),
-            Route("/events", self.events),
-            Route("/review", self.review),
-            Route("/record/{identity}", self.record),
-            Route("/record/{identity}/{what}", self.remark, methods=["POST"]),
-            Route("/export", self.export, methods=["POST"]),
-            Route("/picture/{digest}", self.picture),
-            Route("/static/{name}", self.static),
-            Route("/login", self.login, methods=["GET", "POST"]),
-            Route("/logout", self.logout, methods=["POST"]),
-            Route("/alive", self.alive),
+            Route("/", self._live),
+            Route("/events", self._events),
+            Route("/review", self._review),
+            Route("/record/{identity}", self._record),
+            Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
+            Route("/export", self._export, methods=["POST"]),
+            Route("/picture/{digest}", self._picture),
+            Mount("/static", StaticFiles(packages=[("pipeline.report", "static")])),
+            Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/logout", self._logout, methods=["POST"]),
+            Route("/alive", self._alive),
         ]
 
-    async def live(self, request: Request) -> Response:
-        """What is narrated now."""
-        if waiting := self._waiting(request):
-            return waiting
-        tiles = await self.site.camera_tiles()
-        last = {tile.name: self.site.cards([tile.last])[0] for tile in tiles if tile.last}
+    async def _live(self, request: Request) -> Response:
+        self._check_ready()
+        tiles = await self.site.tiles.read(self.site.search.latest)
+        last = {tile.name: self.site.card(tile.last) for tile in tiles if tile.last}
         cards = self.site.cards(await newest(self.site))
         faults = await self.site.search.ask(Search.faults)
         return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
 
-    async def events(self, request: Request) -> Response:
-        """The same, as it comes."""
-        news = self.site.search.listen() if self.site.search.reading is None else None
+    async def _events(self, request: Request) -> Response:
+        self._check_ready()
+        news = self.site.search.listen()
         if news is None:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Too many are listening.")
         stream = events(self.site, news, request.headers.get("last-event-id", ""))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
-    async def review(self, request: Request) -> Response:
-        """What was narrated, by day, filter and question."""
-        if waiting := self._waiting(request):
-            return waiting
+    async def _review(self, request: Request) -> Response:
+        self._check_ready()
         error, parameters = "", request.query_params
         try:
             found = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
         except SearchError as refused:
             error = str(refused).replace("--", "")
             found = await self.site.search.ask(lambda search: choices(search, given_parameters(parameters)))
-        return self._review(request, found, error)
-
-    def _review(self, request: Request, found: Review, error: str) -> Response:
         return self.site.page(
             request,
             "review",
@@ -119,66 +110,51 @@ class Routes:
             all_days=ALL_DAYS,
         )
 
-    async def record(self, request: Request) -> Response:
-        """One narration."""
-        if waiting := self._waiting(request):
-            return waiting
-        identity, at = request.path_params["identity"], request.query_params.get("at", "")
+    async def _record(self, request: Request) -> Response:
+        self._check_ready()
+        found = await self._named(request)
 
-        def ask(search: Search) -> tuple[Asked, FoundRecord, FoundRecord | None, FoundRecord | None] | None:
-            found = _named(search, identity, at)
-            if found is None:
-                return None
+        def ask(search: Search) -> tuple[Asked, FoundRecord | None, FoundRecord | None]:
             try:
                 asked = Asked.read(request.query_params, search, datetime.now(UTC), newest_day=False)
             except SearchError:
                 asked = Asked()
-            return asked, found, *search.beside(found.record, asked.question.filters)
+            return asked, *search.beside(found.record, asked.question)
 
-        answer = await self.site.search.ask(ask)
-        if answer is None:
-            raise HTTPException(
-                HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
-            )
-        asked, found, older, newer = answer
+        asked, older, newer = await self.site.search.ask(ask)
         folder, evidence = self.site.search.folder, self.site.pictures.folder
         checked = await asyncio.to_thread(check_record, found, folder, evidence)
-        (card,) = self.site.cards([found])
         return self.site.page(
             request,
             "record",
-            card=card,
+            card=self.site.card(found),
             asked=asked,
             checked=checked,
             sound=all(holds is not False for holds, _ in checked),
-            older=self.site.cards([older])[0] if older else None,
-            newer=self.site.cards([newer])[0] if newer else None,
+            older=self.site.card(older) if older else None,
+            newer=self.site.card(newer) if newer else None,
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
-            longest_note=LONGEST_NOTE,
+            longest=LONGEST,
             verify=f"narrated verify {folder}",
         )
 
-    async def remark(self, request: Request) -> Response:
-        """Keep feedback to a narration: reviewed, a note, right, wrong, what it was."""
-        form = await _form(request)
-        identity, what = request.path_params["identity"], request.path_params["what"]
-        found = await self.site.search.ask(lambda search: _named(search, identity, form.get("at", "")))
-        if found is None or what not in ("reviewed", "note", "feedback"):
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such narration here.")
+    async def _remark(self, request: Request) -> Response:
+        self._check_ready()
+        form, what = await _form(request), request.path_params["what"]
+        found = await self._named(request)
         try:
-            say = (self.site.feedback, found.record, what, form, request.state.user)
-            await asyncio.to_thread(_say, *say)
+            store = self.site.feedback
+            await asyncio.to_thread(_keep, store, found.record, what, form, request.state.user)
         except (FeedbackError, ValueError) as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
-        query, place = form.get("query", ""), f"#s{form['sentence']}" if what == "feedback" else ""
-        address = f"/record/{quote(identity, safe='')}"
-        return RedirectResponse(
-            address + (f"?{quote(query, safe='=&%+')}" if query else "") + place, HTTPStatus.SEE_OTHER
-        )
+        address = f"/record/{quote(request.path_params['identity'], safe='')}"
+        address += f"?{quote(form['query'], safe='=&%+')}" if form.get("query") else ""
+        address += f"#s{form['sentence']}" if what == "feedback" else ""
+        return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
-    async def export(self, request: Request) -> Response:
-        """What the review shows, as a zip."""
+    async def _export(self, request: Request) -> Response:
+        self._check_ready()
         await _form(request)
         if self._exporting.locked():
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Another export is being written.")
@@ -197,39 +173,28 @@ class Routes:
             path, media_type="application/zip", filename=path.name, background=BackgroundTask(scratch.cleanup)
         )
 
-    async def picture(self, request: Request) -> Response:
-        """A picture of the evidence."""
-        width = request.query_params.get("width")
-        if width is not None and width not in map(str, WIDTHS):
-            raise HTTPException(HTTPStatus.NOT_FOUND, f"Pictures are {' or '.join(map(str, WIDTHS))} wide.")
-        answer = await self.site.pictures.answer(request.path_params["digest"], int(width) if width else None)
+    async def _picture(self, request: Request) -> Response:
+        digest, width = request.path_params["digest"], request.query_params.get("width")
+        answer = await self.site.pictures.answer(digest, width)
         if answer is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such picture.")
         return answer
 
-    async def static(self, request: Request) -> Response:
-        """The style sheet, the script, the icon."""
-        name = request.path_params["name"]
-        if name not in STATIC:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such file.")
-        return Response(static(name), media_type=STATIC[name], headers={"cache-control": "no-cache"})
-
-    async def login(self, request: Request) -> Response:
-        """The form of the login, and what it sends."""
+    async def _login(self, request: Request) -> Response:
         passwords, sessions = self.site.passwords, self.site.sessions
-        wanted = _local(request.query_params.get("next", ""))
         if passwords is None or sessions is None:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        if request.method == "GET":
+        form = await _form(request) if request.method == "POST" else {}
+        wanted = _local_path(form.get("next", request.query_params.get("next", "")))
+        if request.method != "POST":
             return self.site.page(request, "login", wanted=wanted, error="")
-        form = await _form(request)
-        wanted, name = _local(form.get("next", "")), form.get("name", "")
         address = request.client.host if request.client else ""
         if wait_s := self.site.guesses.take(address):
             error = f"Too many wrong passwords. Try again in {round(wait_s / 60) or 1} min."
             page = self.site.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
             return page
+        name = form.get("name", "")
         if not await passwords.match(name, form.get("password", "")):
             error = "That name and password do not go together."
             return self.site.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
@@ -245,42 +210,47 @@ class Routes:
         )
         return answer
 
-    async def logout(self, request: Request) -> Response:
-        """End the login, also for a copy of the cookie."""
+    async def _logout(self, request: Request) -> Response:
         if self.site.sessions:
             self.site.sessions.end(request.cookies.get(self.site.cookie, ""))
         answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
         answer.delete_cookie(self.site.cookie, secure=self.site.secure, httponly=True, samesite="strict")
         return answer
 
-    async def alive(self, _: Request) -> Response:
-        """200 while the journals can be asked."""
+    async def _alive(self, _: Request) -> Response:
         if self.site.search.reading is None:
             await asyncio.wait_for(self.site.search.ask(Search.faults), 20)
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
-        """What cannot be answered, in words."""
+        """The page of an error."""
         status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the log says what."
-        headers: Mapping[str, str] | None = None
+        headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
-            status, words, headers = HTTPStatus(error.status_code), error.detail, error.headers
+            status, words, headers = HTTPStatus(error.status_code), error.detail, error.headers or {}
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(f"{words}\n", status, headers)
-        page = self.site.page(request, "message", status, title=status.phrase, words=words, wait=False)
-        page.headers.update(headers or {})
+        page = self.site.page(request, "message", status, title=status.phrase, words=words)
+        page.headers.update(headers)
         return page
 
-    def _waiting(self, request: Request) -> Response | None:
-        """The page while the index is still built."""
-        reading = self.site.search.reading
-        if reading is None:
-            return None
-        words = f"{reading:,} records so far. This page comes by itself when they are read."
-        values: dict[str, Any] = {"title": "Reading the journals", "words": words, "wait": True}
-        page = self.site.page(request, "message", HTTPStatus.SERVICE_UNAVAILABLE, **values)
-        page.headers["retry-after"] = "2"
-        return page
+    def _check_ready(self) -> None:
+        """Raise a page that reloads itself while the index is built."""
+        if self.site.search.reading is not None:
+            words = f"{self.site.search.reading:,} records are read so far; this page reloads by itself."
+            raise HTTPException(
+                HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"retry-after": "2", "refresh": "2"}
+            )
+
+    async def _named(self, request: Request) -> FoundRecord:
+        """The record of the address."""
+        identity = request.path_params["identity"]
+        found = await self.site.search.ask(lambda search: search.named(identity, Span()))
+        if found is None:
+            raise HTTPException(
+                HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
+            )
+        return found
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -292,39 +262,30 @@ async def _form(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send a form.")
-    body = bytearray()
+    if int(request.headers.get("content-length", _LONGEST_FORM + 1)) > _LONGEST_FORM:
+        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.")
     try:
         async with asyncio.timeout(_FORM_S):
-            async for part in request.stream():
-                body += part
-                if len(body) > _LONGEST_FORM:
-                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.")
-        fields = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"
-        )
+            body = await request.body()
+        text = body.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"))
     except TimeoutError:
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "The form took too long.") from None
     except ValueError:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
-    return dict(fields)
 
 
-def _named(search: Search, identity: str, at: str) -> FoundRecord | None:
-    span = moment_of(identity, at)
-    return search.named(identity, Filters(since=span[0], until=span[1])) if span else None
-
-
-def _selection(search: Search, parameters: Any) -> tuple[list[FoundRecord], ExportOptions]:
-    """What an address of the review shows, with all its pages.
+def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecord], ExportOptions]:
+    """The narrations of an address of the review, on all its pages.
 
     Raises:
         SearchError: it cannot be understood, finds nothing or too much.
     """
     asked = Asked.read(parameters, search, datetime.now(UTC))
-    if asked.question.count:
+    if asked.question.measure.count:
         raise SearchError("counts cannot be exported: ask for the narrations")
     answer = search.answer(asked.question, MOST_EXPORTED)
-    if answer.more and asked.question.order == "all":
+    if answer.more and asked.question.measure.order == "all":
         raise SearchError(
             f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
         )
@@ -334,40 +295,27 @@ def _selection(search: Search, parameters: Any) -> tuple[list[FoundRecord], Expo
     return list(answer.found), ExportOptions(search.folder, search.local, selection, gaps)
 
 
-def _say(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
-    """Keep what a form says of a record: `what` is reviewed, note or feedback.
+def _keep(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
+    """Store the remark in a form: `what` is reviewed, note or feedback.
 
     Raises:
         FeedbackError, ValueError: the fields do not fit.
     """
     if what == "reviewed":
         store.set_reviewed(record.id, reviewed=form.get("reviewed") == "yes", who=who)
-        return
-    if what == "note":
+    elif what == "note":
         store.set_note(record.id, form.get("text", "").replace("\r\n", "\n"), who)
-        return
-    text, number = form.get("sentence", ""), len(record.sentences)
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(number)) and int(text) < number):
-        raise ValueError("there is no such sentence")
-    place, opinion = int(text), form.get("opinion", Opinion.CORRECTED)
-    if opinion == "back":
-        store.withdraw(record.id, place)
-    elif opinion != Opinion.CORRECTED:
-        store.say(record.id, place, Opinion(opinion), who=who)
+    elif what == "feedback":
+        place, opinion = form.get("sentence", ""), form.get("opinion", "")
+        if place not in map(str, range(len(record.sentences))):
+            raise ValueError("there is no such sentence")
+        corrected = {name: form.get(name, "").lower().strip() or None for name in ("type", "object")}
+        store.set_opinion(record.id, int(place), opinion, **corrected, who=who)
     else:
-        remarks = store.remarks([record.id]).get(record.id)
-        known = remarks.feedback.get(place) if remarks else None
-        before = known.correction if known else None
-        box = tuple(float(number) for number in form["box"].split(",")) if form.get("box") else None
-        correction = Correction(
-            form.get("type") or (before and before.type) or None,
-            " ".join(form.get("object", "").lower().split()) or (before and before.object) or None,
-            box or (before and before.box) or None,  # type: ignore[arg-type]
-        )
-        store.say(record.id, place, Opinion.CORRECTED, correction, who)
+        raise ValueError("only reviews, notes and feedback are kept")
 
 
-def _local(target: str) -> str:
+def _local_path(target: str) -> str:
     """Where to go after the login: a path of ours, whatever was asked for."""
     ours = target.startswith("/") and target[1:2] not in ("/", "\\")
     return target if ours and target.isascii() and target.isprintable() else "/"

@@ -1,4 +1,4 @@
-"""The one thread that asks the journals, and gives what is new in them to listeners."""
+"""The thread that searches the journals, and passes new records to listeners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TypeVar
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question
 from daemon.search.found import FoundRecord
 from daemon.search.search import Search
 
@@ -19,7 +19,7 @@ MOST_LISTENERS = 64
 
 _LOOK_EVERY_S = 0.5
 _MOST_NEWS = 200
-"""Of one look that listeners get; a page that asks finds the rest."""
+"""Records of one look that listeners get; a page finds the rest."""
 _WAITING = 500
 
 Answer = TypeVar("Answer")
@@ -35,6 +35,7 @@ class SearchThread:
         reading: records read so far while the index is built, None once it is there.
         latest: by camera its newest record with pictures, else its newest; also of removed cameras.
         left_out: files that are not read, with the reason.
+        listeners: queues of new records; a None ends them.
     """
 
     def __init__(self, folder: Path, local: LocalTime, evidence: Path | None = None) -> None:
@@ -42,11 +43,11 @@ class SearchThread:
         self.reading: int | None = 0
         self.latest: dict[str, FoundRecord] = {}
         self.left_out: dict[str, str] = {}
+        self.listeners: set[News] = set()
         self._evidence = evidence
         self._thread = ThreadPoolExecutor(1, "search")
         self._search: Search | None = None
         self._looked = -_LOOK_EVERY_S
-        self._listeners: set[News] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
@@ -60,9 +61,10 @@ class SearchThread:
         self.reading = None
 
     async def close(self) -> None:
-        """Close the index; listeners get None."""
+        """End all listeners and close the index."""
         self.dismiss()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        if self._search:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._search.index.close)
         self._thread.shutdown()
 
     async def ask(self, question: Callable[[Search], Answer]) -> Answer:
@@ -70,26 +72,31 @@ class SearchThread:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
 
     def listen(self) -> News | None:
-        """A queue of what comes from now on; None where too many listen. A full one is closed with None."""
-        if len(self._listeners) >= MOST_LISTENERS:
+        """A queue of records from now on; None where too many listen. A full one is closed with None."""
+        if len(self.listeners) >= MOST_LISTENERS:
             return None
         queue: News = asyncio.Queue(_WAITING)
-        self._listeners.add(queue)
+        self.listeners.add(queue)
         return queue
-
-    def leave(self, queue: News) -> None:
-        """Stop listening."""
-        self._listeners.discard(queue)
 
     def dismiss(self) -> None:
         """End all listeners."""
-        for queue in self._listeners.copy():
+        for queue in self.listeners.copy():
             self._end(queue)
 
-    @property
-    def listening(self) -> int:
-        """Number of listeners."""
-        return len(self._listeners)
+    def _open(self) -> None:
+        self._search = search = Search(self.folder, self.local, self._evidence, self._set_reading)
+        self.left_out = search.look().left_out
+        warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
+        warnings += [search.notice] if search.notice else []
+        for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.faults())]:
+            logger.warning("%s", warning)
+        self._read_latest(search)
+        self._looked = monotonic()
+
+    def _set_reading(self, records: int) -> None:
+        if self.reading is not None:
+            self.reading = records
 
     def _answer(self, question: Callable[[Search], Answer]) -> Answer:
         search = self._search
@@ -102,42 +109,22 @@ class SearchThread:
             logger.warning("a journal was changed since it was read; it is read again")
         return answer
 
-    def _open(self) -> None:
-        self._search = search = Search(self.folder, self.local, self._evidence, self._set_reading)
-        self.left_out = search.look().left_out
-        for name, reason in self.left_out.items():
-            logger.warning("%s is left out: %s", self.folder / name, reason)
-        if search.said:
-            logger.warning("%s", search.said)
-        for fault in search.faults():
-            logger.warning("does not verify: %s", fault)
-        self._read_latest(search)
-        self._looked = monotonic()
-
-    def _set_reading(self, records: int) -> None:
-        if self.reading is not None:
-            self.reading = records
-
-    def _close(self) -> None:
-        if self._search:
-            self._search.index.close()
-
     def _look(self, search: Search) -> None:
         look = search.look()
         self.left_out = look.left_out
-        if look.fresh:
+        if look.records:
             if look.records > _MOST_NEWS:
                 self._read_latest(search)
-            fresh = list(search.new(Question(), look.fresh))[-_MOST_NEWS:]
+            fresh = list(search.new(Question(), look))[-_MOST_NEWS:]
             for found in fresh:
                 self._remember(found)
-            if self._loop and self._listeners:
+            if self._loop:
                 self._loop.call_soon_threadsafe(self._spread, fresh)
         self._looked = monotonic()
 
     def _read_latest(self, search: Search) -> None:
         for camera in search.selection.cameras():
-            for found in search.answer(Question(Filters(cameras=(camera,)), limit=20)).found:
+            for found in search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=20))).found:
                 self._remember(found)
 
     def _remember(self, found: FoundRecord) -> None:
@@ -146,15 +133,15 @@ class SearchThread:
             self.latest[found.record.camera] = found
 
     def _spread(self, fresh: list[FoundRecord]) -> None:
-        for queue in self._listeners.copy():
-            try:
-                for found in fresh:
-                    queue.put_nowait(found)
-            except asyncio.QueueFull:
+        for queue in self.listeners.copy():
+            if queue.qsize() + len(fresh) > _WAITING:
                 self._end(queue)
+                continue
+            for found in fresh:
+                queue.put_nowait(found)
 
     def _end(self, queue: News) -> None:
-        self.leave(queue)
+        self.listeners.discard(queue)
         while queue.full():
             queue.get_nowait()
         queue.put_nowait(None)

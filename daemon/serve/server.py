@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.config.serve import ServeSettings
-from daemon.questions.errors import SearchError
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import SearchError
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.guard import Guard
 from daemon.serve.pictures import Pictures
@@ -45,12 +45,12 @@ _GRACE_S = 3
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What is served.
+    """Folders and addresses of the page.
 
     Attributes:
         folder: of the journals.
         evidence: folder of the pictures; None is the one in or beside that of the journals.
-        own: folder of what the page writes: feedback and logins.
+        own: folder of the feedback; None is beside the journals.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
     """
@@ -66,7 +66,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     """The parts of the page.
 
     Raises:
-        ServeError: passwords, logins or the feedback cannot be used.
+        ServeError: the passwords or the feedback cannot be used.
         SearchError: there is no such time zone.
     """
     passwords = Passwords(password_file(settings.passwords, os.environ)) if settings.passwords else None
@@ -81,7 +81,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
         Tiles(options.cameras, options.health),
         Pictures(options.evidence or evidence_beside(options.folder)),
         passwords,
-        Sessions(own / "sessions.sqlite3", passwords) if passwords else None,
+        Sessions() if passwords else None,
         GuessLimit(),
         local,
         settings.proxy,
@@ -110,16 +110,12 @@ def serve(settings: ServeSettings, options: ServeOptions, say: Callable[[str], N
         return asyncio.run(_serve(site, settings, say))
     finally:
         site.feedback.close()
-        if site.sessions:
-            site.sessions.close()
 
 
 async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]) -> int:
     host, port = settings.listen
     config = uvicorn.Config(
         build_app(site, settings),
-        host=host,
-        port=port,
         http=_HttpProtocol,
         lifespan="off",
         log_config=None,
@@ -137,8 +133,9 @@ async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises it once more behind its end: that is 0
     server = uvicorn.Server(config)
-    try:
-        listening = _listen(host, port)
+    try:  # uvicorn's own socket would end the process where it cannot listen
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=_CONNECTIONS)
     except OSError as error:
         raise ServeError(
             f"{host}:{port} cannot be listened on ({error.strerror}): give another --listen"
@@ -181,20 +178,6 @@ class _HttpProtocol(H11Protocol):
             self.transport.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; uvicorn's own would end the process where it cannot."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    made = socket.socket(family, kind, protocol)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen(_CONNECTIONS)  # a client may come before the loop runs
-    except OSError:
-        made.close()
-        raise
-    return made
-
-
 async def _follow(site: Site, server: uvicorn.Server) -> ServeError | None:
     """Read the journals and feed the watchdog while they can be asked; end the streams with the server."""
     with contextlib.closing(ServiceWatch()) as watch:
@@ -208,7 +191,7 @@ async def _follow(site: Site, server: uvicorn.Server) -> ServeError | None:
                 await start
             while not server.should_exit:
                 await asyncio.wait_for(site.search.ask(lambda _: None), _ANSWER_S)
-                watch.progress(f"{site.search.listening} follow the live page", healthy=True)
+                watch.progress(f"{len(site.search.listeners)} follow the live page", healthy=True)
                 await asyncio.sleep(_TURN_S)
         except (SearchError, OSError, TimeoutError) as error:
             server.should_exit = True

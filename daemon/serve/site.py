@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -19,18 +17,19 @@ from daemon.search.found import FoundRecord
 from daemon.serve.access import GuessLimit, Passwords, Sessions
 from daemon.serve.pictures import Pictures
 from daemon.serve.search_thread import SearchThread
-from daemon.serve.tiles import Tile, Tiles
-from pipeline.feedback import FeedbackStore
-from pipeline.record import Record
-from pipeline.report.card import NO_REMARKS, Card
+from daemon.serve.tiles import Tiles
+from pipeline.feedback import FeedbackStore, Remarks
+from pipeline.report.card import Card
 from pipeline.report.pages import environment
-
-_ID = re.compile(r".+-(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{12}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """Everything that the pages are made of; `passwords` and `sessions` are None where no login is needed."""
+    """Everything that the pages are made of; `passwords` and `sessions` are None where no login is needed.
+
+    Attributes:
+        secure: browsers come over TLS, so that the cookie may go over nothing else.
+    """
 
     search: SearchThread
     feedback: FeedbackStore
@@ -50,51 +49,28 @@ class Site:
     def page(self, request: Request, name: str, status: int = HTTPStatus.OK, **values: Any) -> Response:
         """A page of a template."""
         values |= {"site": self, "user": request.state.user, "path": request.url.path, "version": __version__}
-        template = environment(__package__).get_template(f"{name}.html.j2")
-        return HTMLResponse(template.render(values), status)
+        return HTMLResponse(environment().get_template(f"{name}.html.j2").render(values), status)
 
     def fragment(self, name: str, **values: Any) -> str:
         """A macro of the template of pieces, such as one card."""
-        module = environment(__package__).get_template("pieces.html.j2").module
+        module = environment().get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
 
+    def card(self, found: FoundRecord) -> Card:
+        """A narration with people's remarks."""
+        return self.cards([found])[0]
+
     def cards(self, found: Sequence[FoundRecord]) -> list[Card]:
-        """Narrations with what people say of them."""
+        """Narrations with people's remarks."""
         remarks = self.feedback.remarks([each.record.id for each in found])
         return [
             Card(
                 each.record,
                 self.local.zone,
                 {side: f"/picture/{path.name[:64]}" for side, path in each.pictures.items()},
-                record_address(each.record),
+                f"/record/{quote(each.record.id, safe='')}",
                 each.marks,
-                remarks.get(each.record.id, NO_REMARKS),
+                remarks.get(each.record.id, Remarks()),
             )
             for each in found
         ]
-
-    async def camera_tiles(self) -> list[Tile]:
-        """The state of all cameras."""
-        return await self.tiles.read(self.search.latest)
-
-
-def record_address(record: Record) -> str:
-    """Of a record's page, for ever; with its time only where the id does not hold it."""
-    address = f"/record/{quote(record.id, safe='')}"
-    begin, end = moment_of(record.id) or (record.after.moment, record.before.moment)
-    return address if begin <= record.after.moment < end else f"{address}?at={record.after.time}"
-
-
-def moment_of(identity: str, at: str = "") -> tuple[datetime, datetime] | None:
-    """The span of a record's time, by a time beside its id or by the id; None if neither says it."""
-    named = _ID.fullmatch(identity)
-    try:
-        if at:
-            begin = datetime.fromisoformat(at).astimezone(UTC)
-            return begin, begin + timedelta(microseconds=1)
-        if named:
-            begin = datetime.strptime(f"{named[1]}+0000", "%Y%m%dT%H%M%S.%f%z")
-            return begin, begin + timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        pass
-    return None

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from time import monotonic
+from typing import Literal
 
 from daemon.search.found import FoundRecord
 
@@ -25,14 +26,13 @@ class Tile:
 
     Attributes:
         state: in words.
-        level: good, bad, removed, or unknown.
         note: what the newest record says of the camera itself, or empty.
         last: its newest record with pictures, else its newest.
     """
 
     name: str
     state: str
-    level: str
+    level: Literal["good", "bad", "removed", "unknown"]
     note: str
     last: FoundRecord | None
 
@@ -53,15 +53,11 @@ class Tiles:
     @property
     def explanation(self) -> str:
         """Why no states are known; empty where they are."""
-        if self._configured is None:
-            return "What the cameras do now is not known here: only their journals are read."
-        if self._health is None:
-            return "What the cameras do now is not known: http.listen of the configuration is off."
-        return (
-            "What the cameras do now is not known: the daemon does not answer."
-            if self._states is None
-            else ""
-        )
+        if self._states is not None:
+            return ""
+        why = "the daemon does not answer" if self._health else "http.listen of the configuration is off"
+        why = "only their journals are read" if self._configured is None else why
+        return f"What the cameras do now is not known: {why}."
 
     async def read(self, latest: Mapping[str, FoundRecord]) -> list[Tile]:
         """All cameras by name, those that were removed from the configuration last."""
@@ -82,7 +78,7 @@ class Tiles:
 
 
 def _read_states(host: str, port: int) -> Mapping[str, str] | None:
-    """What the daemon's cameras do; None where it does not answer."""
+    """States of the daemon's cameras; None where it does not answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/healthz"
     try:
@@ -91,8 +87,7 @@ def _read_states(host: str, port: int) -> Mapping[str, str] | None:
         except urllib.error.HTTPError as error:
             answer = error  # something hangs: the states are there all the same
         with answer:
-            found = json.loads(answer.read(_LARGEST))
-    except (OSError, ValueError):
+            states = json.loads(answer.read(_LARGEST))["cameras"]
+            return {str(name): str(state) for name, state in states.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
-    states = found.get("cameras") if isinstance(found, dict) else None
-    return {str(k): str(v) for k, v in states.items()} if isinstance(states, dict) else None

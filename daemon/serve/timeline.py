@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from math import ceil, sqrt
 
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import LocalTime, microseconds, moment_of
 from pipeline.report.words import clock_time, date_words, has_date, many
 
 BARS = 100
@@ -16,9 +16,9 @@ BARS = 100
 
 _LANES = 12
 _STEPS_S = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400)
-_LABELS = 8
+_LABELS = 9
+_MINUTE_S, _DAY_S, _WEEK_S = 60, 86_400, 7 * 86_400
 _LEAST_HEIGHT = 0.14
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,57 +55,47 @@ def timeline(
     """
     if not spread:
         return Timeline()
-    low = _micro(begin) if begin else spread[0][0]
-    high = _micro(end) if end else spread[-1][0] + 1
-    steps = (seconds * 1_000_000 for seconds in _STEPS_S if high - low <= BARS * seconds * 1_000_000)
-    step = next(steps, ceil((high - low) / BARS))
+    low = microseconds(begin) if begin else spread[0][0]
+    high = microseconds(end) if end else spread[-1][0] + 1
+    step = _step(high - low, BARS)
     if begin is None:
         low = low // step * step
     number = max(1, ceil((high - low) / step))
-    high = low + number * step
     cells = Counter((camera, min(max((at - low) // step, 0), number - 1)) for at, camera in spread)
     totals = Counter(camera for _, camera in spread)
     most = max(cells.values())
     lanes = []
     for camera in sorted(name for name, _ in totals.most_common(_LANES)):
         bars = []
-        for place in range(number):
-            if count := cells[camera, place]:
-                first, last = _moment(low + place * step), _moment(low + (place + 1) * step)
-                height = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * sqrt(count / most)
-                words = f"{_words(first, local)}: {many(count, 'narration')}"
-                bars.append(Bar(place / number, 1 / number, height, first, last, words))
+        for place in sorted(place for name, place in cells if name == camera):
+            count, first = cells[camera, place], moment_of(low + place * step)
+            height = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * sqrt(count / most)
+            words = f"{_words(first, local)}: {many(count, 'narration')}"
+            last = moment_of(low + (place + 1) * step)
+            bars.append(Bar(place / number, 1 / number, height, first, last, words))
         lanes.append((camera, totals[camera], tuple(bars)))
-    return Timeline(tuple(lanes), _labels(low, high, local), len(spread))
+    return Timeline(tuple(lanes), _labels(low, low + number * step, local), len(spread))
+
+
+def _step(span: int, most: int) -> int:
+    """The smallest round step, in microseconds, of which at most `most` cover the span."""
+    fitting = (seconds * 1_000_000 for seconds in _STEPS_S if span <= most * seconds * 1_000_000)
+    return next(fitting, ceil(span / most))
 
 
 def _labels(low: int, high: int, local: LocalTime) -> tuple[tuple[float, str], ...]:
-    """Round times, as clocks here show them: also on days on which clocks are changed."""
-    span, dated = high - low, has_date(_moment(low))
-    clock = local if dated else LocalTime(UTC)
-    seconds = next((s for s in _STEPS_S if span <= (_LABELS + 1) * s * 1_000_000), 0)
-    step = timedelta(seconds=seconds or ceil(span / _LABELS / 1_000_000))
-    first = clock.of(_moment(low)).replace(tzinfo=None)
-    midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
-    wall, found = midnight + (first - midnight) // step * step, list[tuple[float, str]]()
-    shape = "%d %b %Y" if step > timedelta(days=7) else "%d %b" if step >= timedelta(days=1) else "%H:%M"
-    shape = "%H:%M:%S" if step < timedelta(minutes=1) else shape
-    while (at := _micro(clock.aware(wall))) < high:
-        if at >= low:
-            words = f"{wall:{shape}}" if dated else clock_time(at / 1_000_000)
-            found.append(((at - low) / span, words))
-        wall += step
-    return tuple(found)
+    """Local times at equal steps from the beginning on."""
+    step = _step(high - low, _LABELS)
+    seconds = step // 1_000_000
+    shape = "%d %b %Y" if seconds > _WEEK_S else "%d %b" if seconds >= _DAY_S else "%H:%M"
+    shape = "%H:%M:%S" if seconds < _MINUTE_S else shape
+    moments = [(at, moment_of(at)) for at in range(low, high, step)]
+    return tuple(
+        ((at - low) / (high - low), f"{local.of(m):{shape}}" if has_date(m) else clock_time(at / 1_000_000))
+        for at, m in moments
+    )
 
 
 def _words(moment: datetime, local: LocalTime) -> str:
     shown = local.of(moment)
     return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
-
-
-def _micro(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def _moment(at: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=at)

@@ -14,41 +14,38 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.config.checkpoint import chosen_checkpoint
 from daemon.config.checks import check_configuration
+from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.plan import CameraPlan, camera_plans
-from daemon.config.reload import read_again, refuse
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
-from daemon.health.health import Health, Phase
-from daemon.health.pages import Pages
 from daemon.service.formatting import time_line
+from daemon.service.health import Health, Phase
 from daemon.service.metrics import Metrics
+from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.calibration import CalibrationStore
-from daemon.threads.cameras import Cameras
+from daemon.threads.cameras import Cameras, Reload
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
-from daemon.threads.signatures import open_signing
+from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models import load_captioner, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads torch
     from daemon.threads.narrator import JournalledPair, Narrator
 
-PAIRS_HELD = 8
-"""Pairs per camera that wait for the narrator; of a live camera the newest."""
-
 GRACE_S = 4.0
-"""From the signal to the end: what is held is narrated and published as far as it fits."""
+"""Time from the signal to the end, in which held work is narrated and published as far as possible."""
 
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
@@ -61,6 +58,9 @@ HELD = 10_000
 
 FINISH_S = 60.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
+
+RELOADED = frozenset({"cameras", "defaults", "forward", "serve"})
+"""Sections that a reload can change, or that are another process's; all others are opened once."""
 
 _TURN_S = 0.25
 
@@ -80,7 +80,7 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         JournalError: a journal cannot be opened.
     """
     with Signals() as signals, ExitStack() as resources:
-        resources.callback(os.umask, os.umask(0o027))  # whatever is written tells what people did
+        resources.callback(os.umask, os.umask(0o027))  # records and pictures show what people did
         daemon = startup(path, configuration, secrets, resources, signals)
         try:
             main_loop(daemon)
@@ -97,23 +97,25 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
 def startup(
     path: Path, configuration: Configuration, secrets: Secrets, resources: ExitStack, signals: Signals
 ) -> Daemon:
-    """Load the captioner, open journals and publisher, start the threads; `resources` ends what it opens."""
+    """Open journals and publisher, start the threads; `resources` ends what it opens."""
     watch, health, metrics = ServiceWatch(), Health(), Metrics()
     resources.callback(watch.close)
     for warning in check_configuration(configuration, secrets, path):
         logger.warning("%s", warning)
-    pages = _pages(configuration, health, metrics, resources)
-    label = read_label(chosen_checkpoint(configuration.captioner))
+    pages = None
+    if configuration.http.listen:
+        pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
+        logger.info("metrics and health at http://%s", pages.address)
+    label = read_label(configuration.captioner.checkpoint)
     plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
-    journals = _journals(configuration, plans, resources)
+    journals = health.journals = _open_journals(configuration.state, [plan.name for plan in plans])
+    resources.callback(_close_journals, journals)
     # The secret is read at every connection: a password may change while this runs.
     url = configuration.redis.url or NO_SERVER
     publisher = open_publisher(lambda: secrets.reveal(url))
-    publishing = Publishing(journals, publisher, health.heartbeats)
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-
-    signing = open_signing(configuration, secrets, journals, health.heartbeats)
+    beats, key = health.heartbeats, _signing_key(configuration, secrets)
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -122,55 +124,50 @@ def startup(
         captioner=label,
         journals=journals,
         queue=queue,
-        narrating=NarratorThread(
-            narrator, queue, configuration.captioner, health.heartbeats, lambda pair: _note(daemon, pair)
+        cameras=Cameras(
+            plans,
+            queue,
+            CalibrationStore(configuration.state / "calibration"),
+            lambda plan, go: _join(daemon, plan, go),
+            lambda name: daemon.narrating.schedule(lambda narrator: narrator.remove(name)),
         ),
-        publishing=publishing,
+        narrating=NarratorThread(narrator, queue, beats, lambda pair: _note(daemon, pair)),
+        publishing=Publishing(journals, publisher, beats),
         evidence=keeper,
-        retention=Retention(configuration.retention, journals, keeper.store, signing.key, health.heartbeats),
-        signing=signing,
+        retention=Retention(configuration.retention, journals, keeper.store, key, beats),
+        signing=JournalSigning(key, journals, beats),
         signals=signals,
         watch=watch,
         health=health,
         observed=metrics.observe,
         pages=pages,
     )
-    _start_threads(daemon, plans)
+    health.cameras, health.publishing = daemon.cameras, daemon.publishing
+    signals.watching()
+    for thread in (
+        daemon.publishing,
+        daemon.retention,
+        daemon.signing,
+        daemon.narrating.loop,
+        daemon.cameras,
+    ):
+        thread.start()
     metrics.watch(daemon)
     health.phase = Phase.OPENING
     logger.info("watching %s", ", ".join(daemon.cameras.watched))
     return daemon
 
 
-def _start_threads(daemon: Daemon, plans: Sequence[CameraPlan]) -> None:
-    health = daemon.health
-    daemon.publishing.start()
-    store = CalibrationStore(daemon.configuration.state / "calibration")
-    daemon.cameras = health.cameras = Cameras(
-        plans,
-        daemon.queue,
-        store,
-        lambda plan, go: _joined(daemon, plan, go),
-        lambda name: _left(daemon, name),
-    )
-    health.journals, health.publishing = daemon.journals, daemon.publishing
-    daemon.signals.watching()
-    daemon.retention.start()
-    daemon.signing.start()
-    daemon.narrating.loop.start()
-    daemon.cameras.start()
-
-
 def main_loop(daemon: Daemon) -> None:
-    """Look after all threads, until the signal or until every camera has ended."""
+    """Supervise all threads, until the signal or until every camera has ended."""
     while not daemon.signals.stop.wait(_TURN_S):
         daemon.health.heartbeats.beat("main")
         if daemon.signals.reload.is_set():
             daemon.signals.reload.clear()
             reload(daemon)
-        daemon.cameras.look_after()
+        daemon.cameras.supervise()
         waited_s = daemon.queue.waited_s if daemon.narrating.loaded else 0.0
-        daemon.overload.look(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
+        daemon.overload.update(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
         _release(daemon)
         for loop in daemon.loops:
             loop.raise_error()
@@ -185,21 +182,33 @@ def main_loop(daemon: Daemon) -> None:
 def reload(daemon: Daemon) -> None:
     """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
     daemon.watch.reloading()
-    again = read_again(daemon.path, daemon.configuration, daemon.secrets)
     try:
-        change = again and daemon.cameras.difference(
-            plan.for_captioner(daemon.captioner) for plan in again.plans
-        )
-        daemon.journals |= _new_journals(daemon, change.added if change else ())
-    except (JournalError, RecordError) as error:
-        refuse(error)
-        again = None
-    if again and change:
-        daemon.cameras.apply(change)
-        daemon.configuration = again.configuration
+        change = _read_again(daemon)
+    except (ConfigurationError, SecretError, JournalError, RecordError) as error:
+        for line in str(error).splitlines():
+            logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
+        daemon.reloads["refused"] += 1
+    else:
         logger.info("the configuration was read again: %s", change)
-    daemon.reloads["taken" if again else "refused"] += 1
+        daemon.reloads["taken"] += 1
     daemon.watch.ready(daemon.status)
+
+
+def _read_again(daemon: Daemon) -> Reload:
+    """Check all of the file and its secrets, before anything is touched."""
+    old, new = daemon.configuration, load_configuration(daemon.path)
+    plans = [plan.for_captioner(daemon.captioner) for plan in camera_plans(new, daemon.secrets)]
+    for warning in check_configuration(new, daemon.secrets, daemon.path):
+        logger.warning("%s", warning)
+    fixed = [name for name in Configuration.model_fields if name not in RELOADED]
+    if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
+        logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))
+    change = daemon.cameras.difference(plans)
+    names = [plan.name for plan in change.added if plan.name not in daemon.journals]
+    daemon.journals |= _open_journals(old.state, names)
+    daemon.cameras.apply(change)
+    daemon.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
+    return change
 
 
 def shutdown(daemon: Daemon) -> bool:
@@ -216,10 +225,12 @@ def shutdown(daemon: Daemon) -> bool:
     daemon.retention.stop()
     daemon.queue.close()
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
-    if held := daemon.queue.abandon():
-        logger.warning("%d pairs were not narrated before the end", held)
-    if not narrated:
-        logger.warning("a batch was still being narrated at the end")
+    if unseen := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
+        logger.warning(
+            "%d frames and pairs were not looked at before the end: the record says from when to when",
+            len(unseen),
+        )
+        daemon.narrating.give_up(unseen)
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
@@ -227,16 +238,6 @@ def shutdown(daemon: Daemon) -> bool:
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
     return joined and narrated and not daemon.publishing.loop.alive
-
-
-def _pages(
-    configuration: Configuration, health: Health, metrics: Metrics, resources: ExitStack
-) -> Pages | None:
-    if not configuration.http.listen:
-        return None
-    pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
-    logger.info("metrics and health at http://%s", pages.address)
-    return pages
 
 
 def _note(daemon: Daemon, journalled: JournalledPair) -> None:
@@ -255,11 +256,11 @@ def _narrator(
     keeper: EvidenceKeeper,
 ) -> Narrator:
     """Load the captioner and try it."""
-    from daemon.config.device import chosen_device  # noqa: PLC0415 - loads torch
+    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
 
     settings = configuration.captioner
-    captioner = load_captioner(chosen_checkpoint(settings), chosen_device(settings.device))
+    captioner = load_captioner(settings.checkpoint, choose_device(settings.device))
     warm_up(captioner)
     _leave_loaded_objects_alone()
     if any(plan.workers for plan in plans):
@@ -277,51 +278,38 @@ def _narrator(
     )
 
 
-def _joined(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
-    """The narrator learns of a plan between two batches, and only then the camera's thread starts."""
+def _join(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
+    """Have the narrator learn a plan between two batches, and only then start the camera's thread."""
 
     def learn(narrator: Narrator) -> None:
         narrator.add(plan)
         go()
 
-    daemon.narrating.ask(learn)
+    daemon.narrating.schedule(learn)
 
 
-def _left(daemon: Daemon, camera: str) -> None:
-    """All pairs of a removed camera were taken; the narrator lets it go when it has told the last of them."""
-    daemon.narrating.ask(lambda narrator: narrator.remove(camera))
+def _signing_key(configuration: Configuration, secrets: Secrets) -> SigningKey | None:
+    placeholder = configuration.signing.key
+    try:
+        return SigningKey(secrets.reveal(placeholder)) if placeholder else None
+    except SigningError as error:
+        raise ConfigurationError([f"signing.key: {error}"]) from None
 
 
-def _new_journals(daemon: Daemon, added: Iterable[CameraPlan]) -> dict[str, Journal]:
-    """Journals for cameras that have none yet; all of them, or none stays open."""
+def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
+    """One for each camera; all of them, or none stays open."""
     with ExitStack() as opened:
         journals = {
-            plan.name: opened.enter_context(_journal(daemon.configuration, plan.name))
-            for plan in added
-            if plan.name not in daemon.journals
+            name: opened.enter_context(Journal(state / "journal", name, limits=SEGMENTS, hold=HELD))
+            for name in cameras
         }
         opened.pop_all()
     return journals
 
 
-def _journals(
-    configuration: Configuration, plans: Sequence[CameraPlan], resources: ExitStack
-) -> dict[str, Journal]:
-    """One for each camera; all of them are closed at the end."""
-    journals: dict[str, Journal] = {}
-
-    def close() -> None:  # those of a reload, too
-        for journal in journals.values():
-            journal.close()
-
-    resources.callback(close)
-    for plan in plans:
-        journals[plan.name] = _journal(configuration, plan.name)
-    return journals
-
-
-def _journal(configuration: Configuration, camera: str) -> Journal:
-    return Journal(configuration.state / "journal", camera, limits=SEGMENTS, hold=HELD)
+def _close_journals(journals: Mapping[str, Journal]) -> None:
+    for journal in journals.values():
+        journal.close()
 
 
 def _leave_loaded_objects_alone() -> None:

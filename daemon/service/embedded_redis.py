@@ -119,8 +119,8 @@ class EmbeddedServer:
         while not self._answers():
             if not self.running or time.monotonic() > deadline:
                 self.stop()
-                words = log.read_text(encoding="utf-8", errors="replace")[-1500:]
-                raise EmbeddedServerError(f"{self.program.path} did not start; it said:\n{words}")
+                output_end = log.read_text(encoding="utf-8", errors="replace")[-1500:]
+                raise EmbeddedServerError(f"{self.program.path} did not start; it said:\n{output_end}")
             time.sleep(0.02)
 
     def stop(self, signal_number: int = signal.SIGTERM) -> None:

@@ -1,4 +1,4 @@
-"""How a record looks on a terminal."""
+"""A record as a line on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def offset_line(record: Record, offset_s: float) -> str:
 def time_line(record: Record) -> str:
     """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC.
 
-    Footage whose date nobody knows starts in 1970: only the time since its start is told then.
+    Footage of unknown date starts in 1970: the line has the time since its start then.
     """
     moment = record.after.moment
     if not has_date(moment):

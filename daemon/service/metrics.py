@@ -1,8 +1,12 @@
-"""What Prometheus is told: the daemon's own counters, read at the moment somebody asks."""
+"""Metrics for Prometheus: the daemon's own counters, read when they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -17,21 +21,26 @@ from prometheus_client.registry import Collector
 
 from daemon import __version__
 from daemon.service.state import Daemon
-from daemon.service.verified import verification
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
-from pipeline.sources.state import CameraState
+from pipeline.sources import ConnectionState
+
+VERIFIED = "verified.json"
+"""Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
-_STREAMS = {"main": "", "screening": SCREENING}
+_CAMERA = ("camera",)
+
+_Values = Mapping[Any, float]
+"""By the value of the only label, or by a tuple with that of each."""
 
 
 class Metrics(Collector):
-    """Reads the daemon's counters; nothing is counted twice, and nobody counts for the sake of the metrics.
+    """Reads the daemon's counters; nothing is counted for the metrics alone but the latency.
 
     Attributes:
-        registry: what is told at `/metrics`.
+        registry: what `/metrics` shows.
     """
 
     def __init__(self) -> None:
@@ -63,162 +72,153 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every family, with the values of this moment."""
-        yield _one(GaugeMetricFamily("narrated_build_info", "Version.", labels=["version"]), [__version__], 1)
-        if (daemon := self._daemon) is None:
-            return
-        yield from _of_the_whole(daemon)
-        yield from _of_frames(daemon)
-        yield from _of_pairs(daemon)
-        yield from _of_records(daemon)
-        yield from _of_proofs(daemon)
-        yield from verification(daemon.configuration.state)
+        yield _gauge("build_info", "Version.", {__version__: 1}, ["version"])
+        if (daemon := self._daemon) is not None:
+            yield from _process(daemon)
+            yield from _frames(daemon)
+            yield from _pairs(daemon)
+            yield from _records(daemon)
+            yield from _retention(daemon)
+            yield from verification(daemon.configuration.state)
 
 
-def _of_the_whole(daemon: Daemon) -> Iterator[Metric]:
-    model = GaugeMetricFamily("narrated_captioner_info", "Captioner.", labels=["name", "sha256"])
-    yield _one(model, [daemon.captioner.name, daemon.captioner.sha256], 1)
-    yield GaugeMetricFamily("narrated_ready", "1 while /readyz says so.", float(daemon.health.ready))
-    ages = GaugeMetricFamily(
-        "narrated_loop_age_seconds", "Seconds since a loop last made progress.", labels=["loop"]
-    )
-    for loop, age in daemon.health.heartbeats.ages_s().items():
-        ages.add_metric([loop], age)
-    yield ages
-    hanging = GaugeMetricFamily("narrated_loops_hanging", "Loops that hang; the watchdog is not fed then.")
-    hanging.add_metric([], len(daemon.health.stuck()))
-    yield hanging
-    read = CounterMetricFamily("narrated_reloads", "Configuration read again.", labels=["outcome"])
-    for outcome, count in daemon.reloads.copy().items():
-        read.add_metric([outcome], count)
-    yield read
+def _process(daemon: Daemon) -> Iterator[Metric]:
+    captioner = {(daemon.captioner.name, daemon.captioner.sha256): 1.0}
+    yield _gauge("captioner_info", "Captioner.", captioner, ["name", "sha256"])
+    yield _gauge("ready", "1 while /readyz says so.", float(daemon.health.ready))
+    ages = daemon.health.heartbeats.ages_s()
+    yield _gauge("loop_age_seconds", "Seconds since a loop last made progress.", ages, ["loop"])
+    hanging = len(daemon.health.stuck())
+    yield _gauge("loops_hanging", "Loops that hang; the watchdog is not fed then.", hanging)
+    yield _counter("reloads", "Configuration read again.", daemon.reloads.copy(), ["outcome"])
 
 
-def _of_frames(daemon: Daemon) -> Iterator[Metric]:
-    cameras = daemon.cameras.watched.copy()
-    labels = ["camera", "stream"]
-    state = GaugeMetricFamily(
-        "narrated_camera_state", "1 for the state that a camera's stream is in.", labels=[*labels, "state"]
-    )
-    skew = GaugeMetricFamily(
-        "narrated_camera_skew_seconds", "Camera's clock minus this machine's.", labels=labels
-    )
-    frames = CounterMetricFamily(
-        "narrated_frames", "Frames, by what became of each.", labels=[*labels, "fate"]
-    )
-    again = CounterMetricFamily("narrated_reconnections", "Times a camera was opened again.", labels=labels)
-    for name, camera in cameras.items():
-        report, counts = camera.thread.report, camera.counts
-        states = {"main": camera.thread.state, "screening": camera.thread.screening_state}
-        skews = {"main": report.skew_s, "screening": report.screening.skew_s if report.screening else None}
-        for stream, prefix in _STREAMS.items():
-            if (now := states[stream]) is not None:
-                for each in [*CameraState, *([] if now in set(CameraState) else [now])]:
-                    state.add_metric([name, stream, str(each)], float(each == now))
-            if (ahead_s := skews[stream]) is not None:
-                skew.add_metric([name, stream], ahead_s)
-            if prefix + "decoded" in counts:
-                for fate in _FRAMES:
-                    frames.add_metric([name, stream, fate], counts[prefix + fate])
-                again.add_metric([name, stream], counts[prefix + "reconnections"])
-    yield from (state, skew, frames, again)
-
-
-def _of_pairs(daemon: Daemon) -> Iterator[Metric]:
-    seconds = CounterMetricFamily("narrated_stage_seconds", "Time spent.", labels=["stage", "camera"])
+def _frames(daemon: Daemon) -> Iterator[Metric]:
+    state: dict[tuple[str, ...], float] = {}
+    skew: dict[tuple[str, ...], float] = {}
+    frames: dict[tuple[str, ...], float] = {}
+    reconnections: dict[tuple[str, ...], float] = {}
     for name, camera in daemon.cameras.watched.copy().items():
-        seconds.add_metric(["screen", name], camera.counts["screened_s"])
-    seconds.add_metric(["narrate", ""], daemon.narrating.seconds)
-    batches = CounterMetricFamily("narrated_batches", "Batches of pairs narrated.", daemon.narrating.batches)
-    proposed = CounterMetricFamily("narrated_pairs_proposed", "Pairs proposed.", labels=["camera"])
-    waiting = GaugeMetricFamily("narrated_pairs_waiting", "Pairs on their way.", labels=["camera"])
-    oldest = GaugeMetricFamily(
-        "narrated_pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s
-    )
-    pairs = CounterMetricFamily(
-        "narrated_pairs",
+        thread, counts = camera.thread, camera.counts
+        report, small = thread.report, thread.report.screening
+        for stream, prefix, now, skew_s in (
+            ("main", "", thread.state, report.skew_s),
+            ("screening", SCREENING, thread.screening_state, small.skew_s if small else None),
+        ):
+            if now is not None:
+                state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
+            if skew_s is not None:
+                skew[name, stream] = skew_s
+            if prefix + "decoded" in counts:
+                frames |= {(name, stream, outcome): counts[prefix + outcome] for outcome in _FRAMES}
+                reconnections[name, stream] = counts[prefix + "reconnections"]
+    labels = ["camera", "stream"]
+    yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
+    yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
+    yield _counter("frames", "Frames, by what became of each.", frames, [*labels, "outcome"])
+    yield _counter("reconnections", "Times a camera was opened again.", reconnections, labels)
+
+
+def _pairs(daemon: Daemon) -> Iterator[Metric]:
+    narrating, counts = daemon.narrating, daemon.queue.counters.by_camera()
+    watched = daemon.cameras.watched.copy()
+    seconds = {("screen", name): camera.counts["screened_s"] for name, camera in watched.items()}
+    seconds["narrate", ""] = narrating.seconds
+    yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
+    yield _counter("batches", "Batches of pairs narrated.", narrating.batches)
+    proposed = {name: each.proposed for name, each in counts.items()}
+    yield _counter("pairs_proposed", "Pairs proposed.", proposed, _CAMERA)
+    waiting = {name: each.waiting for name, each in counts.items()}
+    yield _gauge("pairs_waiting", "Pairs on their way.", waiting, _CAMERA)
+    yield _gauge("pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s)
+    outcomes = {(name, "published", ""): float(each.published) for name, each in counts.items()}
+    for name, each in counts.items():
+        outcomes |= {(name, "suppressed", reason): n for reason, n in each.suppressed.items()}
+        outcomes |= {(name, "dropped", reason): n for reason, n in each.dropped.items()}
+    yield _counter(
+        "pairs",
         "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
-        labels=["camera", "fate", "reason"],
+        outcomes,
+        ["camera", "outcome", "reason"],
     )
-    for name, account in daemon.queue.counters.by_camera().items():
-        proposed.add_metric([name], account.proposed)
-        waiting.add_metric([name], account.waiting)
-        pairs.add_metric([name, "published", ""], account.published)
-        for fate in ("suppressed", "dropped"):
-            for reason, count in getattr(account, fate).items():
-                pairs.add_metric([name, fate, reason], count)
-    facts = CounterMetricFamily(
-        "narrated_told_by_facts", "Pairs told without the captioner.", labels=["camera", "reason"]
+    facts: dict[tuple[str, str], float] = {}
+    if captioning := narrating.captioning:
+        for reason, by_camera in (("late", captioning.late), ("failed", captioning.failed)):
+            facts |= {(name, reason): n for name, n in by_camera.copy().items()}
+    yield _counter(
+        "fallback_narrations", "Pairs reported without the captioner.", facts, ["camera", "reason"]
     )
-    captioning = daemon.narrating.captioning
-    for reason, counts in (
-        ("late", captioning.late if captioning else {}),
-        ("failed", captioning.failed if captioning else {}),
-    ):
-        for name, count in counts.copy().items():
-            facts.add_metric([name, reason], count)
-    capped = GaugeMetricFamily(
-        "narrated_capped", "1 while the hourly limit holds a camera's messages.", labels=["camera"]
+    limited = _marks(daemon, narrating.at_hourly_limit)
+    yield _gauge(
+        "hourly_limit_reached", "1 while the hourly limit holds a camera's messages.", limited, _CAMERA
     )
-    now_capped = daemon.narrating.at_hourly_limit
-    for name in daemon.journals.copy():
-        capped.add_metric([name], float(name in now_capped))
-    yield from (seconds, batches, proposed, waiting, oldest, pairs, facts, capped)
 
 
-def _of_records(daemon: Daemon) -> Iterator[Metric]:
-    narrations = CounterMetricFamily("narrated_narrations", "Narrations journalled.", labels=["camera"])
-    for name, count in daemon.narrations.copy().items():
-        narrations.add_metric([name], count)
-    waiting = GaugeMetricFamily("narrated_unpublished", "Records not published yet.", labels=["camera"])
-    held = GaugeMetricFamily("narrated_held", "Records that wait for the disk.", labels=["camera"])
-    failing = GaugeMetricFamily("narrated_publishing_failing", "1 while publishing fails.", labels=["camera"])
-    size = GaugeMetricFamily("narrated_journal_bytes", "Size of the journals.", labels=["camera"])
-    not_published = daemon.publishing.failing
-    for name, journal in daemon.journals.copy().items():
-        waiting.add_metric([name], journal.end.seq - journal.published.seq)
-        held.add_metric([name], journal.held)
-        size.add_metric([name], journal.size)
-        failing.add_metric([name], float(name in not_published))
-    published = CounterMetricFamily("narrated_published", "Records published.", daemon.publishing.published)
-    yield from (narrations, waiting, held, size, failing, published)
-    yield from _of_retention(daemon)
+def _records(daemon: Daemon) -> Iterator[Metric]:
+    journals, publishing = daemon.journals.copy(), daemon.publishing
+    yield _counter("narrations", "Narrations journalled.", daemon.narrations.copy(), _CAMERA)
+    waiting = {name: journal.end.seq - journal.published.seq for name, journal in journals.items()}
+    yield _gauge("unpublished", "Records not published yet.", waiting, _CAMERA)
+    held = {name: journal.held for name, journal in journals.items()}
+    yield _gauge("held", "Records that wait for the disk.", held, _CAMERA)
+    sizes = {name: journal.size for name, journal in journals.items()}
+    yield _gauge("journal_bytes", "Size of the journals.", sizes, _CAMERA)
+    failing = _marks(daemon, publishing.failing)
+    yield _gauge("publishing_failing", "1 while publishing fails.", failing, _CAMERA)
+    yield _counter("published", "Records published.", publishing.published)
+    pictures = {"kept": daemon.evidence.kept, "failed": daemon.evidence.failed}
+    yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["outcome"])
+    yield _counter("signatures", "Journals signed.", daemon.signing.signed.copy(), _CAMERA)
 
 
-def _of_retention(daemon: Daemon) -> Iterator[Metric]:
-    retention = daemon.retention
-    labels = ["camera", "reason"]
-    segments = CounterMetricFamily("narrated_retention_segments", "Segments deleted.", labels=labels)
-    for key, count in retention.segments.copy().items():
-        segments.add_metric(list(key), count)
-    size = CounterMetricFamily("narrated_retention_bytes", "Bytes of journals deleted.", labels=labels)
-    for key, count in retention.bytes.copy().items():
-        size.add_metric(list(key), count)
-    pictures = CounterMetricFamily(
-        "narrated_retention_pictures", "Pictures of evidence deleted.", retention.pictures
-    )
-    runs = CounterMetricFamily("narrated_retention_runs", "Times retention has run.", retention.runs)
-    blocked = GaugeMetricFamily(
-        "narrated_retention_unpublished",
-        "1 while unpublished records keep retention from deleting more.",
-        labels=["camera"],
-    )
-    for name in daemon.journals.copy():
-        blocked.add_metric([name], float(name in retention.unpublished))
-    yield from (segments, size, pictures, runs, blocked)
+def _retention(daemon: Daemon) -> Iterator[Metric]:
+    retention, labels = daemon.retention, ["camera", "reason"]
+    yield _counter("retention_segments", "Segments deleted.", retention.segments.copy(), labels)
+    yield _counter("retention_bytes", "Bytes of journals deleted.", retention.bytes.copy(), labels)
+    yield _counter("retention_pictures", "Pictures of evidence deleted.", retention.pictures)
+    yield _counter("retention_runs", "Times retention has run.", retention.runs)
+    blocked = _marks(daemon, retention.unpublished)
+    text = "1 while unpublished records keep retention from deleting more."
+    yield _gauge("retention_unpublished", text, blocked, _CAMERA)
 
 
-def _of_proofs(daemon: Daemon) -> Iterator[Metric]:
-    pictures = CounterMetricFamily(
-        "narrated_evidence", "Narrations, by what became of their pictures.", labels=["fate"]
-    )
-    pictures.add_metric(["kept"], daemon.evidence.kept)
-    pictures.add_metric(["failed"], daemon.evidence.failed)
-    signed = CounterMetricFamily("narrated_signatures", "Journals signed.", labels=["camera"])
-    for name, count in daemon.signing.signed.copy().items():
-        signed.add_metric([name], count)
-    yield from (pictures, signed)
+def verification(state: Path) -> Iterator[Metric]:
+    """Result and age of the last verification; nothing before the first."""
+    path = state / VERIFIED
+    try:
+        held = json.loads(path.read_bytes())["ok"] is True
+        age_s = max(0.0, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):  # it ended before it could say: that is not "it holds"
+        held, age_s = False, 0.0
+    yield _gauge("verified", "1 where the record held at the last look.", float(held))
+    yield _gauge("verification_age_seconds", "Since that look.", age_s)
 
 
-def _one(family: GaugeMetricFamily, labels: list[str], value: float) -> Metric:
-    family.add_metric(labels, value)
+def _marks(daemon: Daemon, cameras: frozenset[str] | Mapping[str, str]) -> dict[str, float]:
+    """1 for the cameras named, 0 for the others."""
+    return {name: float(name in cameras) for name in daemon.journals.copy()}
+
+
+def _family(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    text: str,
+    values: _Values | float,
+    labels: tuple[str, ...] | list[str],
+) -> Metric:
+    family = kind(f"narrated_{name}", text, labels=labels)
+    for key, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+        family.add_metric([key] if isinstance(key, str) else list(key), value)
     return family
+
+
+def _gauge(name: str, text: str, values: _Values | float, labels: tuple[str, ...] | list[str] = ()) -> Metric:
+    return _family(GaugeMetricFamily, name, text, values, labels)
+
+
+def _counter(
+    name: str, text: str, values: _Values | float, labels: tuple[str, ...] | list[str] = ()
+) -> Metric:
+    return _family(CounterMetricFamily, name, text, values, labels)

@@ -20,7 +20,7 @@ class Signals:
 
     Attributes:
         stop: set by SIGTERM and SIGINT.
-        reload: set by SIGHUP; whoever reads the configuration clears it.
+        reload: set by SIGHUP; the reader of the configuration clears it.
         stopped_at: monotonic seconds of the first request to end.
     """
 
@@ -42,7 +42,7 @@ class Signals:
             signal.signal(number, before)
 
     def watching(self) -> None:
-        """From now on there is something to be saved."""
+        """Note that there is something to be saved from now on."""
         self._watching = True
 
     def _end(self, number: int, _: FrameType | None) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from daemon.health.health import Health
-from daemon.health.pages import Pages
+from daemon.service.health import Health
+from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from daemon.threads.cameras import Cameras
@@ -34,9 +34,9 @@ class Daemon:
     Attributes:
         path: of the configuration file.
         configuration: in force.
-        journals: by camera; also of removed cameras, until all is told and published.
+        journals: by camera; also of removed cameras, until everything is journalled and published.
         narrations: journalled, by camera.
-        observed: told of every record that is journalled.
+        observed: called with every record that is journalled.
         overload: whether this machine keeps up.
         reloads: times the configuration was read again, by what came of it.
     """
@@ -47,6 +47,7 @@ class Daemon:
     captioner: CheckpointLabel
     journals: dict[str, Journal]
     queue: WorkQueue
+    cameras: Cameras
     narrating: NarratorThread
     publishing: Publishing
     evidence: EvidenceKeeper
@@ -57,21 +58,14 @@ class Daemon:
     health: Health
     observed: Callable[[Record], None]
     pages: Pages | None
-    cameras: Cameras = field(init=False)
     overload: Overload = field(default_factory=Overload)
     narrations: Counter[str] = field(default_factory=Counter)
     reloads: Counter[str] = field(default_factory=lambda: Counter(taken=0, refused=0))
 
     @property
     def loops(self) -> list[Loop]:
-        """Those whose errors end the daemon; a camera's only makes it start again."""
-        loops = [
-            *self.queue.loops,
-            self.narrating.loop,
-            self.publishing.loop,
-            self.retention.loop,
-            self.signing.loop,
-        ]
+        """Loops whose errors end the daemon; a camera's thread is restarted instead."""
+        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
         return [*loops, self.pages.loop] if self.pages else loops
 
     @property

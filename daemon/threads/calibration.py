@@ -12,9 +12,9 @@ from pathlib import Path
 from daemon.config.plan import CameraPlan
 from pipeline.disk import replace_file
 from pipeline.gate import PAIR_INTERVAL_S, Slots
-from pipeline.sources import Frame, Image, Source
+from pipeline.sources import Frame, Image
 from pipeline.sources.picture import LazyPicture
-from pipeline.thresholds import Calibration, PairThresholds, calibrate
+from pipeline.thresholds import Calibration, PairThresholds
 
 FILE_FOOTAGE_S = 120.0
 """Footage of a file that calibrates it: the same at every run, so that ids are."""
@@ -22,19 +22,10 @@ FILE_FOOTAGE_S = 120.0
 CALIBRATION_S = 60.0
 """Footage that calibrates a camera while it is watched already."""
 
-_SCHEMA = "narrated-calibration/1"
-
 logger = logging.getLogger(__name__)
 
 
-def fixed_thresholds(plan: CameraPlan) -> PairThresholds | None:
-    """The thresholds where both are set by hand, else None."""
-    if plan.lower is None or plan.upper is None:
-        return None
-    return PairThresholds(plan.lower, plan.upper)
-
-
-def chosen_thresholds(plan: CameraPlan, calibration: Calibration | None = None) -> PairThresholds:
+def choose_thresholds(plan: CameraPlan, calibration: Calibration | None = None) -> PairThresholds:
     """Calibrated thresholds, or the defaults, but for those that are set by hand."""
     found = calibration.thresholds if calibration else PairThresholds()
     return PairThresholds(
@@ -65,18 +56,8 @@ def _no_picture() -> Image:
     raise AssertionError("only the luma plane of this frame was kept")
 
 
-def calibrate_source(source: Source) -> Calibration:
-    """Calibration of a source from the start of what it gives."""
-    seconds = CALIBRATION_S if source.live else FILE_FOOTAGE_S
-    return calibrate(opening(source, seconds))
-
-
 class CalibrationStore:
-    """Calibrations of live cameras, one file each, so that a restart need not wait for a minute of footage.
-
-    Args:
-        folder: created at the first `save`.
-    """
+    """Calibrations of live cameras, one file each: a restart need not wait for a minute of footage."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,17 +75,15 @@ class CalibrationStore:
             logger.warning("%s: the stored calibration is not used (%s)", plan.name, error)
             return None
 
-    def save(self, plan: CameraPlan, calibration: Calibration) -> Path:
+    def save(self, plan: CameraPlan, calibration: Calibration) -> None:
         """Store a calibration: the old one stays until the new one is whole.
 
         Raises:
             OSError: the folder cannot be written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(plan)
         values = {**_stamp(plan), "camera": plan.name, "calibration": calibration.to_dict()}
-        replace_file(path, json.dumps(values, indent=1).encode(), durable=True)
-        return path
+        replace_file(self._path(plan), json.dumps(values, indent=1).encode(), durable=True)
 
     def _path(self, plan: CameraPlan) -> Path:
         return self.folder / f"{plan.name}.json"
@@ -114,7 +93,7 @@ def _stamp(plan: CameraPlan) -> dict[str, object]:
     # The address goes in as a hash without its credentials: a new password needs no new calibration.
     address = plan.url.rpartition("@")[2]
     return {
-        "schema": _SCHEMA,
+        "schema": "narrated-calibration/1",
         "source_sha256": hashlib.sha256(address.encode()).hexdigest(),
         "sample_hz": plan.source.sample_hz,
         "analysis_width": plan.source.analysis_width,

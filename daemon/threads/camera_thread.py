@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
+from typing import Literal
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.calibration import (
     CALIBRATION_S,
     FILE_FOOTAGE_S,
     CalibrationStore,
-    chosen_thresholds,
-    fixed_thresholds,
+    choose_thresholds,
     opening,
     remember_planes,
 )
@@ -23,8 +23,8 @@ from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, MotionFrame, Slots, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
-from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
-from pipeline.sources.rtsp import BACK_OFF_S
+from pipeline.sources import ConnectionState, Frame, Source, SourceReport, redacted
+from pipeline.sources.rtsp import BACKOFF_S
 from pipeline.thresholds import PairThresholds, calibrate
 
 STUCK_S = 20.0
@@ -41,11 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which part of the footage is looked at; an offset counts from the first frame.
-
-    Attributes:
-        begin, end: offset or aware wall-clock time; None is the footage's own.
-    """
+    """The part of the footage to look at: offsets from the first frame, or aware wall-clock times."""
 
     begin: timedelta | datetime | None = None
     end: timedelta | datetime | None = None
@@ -55,11 +51,10 @@ class CameraThread:
     """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
 
     Attributes:
-        pairs: proposed to the narrator so far.
-        motion_frames: frames with motion passed on so far.
+        pairs, motion_frames: passed on to the narrator so far.
         screened_s: seconds spent on frames so far, waits not counted.
         first_time, last_time: times of the first frame of the source and of the last one looked at.
-        duration_s: length of the footage, where its container tells it.
+        duration_s: length of the footage, where its container has it.
         live: True where the source is a camera.
         loop: the thread; its error is why it ended early.
     """
@@ -82,9 +77,9 @@ class CameraThread:
         self._queue, self._opener, self._store, self._span = queue, opener, store, span
         self._source: Source | None = None  # what is read now, be it to calibrate only
         self._main: Source | None = None
-        self._busy_since: float | None = None
-        self._reading_since: float | None = None
-        self.loop = Loop(f"camera {plan.name}", self._read, last=self._end)
+        self._now: Literal["idle", "reads", "works"] = "idle"
+        self._since = monotonic()
+        self.loop = Loop(f"camera {plan.name}", self._run, last=self._end)
         self._stopped = self.loop.stopped
 
     def stop(self) -> None:
@@ -95,7 +90,7 @@ class CameraThread:
 
     @property
     def report(self) -> SourceReport:
-        """What the source read so far."""
+        """Counts and state of the source so far."""
         return SourceReport() if self._main is None else self._main.report
 
     @property
@@ -107,7 +102,7 @@ class CameraThread:
 
     @property
     def state(self) -> str:
-        """What the camera does; a file is "read" until it has "ended"."""
+        """State of the camera; a file is "reading" until it has "ended"."""
         if self.report.state is not None and self.loop.alive:
             return self.report.state.value
         return "reading" if self.loop.alive else "ended" if self.loop.started else "waiting"
@@ -115,55 +110,47 @@ class CameraThread:
     @property
     def sees(self) -> bool:
         """True while pictures come, or footage is read."""
-        return self.loop.alive and self.report.state in {None, CameraState.STREAMING}
+        return self.loop.alive and self.report.state in {None, ConnectionState.STREAMING}
 
     @property
     def screening_state(self) -> str | None:
-        """What the sub-stream does; None without one."""
+        """State of the sub-stream; None without one."""
         small = self.report.screening
         return None if small is None or not self.loop.alive else str(small.state)
 
     @property
     def counts(self) -> dict[str, float]:
-        """What became of the frames, by outcome (those of a sub-stream prefixed); each only ever rises."""
+        """Frames by outcome, those of a sub-stream prefixed; each only ever rises."""
         report = self.report
         counts = {
             "pairs": float(self.pairs),
             "motion_frames": float(self.motion_frames),
             "screened_s": self.screened_s,
-            **_counted(report),
+            **_frame_counts(report),
         }
         if report.screening is not None:
-            counts |= {SCREENING + name: count for name, count in _counted(report.screening).items()}
+            counts |= {SCREENING + name: count for name, count in _frame_counts(report.screening).items()}
         return counts
-
-    @property
-    def busy_s(self) -> float:
-        """How long the thread has been busy with one frame, 0 while it waits for the camera or the narrator.
-
-        Sources limit their own waits, and a camera that is away must not look like a daemon that hangs.
-        """
-        since = self._busy_since
-        return 0.0 if since is None else monotonic() - since
 
     @property
     def hung_s(self) -> float:
         """Seconds since the thread, or the one that reads for it, last got on; 0 while it may wait.
 
-        A camera's reader has limits of its own for every wait; it hangs when it is silent beyond them.
+        It may wait for the narrator, and for a camera that is away: sources limit their own waits, and hang
+        when they are silent beyond them.
         """
-        if self.busy_s > STUCK_S:
-            return self.busy_s
-        source, since = self._source, self._reading_since
-        if source is None or since is None:
+        source, now, age_s = self._source, self._now, monotonic() - self._since
+        if now == "idle" or (now == "reads" and source is None):
             return 0.0
-        waited_s = source.silent_s if source.live else monotonic() - since
-        return waited_s if waited_s > self._longest_wait_s else 0.0
+        limit_s = STUCK_S
+        if now == "reads" and source is not None:
+            age_s, limit_s = source.silent_s if source.live else age_s, self._longest_wait_s
+        return age_s if age_s > limit_s else 0.0
 
     @property
     def _longest_wait_s(self) -> float:
         options = self.plan.source
-        return max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
+        return max(options.open_timeout_s, options.stall_timeout_s, BACKOFF_S[1]) + STUCK_S
 
     @property
     def read_s(self) -> float:
@@ -172,18 +159,15 @@ class CameraThread:
             return 0.0
         return (self.last_time - self.first_time).total_seconds()
 
-    def _read(self) -> None:
-        """The only turn."""
-        self._narrow()
-        self.loop.stop()
+    def _turn_to(self, activity: Literal["idle", "reads", "works"]) -> None:
+        """Note what the thread does from now on."""
+        now = monotonic()
+        if self._now == "works":
+            self.screened_s += now - self._since
+        self._since, self._now = now, activity
 
-    def _end(self) -> None:
-        self._rest()
-        self._reading_since = None
-        self._queue.end(self.plan.name)
-
-    def _narrow(self) -> None:
-        """From many frames to few pairs."""
+    def _run(self) -> None:
+        """Read the whole source; the loop's only turn."""
         plan = self.plan
         with self._opener(plan) as source:
             self._source = self._main = source
@@ -191,57 +175,52 @@ class CameraThread:
             if self._stopped.is_set():
                 return
             for item in self._items(self._looked_at(source), live=source.live):
-                self._rest()  # waiting for the narrator
-                is_pair = isinstance(item, FramePair)
-                deadline_s = plan.deadline_s if is_pair and source.live else None
-                if not self._queue.put(plan.name, item, wait=not source.live, deadline_s=deadline_s):
-                    return
-                self.pairs += is_pair
+                self._turn_to("idle")  # waiting for the narrator
+                if not self._queue.put(plan.name, item, wait=not source.live):
+                    break
+                self.pairs += isinstance(item, FramePair)
                 self.motion_frames += isinstance(item, MotionFrame)
-                self._busy_since = monotonic()
+                self._turn_to("works")
+        self.loop.stop()
+
+    def _end(self) -> None:
+        self._turn_to("idle")
+        self._queue.end(self.plan.name)
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
-        """What goes to the narrator, by thresholds that are fixed, stored, or found on the way."""
+        """Pass on frames and pairs by thresholds that are set by hand, stored, or found on the way."""
         plan = self.plan
         options = {"tracked": plan.tracked, "live": live}
-        thresholds = fixed_thresholds(plan) or (self._stored_thresholds() if live else None)
-        if thresholds is None and not (live or plan.tracked):
+        thresholds = None
+        if plan.lower is not None and plan.upper is not None:
+            thresholds = choose_thresholds(plan)
+        elif live and self._store and (calibration := self._store.load(plan)):
+            thresholds = choose_thresholds(plan, calibration)
+        elif not (live or plan.tracked):
             thresholds = self._file_thresholds()
         if thresholds is None:
             minute: list[Frame] = []
             first = remember_planes(opening(frames, CALIBRATION_S), minute)
-            yield from watch(first, chosen_thresholds(plan), plan.pairs, **options)
-            thresholds = self._calibrated_thresholds(minute, live=live)
-        self._rest()
+            yield from watch(first, choose_thresholds(plan), plan.pairs, **options)
+            thresholds = self._calibrate(minute, live=live)
         yield from watch(frames, thresholds, plan.pairs, **options)
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
         begin = end = None
-        self._rest()
-        self._reading_since = monotonic()
+        self._turn_to("reads")
         for frame in source:
-            self._reading_since = None
             if self.first_time is None:
                 self.first_time = frame.time
                 begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
             self.last_time = frame.time
             if self._stopped.is_set() or (end is not None and frame.time > end):
                 break
-            if begin is not None and frame.time < begin:
-                self._reading_since = monotonic()
-                continue
-            self._busy_since = monotonic()
-            yield frame
-            self._rest()
-            self._reading_since = monotonic()
-        self._reading_since = None
-
-    def _rest(self) -> None:
-        """What comes now is waiting."""
-        since, self._busy_since = self._busy_since, None
-        if since is not None:
-            self.screened_s += monotonic() - since
+            self._turn_to("works")
+            if begin is None or frame.time >= begin:
+                yield frame
+            self._turn_to("reads")
+        self._turn_to("idle")
 
     def _file_thresholds(self) -> PairThresholds:
         """A first pass over the start of a file: its first frames are judged by them already."""
@@ -251,15 +230,10 @@ class CameraThread:
             frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
             calibration = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
             self._source = main
-        return chosen_thresholds(self.plan, calibration)
+        return choose_thresholds(self.plan, calibration)
 
-    def _stored_thresholds(self) -> PairThresholds | None:
-        """Those that an earlier process found."""
-        calibration = self._store.load(self.plan) if self._store else None
-        return chosen_thresholds(self.plan, calibration) if calibration else None
-
-    def _calibrated_thresholds(self, minute: list[Frame], *, live: bool) -> PairThresholds:
-        """Those of the first minute, until whose end the defaults hold: nobody waits for it unseen."""
+    def _calibrate(self, minute: list[Frame], *, live: bool) -> PairThresholds:
+        """Thresholds of the first minute, which was watched with the defaults."""
         plan, calibration = self.plan, calibrate(minute)
         if live and self._store and calibration.measured:
             try:
@@ -268,10 +242,10 @@ class CameraThread:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
         found = calibration.thresholds
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
-        return chosen_thresholds(plan, calibration)
+        return choose_thresholds(plan, calibration)
 
 
-def _counted(report: SourceReport) -> dict[str, float]:
+def _frame_counts(report: SourceReport) -> dict[str, float]:
     return {
         "decoded": report.decoded,
         "sampled": report.sampled,

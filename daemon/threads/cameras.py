@@ -41,30 +41,31 @@ class CameraWatch:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What became of its frames, over all its threads; see `CameraThread.counts`."""
+        """`CameraThread.counts`, summed over all its threads."""
         counts = self.thread.counts
         return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
+
+    def leave(self, next_plan: CameraPlan | None) -> None:
+        """End the thread, to go on with another plan, or not at all."""
+        self.leaving, self.next_plan = True, next_plan
+        self.thread.stop()
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What a new configuration changes of the cameras.
-
-    Attributes:
-        added, changed: plans of cameras that are new, or go on otherwise.
-        removed: names.
-    """
+    """Plans of cameras that are new, or go on otherwise, and names of those that go."""
 
     added: tuple[CameraPlan, ...]
     changed: tuple[CameraPlan, ...]
     removed: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = [
-            (word, [each if isinstance(each, str) else each.name for each in names])
-            for word, names in (("added", self.added), ("changed", self.changed), ("removed", self.removed))
-        ]
-        words = "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
+        named = {
+            "added": [plan.name for plan in self.added],
+            "changed": [plan.name for plan in self.changed],
+            "removed": self.removed,
+        }
+        words = "; ".join(f"{word} {', '.join(names)}" for word, names in named.items() if names)
         return words or "no camera has changed"
 
 
@@ -72,15 +73,11 @@ class Cameras:
     """The cameras that are watched; only the main thread changes them.
 
     Args:
-        plans: of the configuration at the start.
-        queue: takes their pairs.
-        store: their calibrations.
-        joined: called with a plan by which a thread is about to run, and with what starts that thread; it
+        on_start: called with a plan by which a thread is about to run, and with what starts that thread; it
             calls the latter, at once or later in any thread, when all else is prepared for the plan.
-        left: called with the name of a removed camera whose pairs were all taken.
+        on_removed: called with the name of a removed camera whose pairs were all taken.
 
     Attributes:
-        watched: by name.
         failed: those whose footage could not be read entirely.
     """
 
@@ -89,16 +86,16 @@ class Cameras:
         plans: Iterable[CameraPlan],
         queue: WorkQueue,
         store: CalibrationStore,
-        joined: Callable[[CameraPlan, Callable[[], None]], None],
-        left: Callable[[str], None],
+        on_start: Callable[[CameraPlan, Callable[[], None]], None],
+        on_removed: Callable[[str], None],
     ) -> None:
         self.failed: set[str] = set()
-        self._queue, self._store, self._joined, self._left = queue, store, joined, left
+        self._queue, self._store, self._on_start, self._on_removed = queue, store, on_start, on_removed
         self.watched = {plan.name: CameraWatch(self._thread(plan)) for plan in plans}
 
     @property
     def threads(self) -> dict[str, CameraThread]:
-        """The threads by camera; a copy, for whoever reads in another thread."""
+        """The threads by camera; a copy, for readers in other threads."""
         return {name: camera.thread for name, camera in self.watched.copy().items()}
 
     @property
@@ -113,7 +110,7 @@ class Cameras:
 
     @property
     def unseen(self) -> dict[str, str]:
-        """What each camera does, where none of those that have not ended gives pictures; empty else."""
+        """States by camera where no camera that has not ended sends pictures; else empty."""
         threads = {name: camera.thread for name, camera in self.watched.copy().items() if not camera.over}
         return {} if any(each.sees for each in threads.values()) else {n: t.state for n, t in threads.items()}
 
@@ -124,9 +121,7 @@ class Cameras:
 
     def stuck(self) -> dict[str, float]:
         """Cameras whose thread, or that of their sub-stream, hangs, with the seconds since it got on."""
-        threads = self.threads
-        hung = {name: thread.hung_s for name, thread in threads.items()}
-        return {name: seconds for name, seconds in hung.items() if seconds}
+        return {name: seconds for name, thread in self.threads.items() if (seconds := thread.hung_s)}
 
     def start(self) -> None:
         """Start every thread."""
@@ -147,10 +142,13 @@ class Cameras:
         return not late
 
     def difference(self, plans: Iterable[CameraPlan]) -> Reload:
-        """What another configuration's plans change."""
+        """Changes between the watched plans and those of another configuration."""
         wanted = {plan.name: plan for plan in plans}
-        now = {name: self._going_on_with(camera) for name, camera in self.watched.items()}
-        now = {name: plan for name, plan in now.items() if plan is not None}
+        now = {
+            name: plan
+            for name, camera in self.watched.items()
+            if (plan := camera.next_plan if camera.leaving else camera.thread.plan)
+        }
         return Reload(
             added=tuple(plan for name, plan in wanted.items() if name not in now),
             changed=tuple(plan for name, plan in wanted.items() if name in now and plan != now[name]),
@@ -160,72 +158,63 @@ class Cameras:
     def apply(self, reload: Reload) -> None:
         """Let cameras come, go and change; those that it does not name are not touched.
 
-        What a changed or removed camera saw until now is still told under the plan by which it was seen.
+        What a changed or removed camera saw until now is still reported under the plan by which it was seen.
         """
         for plan in (*reload.added, *reload.changed):
             if plan.name in self.watched:
-                self._leave(self.watched[plan.name], plan)
+                self.watched[plan.name].leave(plan)
             else:
                 self.watched[plan.name] = CameraWatch(self._thread(plan))
                 self._queue.add(plan.name)
-                self._joined(plan, self.watched[plan.name].thread.loop.start)
+                self._on_start(plan, self.watched[plan.name].thread.loop.start)
         for name in reload.removed:
-            self._leave(self.watched[name], None)
+            self.watched[name].leave(None)
 
-    def look_after(self) -> None:
+    def supervise(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
         for name, camera in list(self.watched.items()):
             if camera.thread.loop.alive or not camera.thread.loop.started:
                 continue
             if camera.leaving:
                 self._follow_up(name, camera)
+            elif camera.due is not None:
+                if monotonic() >= camera.due:
+                    self._renew(camera, camera.thread.plan)
+                    camera.thread.loop.start()
             elif not camera.over:
-                self._ended(name, camera)
+                self._note_end(name, camera)
 
     def _thread(self, plan: CameraPlan) -> CameraThread:
-        return CameraThread(plan, self._queue, opened, self._store)
-
-    @staticmethod
-    def _going_on_with(camera: CameraWatch) -> CameraPlan | None:
-        return camera.next_plan if camera.leaving else camera.thread.plan
-
-    @staticmethod
-    def _leave(camera: CameraWatch, next_plan: CameraPlan | None) -> None:
-        camera.leaving, camera.next_plan = True, next_plan
-        camera.thread.stop()
+        return CameraThread(plan, self._queue, open_plan, self._store)
 
     def _follow_up(self, name: str, camera: CameraWatch) -> None:
         """The thread of a camera that changes has ended."""
         if not self._queue.ended(name):
-            return  # what it saw is told first
+            return  # what it saw is reported first
         if camera.next_plan is None:
             del self.watched[name]
             self._queue.remove(name)
-            self._left(name)
+            self._on_removed(name)
             return
         plan, camera.next_plan = camera.next_plan, None
         camera.leaving = camera.over = False
         camera.backoff_s = _BACKOFF_S[0]
         self._renew(camera, plan)
-        self._joined(plan, camera.thread.loop.start)
+        self._on_start(plan, camera.thread.loop.start)
 
-    def _ended(self, name: str, camera: CameraWatch) -> None:
+    def _note_end(self, name: str, camera: CameraWatch) -> None:
         """A thread has ended by itself; a live camera's is started again, after growing backoffs."""
-        thread, now = camera.thread, monotonic()
-        if camera.due is not None:
-            if now >= camera.due:
-                self._renew(camera, thread.plan)
-                camera.thread.loop.start()
-            return
+        thread = camera.thread
         if not thread.live:
             for sentence in thread.report.errors:
                 logger.warning("%s: %s", name, sentence)
             if thread.report.corrupt:
                 logger.warning("%s: %d damaged frames or packets", name, thread.report.corrupt)
         if thread.loop.error is not None:
-            logger.error("%s: %s", name, worded(thread.loop.error))
+            logger.error("%s: %s", name, format_error(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
-            camera.due, camera.backoff_s = now + camera.backoff_s, min(2 * camera.backoff_s, _BACKOFF_S[1])
+            camera.due = monotonic() + camera.backoff_s
+            camera.backoff_s = min(2 * camera.backoff_s, _BACKOFF_S[1])
             return
         camera.over = True
         if thread.loop.error is not None or thread.report.damaged:
@@ -238,7 +227,7 @@ class Cameras:
         self._queue.add(plan.name)
 
 
-def opened(plan: CameraPlan) -> Source:
+def open_plan(plan: CameraPlan) -> Source:
     """The plan's source.
 
     Raises:
@@ -247,7 +236,7 @@ def opened(plan: CameraPlan) -> Source:
     return open_source(plan.url, plan.source, plan.name, screening=plan.screening)
 
 
-def worded(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error in one line without secrets; unexpected ones with their kind."""
     text = redacted(error)
     return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"

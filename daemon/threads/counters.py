@@ -1,9 +1,9 @@
-"""Where every proposed pair went: published, suppressed, dropped or still waiting; there is nothing else."""
+"""Outcomes of proposed pairs: published, suppressed, dropped or still waiting; there is no other."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -14,26 +14,29 @@ keeps silent ("unsure", "nothing of an object"), that is the reason."""
 
 NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon ended", "failed"
 """Dropped: displaced in a full queue, its camera taken out of the configuration, not narrated before the
-end, or neither narrated nor told by its facts (its picture cannot be read, its journal not written)."""
+end, or neither narrated nor reported by its facts (its picture cannot be read, its journal not written)."""
 
 
 @dataclass(slots=True)
 class PairCounts:
-    """The frame pairs of one camera; ``proposed`` is the sum of all the others at any time.
+    """The frame pairs of one camera.
 
     Attributes:
         proposed: by the camera.
-        waiting: in the queue, or with the captioner.
         published: journalled, from where they are published exactly once.
         suppressed: by reason.
         dropped: by reason; they were not looked at.
     """
 
     proposed: int = 0
-    waiting: int = 0
     published: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def waiting(self) -> int:
+        """Pairs in the queue, or with the captioner."""
+        return self.proposed - self.published - self.suppressed.total() - self.dropped.total()
 
 
 class PairCounters:
@@ -47,44 +50,34 @@ class PairCounters:
 
     def __init__(self, cameras: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._counts = {camera: PairCounts() for camera in cameras}
+        self._counts = defaultdict(PairCounts, {camera: PairCounts() for camera in cameras})
 
     def propose(self, camera: str) -> None:
         """A camera proposes a pair."""
         with self._lock:
-            counts = self._counts.setdefault(camera, PairCounts())
-            counts.proposed += 1
-            counts.waiting += 1
+            self._counts[camera].proposed += 1
 
     def publish(self, camera: str) -> None:
         """A pair is journalled."""
         with self._lock:
-            counts = self._counts.setdefault(camera, PairCounts())
-            counts.published += 1
-            counts.waiting -= 1
+            self._counts[camera].published += 1
 
     def suppress(self, camera: str, reason: str) -> None:
         """A pair was looked at, and is not reported."""
         with self._lock:
-            counts = self._counts.setdefault(camera, PairCounts())
-            counts.suppressed[reason] += 1
-            counts.waiting -= 1
+            self._counts[camera].suppressed[reason] += 1
 
     def drop(self, camera: str, reason: str, pairs: int = 1) -> None:
         """Pairs are given up."""
-        if not pairs:
-            return
-        with self._lock:
-            counts = self._counts.setdefault(camera, PairCounts())
-            counts.dropped[reason] += pairs
-            counts.waiting -= pairs
+        if pairs:
+            with self._lock:
+                self._counts[camera].dropped[reason] += pairs
 
     def of(self, camera: str) -> PairCounts:
         """One camera's counts as they are now."""
-        with self._lock:
-            return deepcopy(self._counts.get(camera, PairCounts()))
+        return self.by_camera().get(camera, PairCounts())
 
     def by_camera(self) -> dict[str, PairCounts]:
         """All counts, as they are at one moment."""
         with self._lock:
-            return deepcopy(self._counts)
+            return deepcopy(dict(self._counts))

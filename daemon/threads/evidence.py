@@ -1,4 +1,4 @@
-"""The pictures that show what is told, stored before it is journalled."""
+"""The pictures that show what is reported, stored before it is journalled."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pipeline.record import Evidence
 from pipeline.report.picture import encode, side_by_side
 from pipeline.sources import Image
 
+_QUALITY = 85  # of JPEG
+
 logger = logging.getLogger(__name__)
 
 
 class EvidenceKeeper:
-    """Stores before, after and the overlay of what is told; for one thread, but its counts for all.
+    """Stores before, after and the overlay of what is reported; for one thread, but its counts for all.
 
     A disk that is full or fails costs the pictures, never the narration: it is then journalled without them.
 
@@ -27,41 +29,28 @@ class EvidenceKeeper:
 
     Attributes:
         beyond: narrations whose pictures were beyond the limit, by camera.
-        kept: narrations whose pictures were stored.
-        failed: narrations whose pictures could not be.
+        kept, failed: narrations whose pictures were stored, or could not be.
         error: why the last one could not; empty while all is well.
     """
 
     def __init__(self, store: EvidenceStore, camera_bytes: int | None = None) -> None:
         self.store = store
         self.beyond: Counter[str] = Counter()
-        self._limit, self._bytes = camera_bytes, Counter[str]()
-        self.kept = 0
-        self.failed = 0
+        self.kept = self.failed = 0
         self.error = ""
+        self._limit, self._bytes = camera_bytes, Counter[str]()
 
     def keep(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence | None:
-        """Store the pictures of a narration.
+        """Store the pictures of a narration; None where none are kept, or none could be.
 
         Returns:
-            How its record names them; None where none are kept, or none could be.
+            How its record names them.
         """
         if settings.keep == "none":
             return None
         if self._limit is not None and self._bytes[narration.camera] >= self._limit:
             self.beyond[narration.camera] += 1
             return None
-        try:
-            evidence = self._stored(narration, pair, settings)
-        except OSError as error:
-            self._failed(f"{self.store.folder}: {error.strerror or error}")
-            return None
-        if self.error:
-            logger.info("evidence is kept again")
-        self.kept, self.error = self.kept + 1, ""
-        return evidence
-
-    def _stored(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence:
         before, after = pair.before.image, pair.after.image
         pictures = dict[str, Image]()
         if settings.keep in {"all", "frames"}:
@@ -69,15 +58,18 @@ class EvidenceKeeper:
         if settings.keep in {"all", "overlay"}:
             pictures["overlay"] = side_by_side(before, after, narration.sentences)
         references = {}
-        for side, image in pictures.items():
-            content = encode(image, settings.quality, settings.suffix)
-            references[side] = self.store.put(content, settings.suffix)
-            self._bytes[narration.camera] += len(content)
+        try:
+            for side, image in pictures.items():
+                content = encode(image, _QUALITY, "jpg")
+                references[side] = self.store.put(content, "jpg")
+                self._bytes[narration.camera] += len(content)
+        except OSError as error:
+            reason = f"{self.store.folder}: {error.strerror or error}"
+            if reason != self.error:
+                logger.error("narrations go on without pictures, which cannot be stored: %s", reason)  # noqa: TRY400 - no bug
+            self.failed, self.error = self.failed + 1, reason
+            return None
+        if self.error:
+            logger.info("evidence is kept again")
+        self.kept, self.error = self.kept + 1, ""
         return Evidence(**references)
-
-    def _failed(self, reason: str) -> None:
-        if reason != self.error:
-            logger.error(
-                "evidence cannot be kept, narrations go on without it: %s; free some space there", reason
-            )
-        self.failed, self.error = self.failed + 1, reason

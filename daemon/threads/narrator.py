@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,14 +26,21 @@ from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
-from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
+from pipeline.narration.events import (
+    EventContext,
+    gap_narration,
+    mask_narration,
+    narrate_event,
+    summary_narration,
+)
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame
+from pipeline.sources import Clock, Frame, covered
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
+from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +60,6 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        plan: its settings.
         settings: how its pairs are narrated.
         context: how its events are.
         record_sha256: hash (hex) of all settings, the limits included.
@@ -60,7 +67,7 @@ class _Camera:
         latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
         memory: what outlives the process; None where nothing is kept.
-        is_seen: whether this process has seen it.
+        first_seen: the first frame that reached this process; None before it.
     """
 
     plan: CameraPlan
@@ -71,7 +78,7 @@ class _Camera:
     latest: tuple[Narration, FramePair] | None = None
     recorded: set[str] = field(default_factory=set)
     memory: CameraMemory | None = None
-    is_seen: bool = False
+    first_seen: FrameStamp | None = None
 
 
 class Narrator:
@@ -79,7 +86,6 @@ class Narrator:
 
     Args:
         captioner: compares pairs; one that detects objects also finds what is tracked.
-        plans: the cameras.
         journals: by camera; a narration is journalled before it is published.
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is reported, before it is journalled; None keeps none.
@@ -131,7 +137,9 @@ class Narrator:
             limits.inherit(earlier.state.limits)
         elif self._live and plan.limits != NO_LIMITS:
             self._recall(plan, limits)
-        state = CameraState(limits, MinuteSummary(plan.limits.per_minute))
+        embed = self._captioner.appearance
+        people = Reidentification(embed) if embed else None
+        state = CameraState(limits, MinuteSummary(plan.limits.per_minute), people=people)
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)
@@ -142,7 +150,7 @@ class Narrator:
                 record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
             }
         if earlier:
-            camera.memory, camera.is_seen = earlier.memory, earlier.is_seen
+            camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
         elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
             camera.state.saved = camera.memory.tracks
@@ -214,6 +222,26 @@ class Narrator:
                 self._close_minute(each)
         return self._give_out()
 
+    def give_up(self, work: Sequence[Work]) -> list[JournalledPair]:
+        """Journal from when to when live cameras were not looked at; a restart reads footage again."""
+        unseen: dict[str, list[Frame]] = {}
+        for each in work:
+            item, camera = each.item, self._cameras.get(each.camera)
+            if camera is None or each.since is None or isinstance(item, Seen):
+                continue
+            if isinstance(item, Gap):
+                self._report_gap(camera, stamp(item.before), item.after, item.reason)
+            else:
+                frames = [item.frame] if isinstance(item, MotionFrame) else [item.before, item.after]
+                unseen.setdefault(each.camera, []).extend(frames)
+        for name, frames in unseen.items():
+            camera = self._cameras[name]
+            end = frames[-1]
+            begin = min((f for f in frames if f.time <= end.time), key=lambda frame: frame.time)
+            looked_at = [frame for frame in camera.state.frames if 0 < _age_s(frame, begin) < PAUSE_S]
+            self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
+        return self._give_out()
+
     def _compare(self, batch: Sequence[Work]) -> dict[int, tuple[Narration | None, float]]:
         """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
         alike: dict[PairSettings, list[tuple[int, FramePair, bool]]] = {}
@@ -231,9 +259,10 @@ class Narrator:
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
         state, least = camera.state, camera.context.describe.min_confidence
-        last = state.frames[-1] if state.frames else None
-        if motion.follows_loss and last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
-            self._report_gap(camera, stamp(last), motion.frame, "overload")
+        if motion.follows_loss:
+            last = stamp(state.frames[-1]) if state.frames else camera.first_seen
+            if last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
+                self._report_gap(camera, last, motion.frame, "overload")
         for event in state.track(motion, detections):
             if least is not None and event.confidence < least:
                 continue
@@ -261,15 +290,29 @@ class Narrator:
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
         now = stamp(seen.frame)
-        earlier = camera.memory.seen if camera.memory and not camera.is_seen else None
-        camera.is_seen = True
+        earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
+        camera.first_seen = camera.first_seen or now
         if earlier and (now.time - earlier.time).total_seconds() >= GAP_S + SEEN_S:
             self._report_gap(camera, earlier, seen.frame, "outage")
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
         if camera.memory:
+            self._note_masks(camera, camera.memory, seen.frame)
             tracker = camera.state.tracker
             camera.memory.save(now, tracker.state() if tracker else camera.state.saved)
+
+    def _note_masks(self, camera: _Camera, memory: CameraMemory, seen: Frame) -> None:
+        """Journal what masks and privacy areas hide: where they change a message, and silently once a day."""
+        source = camera.plan.source
+        areas = (*source.masks, *source.privacy)
+        hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
+        digest = hashlib.sha256(repr(areas).encode()).hexdigest()
+        now = f"{seen.time:%Y-%m-%d} {digest}" if areas else ""
+        if now != memory.masks:
+            is_new = not areas or not memory.masks.endswith(digest)
+            memory.masks = now
+            narration = mask_narration(seen, hidden, camera.context)
+            self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
 
     def _report_pair(
         self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float
@@ -357,6 +400,10 @@ class Narrator:
         if self._evidence is None:
             return None
         return self._evidence.keep(narration, pair, camera.plan.evidence)
+
+
+def _age_s(earlier: Frame, later: Frame) -> float:
+    return (later.time - earlier.time).total_seconds()
 
 
 def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:

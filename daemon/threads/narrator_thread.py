@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from daemon.config.settings import CaptionerSettings
-from daemon.threads.heartbeats import Heartbeats
-from daemon.threads.work_queue import WorkQueue
-from pipeline.loop import Loop
+from daemon.threads.work_queue import Work, WorkQueue
+from pipeline.loop import Heartbeats, Loop
 
 if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
     from daemon.threads.captions import Captioning
@@ -18,6 +16,10 @@ if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
 
 LOOP = "narrator"
 """Its name among the loops that the watchdog goes by."""
+
+BATCH = 8
+BATCH_WAIT_S = 0.1
+"""A batch has at most so many frames and pairs, and waits so long to be full."""
 
 LOADING_LIMIT_S = 180.0
 """The first start on a machine compiles the kernels."""
@@ -27,7 +29,7 @@ BATCH_LIMIT_S = 60.0
 
 
 class NarratorThread:
-    """Takes batches and tells them; its error waits for the main thread.
+    """Takes batches and narrates them; its error waits for the main thread.
 
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
     batch that never ends is noticed.
@@ -35,38 +37,34 @@ class NarratorThread:
     The narrator is made at the thread's first turn, while the cameras open and calibrate: it takes seconds.
 
     Args:
-        narrator: makes the narrator; called once, in this thread or by `awake`.
-        work: where the batches come from.
-        settings: size of a batch, and how long it waits to be full.
-        heartbeats: told of every turn.
-        telling: called with each narration, in this thread.
+        narrator: makes the narrator; called once, in this thread or by `load`.
+        report: called with each journalled record, in this thread.
 
     Attributes:
-        seconds: spent narrating so far.
-        batches: narrated so far.
-        loop: the thread.
+        seconds, batches: spent narrating, and narrated, so far.
+        in_hand: the batch that is being narrated.
     """
 
     def __init__(
         self,
         narrator: Callable[[], Narrator],
         work: WorkQueue,
-        settings: CaptionerSettings,
         heartbeats: Heartbeats,
-        telling: Callable[[JournalledPair], None],
+        report: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
         self.batches = 0
-        self._made, self._work, self._settings = narrator, work, settings
+        self.in_hand: list[Work] = []
+        self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
-        self._telling = telling
-        self._asked: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
+        self._report = report
+        self._scheduled: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
 
     @property
     def captioning(self) -> Captioning | None:
-        """What the captioner did, and what was reported without it; None until it is loaded."""
+        """State of the captioner; None until it is loaded."""
         return self._narrator.captioning if self._narrator else None
 
     @property
@@ -79,18 +77,18 @@ class NarratorThread:
         """True once pairs can be narrated."""
         return self._narrator is not None
 
-    def awake(self) -> Narrator:
-        """The narrator; for whoever starts this thread, before that."""
+    def load(self) -> Narrator:
+        """The narrator, made at the first call; in this thread, or before it starts."""
         if self._narrator is None:
             self._narrator = self._made()
         return self._narrator
 
-    def ask(self, change: Callable[[Narrator], None]) -> None:
-        """Have `change` called with the narrator between two batches; pairs taken before are told first."""
-        self._asked.put(change)
+    def schedule(self, change: Callable[[Narrator], None]) -> None:
+        """Have `change` called with the narrator between two batches; what was taken before goes first."""
+        self._scheduled.put(change)
 
     def knows(self, camera: str) -> bool:
-        """Whether anything may still be journalled of the camera, as while the narrator sleeps."""
+        """True while anything may still be journalled of the camera, as before the captioner is loaded."""
         return self._narrator is None or self._narrator.knows(camera)
 
     def finish(self, until: float) -> bool:
@@ -105,29 +103,39 @@ class NarratorThread:
         self._until = until
         return self.loop.join(until - monotonic())
 
+    def give_up(self, work: Sequence[Work]) -> None:
+        """Record that work of live cameras was not looked at; after `finish`, in any thread.
+
+        Before the captioner is loaded nothing was watched: the next start records the outage.
+        """
+        if self._narrator:
+            self._give_out(self._narrator.give_up(work))
+
     def _over(self) -> bool:
-        return self._until is not None and (not self._work.held or monotonic() >= self._until)
+        return self._until is not None and (self._work.is_exhausted or monotonic() >= self._until)
 
     def _turn(self) -> None:
-        """One batch, if there is one, and what was asked meanwhile."""
+        """One batch, if there is one, and the changes scheduled meanwhile."""
         if self._over():
             self.loop.stop()
             return
         if self._narrator is None:
             self.loop.beat(LOADING_LIMIT_S)
-            self.awake()
+            self.load()
             self._work.restart_waits()
         ending = self._until is not None
-        batch = self._work.take(1 if ending else self._settings.batch, 0.0 if ending else self._settings.wait)
+        batch = self._work.take(1 if ending else BATCH, 0.0 if ending else BATCH_WAIT_S)
         if batch:
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
-            self._give_out(self.awake().process(batch))
+            self.in_hand = batch
+            self._give_out(self.load().process(batch))
+            self.in_hand = []
             self.seconds += monotonic() - began
             self.batches += 1
-        while not self._asked.empty():
+        while not self._scheduled.empty():
             self.loop.beat(BATCH_LIMIT_S)
-            self._asked.get()(self.awake())
+            self._scheduled.get()(self.load())
 
     def _end(self) -> None:
         if self._narrator:
@@ -135,4 +143,4 @@ class NarratorThread:
 
     def _give_out(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
-            self._telling(journalled)
+            self._report(journalled)

@@ -30,11 +30,11 @@ class Overload:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.now = False
         self._clock = clock
-        self._kept_up_since: float | None = None
+        self._slow_at = 0.0
         self._wrong_since: dict[str, float] = {}
         self._warned: set[str] = set()
 
-    def look(self, waited_s: float, cameras: int, skews: Mapping[str, float | None]) -> None:
+    def update(self, waited_s: float, cameras: int, skews: Mapping[str, float | None]) -> None:
         """Call it at every turn.
 
         Args:
@@ -42,19 +42,30 @@ class Overload:
             cameras: how many are watched.
             skews: each live camera's clock minus ours in seconds; None where it sends no time.
         """
-        self._look_at_load(waited_s, cameras)
         now = self._clock()
+        self._update_load(now, waited_s, cameras)
         known = {name: skew for name, skew in skews.items() if skew is not None}
         wrong = [name for name, skew in known.items() if abs(skew) > SKEW_S and not self.now]
         self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
         self._warned -= {n for n in self._warned if n not in skews or abs(known.get(n, SKEW_S)) < SKEW_S / 2}
         due = [n for n in wrong if now - self._wrong_since[n] >= STEADY_S and n not in self._warned]
-        if due:
-            _warn({name: known[name] for name in due}, len(skews))
-            self._warned.update(due)
+        self._warned.update(due)
+        if 1 < len(due) == len(skews) and all(known[name] < 0 for name in due):
+            logger.warning(
+                "the clocks of all %d cameras are %.1f s behind or more: point this machine at a time "
+                "server; if its clock is right, it is too slow to read so many",
+                *(len(due), min(-known[name] for name in due)),
+            )
+            return
+        for name in due:
+            skew, believed = known[name], abs(known[name]) <= SANE.total_seconds()
+            logger.warning(
+                "%s: the camera's clock is %.1f s %s; %s: point the camera and this machine at a time server",
+                *(name, abs(skew), "ahead" if skew > 0 else "behind"),
+                "its times are used all the same" if believed else "times of receipt are used",
+            )
 
-    def _look_at_load(self, waited_s: float, cameras: int) -> None:
-        now = self._clock()
+    def _update_load(self, now: float, waited_s: float, cameras: int) -> None:
         if waited_s > TOO_SLOW_S:
             if not self.now:
                 logger.warning(
@@ -62,27 +73,7 @@ class Overload:
                     "processor or a GPU. What waits too long is reported without the captioner",
                     *(cameras, "camera" if cameras == 1 else "cameras", waited_s),
                 )
-            self.now, self._kept_up_since = True, None
-        elif self.now:
-            self._kept_up_since = self._kept_up_since or now
-            if now - self._kept_up_since >= STEADY_S:
-                self.now = False
-                logger.warning("this machine keeps up with its cameras again")
-
-
-def _warn(skews: Mapping[str, float], cameras: int) -> None:
-    """One line, or one for each where they are not behind all together."""
-    if 1 < cameras == len(skews) and max(skews.values()) < 0:
-        logger.warning(
-            "the clocks of all %d cameras are %.1f s behind or more: point this machine at a time server; "
-            "if its clock is right, it is too slow to read so many",
-            *(cameras, -max(skews.values())),
-        )
-        return
-    for name, seconds in skews.items():
-        believed = abs(seconds) <= SANE.total_seconds()
-        logger.warning(
-            "%s: the camera's clock is %.1f s %s; %s: point the camera and this machine at a time server",
-            *(name, abs(seconds), "ahead" if seconds > 0 else "behind"),
-            "its times are used all the same" if believed else "times of receipt are used",
-        )
+            self.now, self._slow_at = True, now
+        elif self.now and now - self._slow_at >= STEADY_S:
+            self.now = False
+            logger.warning("this machine keeps up with its cameras again")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from time import monotonic
 
-from daemon.threads.heartbeats import Heartbeats
 from pipeline.journal import Journal, JournalError
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
 
-LOOP = "publisher"
-"""Its name among the loops that the watchdog goes by."""
-
 RENEW_S = 10.0
-"""How often a lease is renewed, a lost stream is looked for, and a server that refuses is asked again."""
+"""Interval at which leases are renewed, lost streams restored, and refusing servers tried again."""
 
 _SETTLE_S = 1.0
 _POLL_S = 0.05
@@ -35,12 +32,10 @@ class Publishing:
     Args:
         journals: by camera; cameras may come and go while this runs.
         publisher: used by this thread only; closed with it.
-        heartbeats: told whenever the thread has got on: the server was asked, or there was nothing to do.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
         published: records, over all cameras.
-        loop: the thread.
     """
 
     def __init__(
@@ -52,9 +47,9 @@ class Publishing:
         self.errors: dict[str, str] = {}
         self.published = 0
         self._journals, self._publisher = journals, publisher
-        self._deliveries: dict[str, _Turn] = {}
+        self._deliveries: dict[str, _CameraDelivery] = {}
         self._backoff = Backoff()
-        self.loop = Loop(LOOP, self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
+        self.loop = Loop("publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
 
     def start(self) -> None:
         """Start the thread; what earlier runs left unpublished goes first."""
@@ -63,12 +58,12 @@ class Publishing:
 
     @property
     def away(self) -> str:
-        """Why nothing at all can be published now; empty while the server answers."""
+        """Reason for which nothing at all can be published; empty while the server answers."""
         return self._backoff.reason
 
     @property
     def stopped(self) -> str:
-        """Why nothing of what there is to publish is published now; empty while anything is, or could be."""
+        """Reason for which no pending record is published; empty while any is, or could be."""
         failing, journals = self.failing, dict(self._journals)
         waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
         if self.away or not failing or waiting - set(failing):
@@ -77,7 +72,7 @@ class Publishing:
 
     @property
     def failing(self) -> dict[str, str]:
-        """Why each camera that is not published now is not, by name."""
+        """Reason for each camera that is not published now, by name."""
         away, errors = self.away, self.errors.copy()
         journals = dict(self._journals)
         down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}
@@ -100,39 +95,36 @@ class Publishing:
         """
         until = monotonic() + limit_s
         self.wake()
-        while self.loop.alive and monotonic() < until and self._pending(but=set(self.errors)):
+        while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
             if hurry is not None and hurry.is_set():
                 until, hurry = min(until, monotonic() + hurried_s), None
         self.loop.stop()
         if self.loop.join(max(_POLL_S, until - monotonic())):
             self._publisher.close()
-        return not self._pending(but=set())
+        return not self._unfinished(but=())
 
-    def _pending(self, but: set[str]) -> bool:
+    def _unfinished(self, but: Collection[str]) -> bool:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
-        return any(
-            _unpublished(journal) for camera, journal in list(self._journals.items()) if camera not in but
-        )
+        journals = dict(self._journals).items()
+        return any(_unpublished(journal) for camera, journal in journals if camera not in but)
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes
         for camera in set(self._deliveries) - set(journals):
-            self._let_go(self._deliveries.pop(camera))
+            self._release_lease(self._deliveries.pop(camera))
             self.errors.pop(camera, None)
         for camera, journal in journals.items():
-            self._drain(camera, journal)
+            if journal.trouble:
+                journal.flush()
+            if journal.is_open:  # else its trouble says why nothing of it can be published
+                self._drain(camera, journal)
 
     def _drain(self, camera: str, journal: Journal) -> None:
-        if journal.trouble:
-            journal.flush()
-        if not journal.is_open:
-            return  # its trouble says why; nothing of it can be published
         turn = self._deliveries.get(camera)
         if turn is None or turn.journal is not journal:
-            turn = self._deliveries[camera] = _Turn(
-                journal, Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
-            )
+            delivery = Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
+            turn = self._deliveries[camera] = _CameraDelivery(journal, delivery)
         now = monotonic()
         due = now - turn.asked_at >= RENEW_S
         if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
@@ -141,7 +133,9 @@ class Publishing:
         try:
             count = turn.delivery.drain(self.loop.stopped, limit=_TURN)
         except (PublisherError, JournalError) as error:
-            self._report(camera, str(error))
+            if self.errors.get(camera) != str(error):
+                logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
+            self.errors[camera] = str(error)
             return
         self.published += count
         if self.errors.pop(camera, None):
@@ -152,30 +146,25 @@ class Publishing:
     def _release(self) -> None:
         """Give up the leases while the server answers; else they run out by themselves."""
         for turn in self._deliveries.values():
-            self._let_go(turn)
+            self._release_lease(turn)
 
-    def _let_go(self, turn: _Turn) -> None:
+    def _release_lease(self, turn: _CameraDelivery) -> None:
         if self.away:
             return
         try:
             turn.delivery.release()
         except PublisherError as error:
-            logger.info(
-                "camera %s: the lease could not be released and will expire: %s", turn.journal.camera, error
-            )
-
-    def _report(self, camera: str, reason: str) -> None:
-        if self.errors.get(camera) != reason:
-            self.errors[camera] = reason
-            logger.error("camera %s is not published: %s", camera, reason)
+            camera = turn.journal.camera
+            logger.info("camera %s: the lease could not be released and will expire: %s", camera, error)
 
 
-class _Turn:
-    """One camera's delivery, and when the server was last asked."""
+@dataclass(slots=True)
+class _CameraDelivery:
+    """One camera's delivery, and the monotonic second at which the server was last asked."""
 
-    def __init__(self, journal: Journal, delivery: Delivery) -> None:
-        self.journal, self.delivery = journal, delivery
-        self.asked_at = float("-inf")
+    journal: Journal
+    delivery: Delivery
+    asked_at: float = float("-inf")
 
 
 def _unpublished(journal: Journal) -> bool:

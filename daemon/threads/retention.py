@@ -14,19 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.config.settings import RetentionSettings
-from daemon.threads.heartbeats import Heartbeats
 from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
 from pipeline.journal.signatures import SigningKey
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
 from pipeline.sources import Clock
-
-LOOP = "retention"
-"""Its name among the loops that the watchdog goes by."""
 
 SEGMENTS_PER_RUN = 8
 """A run deletes no more than these, of all cameras, and only what the run before it announced."""
@@ -50,8 +46,8 @@ class SteadyClock:
     months), it is followed only after `BELIEVED_AFTER_S` of running, so that a wrong hour deletes nothing.
 
     Args:
-        path: of the file.
-        oldest: what to begin with where there is no file (seconds since 1970).
+        path: keeps the time between runs.
+        oldest: seconds since 1970 to begin with where there is no such file.
     """
 
     def __init__(self, path: Path, oldest: float) -> None:
@@ -74,7 +70,7 @@ class SteadyClock:
         self._time += passed_s
         wall = time.time()
         if wall - self._time <= _JUMP_S:
-            self._time, self._ahead_s = max(wall, self._time) if wall > self._time else self._time, 0.0
+            self._time, self._ahead_s = max(wall, self._time), 0.0
         else:
             if self._ahead_s == 0.0:
                 logger.warning(
@@ -91,7 +87,7 @@ class SteadyClock:
 
 
 def boot_time_s() -> float:
-    """Seconds since the machine was started, asleep or not; nobody sets this clock."""
+    """Seconds since the machine was started, asleep or not; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -113,23 +109,21 @@ class Retention:
     Args:
         settings: how much is kept; None is no limit.
         journals: by camera; cameras may come and go while this runs.
-        evidence: the pictures; None where there are none.
+        evidence: the pictures.
         key: signs where the journals begin after a deletion; None signs nothing.
-        heartbeats: told of every run.
 
     Attributes:
         segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
         pictures: how many were deleted of evidence.
         unpublished: cameras of which more would go if it were published.
         runs: how often this ran.
-        loop: the thread.
     """
 
     def __init__(
         self,
         settings: RetentionSettings,
         journals: Mapping[str, Journal],
-        evidence: EvidenceStore | None,
+        evidence: EvidenceStore,
         key: SigningKey | None = None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
@@ -141,7 +135,7 @@ class Retention:
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
         self._reported = ""
-        self.loop = Loop(LOOP, self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
+        self.loop = Loop("retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
 
     def start(self) -> None:
         """Run now and then every minute."""
@@ -178,15 +172,15 @@ class Retention:
         self.runs += 1
 
     def _due(self) -> list[_Due]:
-        """What is beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
+        """Segments beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
         segments = sorted(
             (written, camera, segment.first, segment)
             for camera, journal in list(self._journals.items())
-            for written, segment in _written(journal)
+            for written, segment in _segments_with_age(journal)
         )
         age_s = self._settings.age
         before = float("-inf") if age_s is None else self._now() - age_s
-        excess = {"size": self._too_large(), "free": self._too_full()}
+        excess = self._excess()
         due, unpublished = list[_Due](), set[str]()
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
@@ -235,10 +229,10 @@ class Retention:
         """
         journals = list(self._journals.values())
         deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
-        if self._evidence and deleted:
+        if deleted:
             named = set[str]()
             for _, segment in deleted:
-                named |= _named(segment.path)
+                named |= _digests_in(segment.path)
             gone = {segment.path for _, segment in deleted}
             self.pictures += self._evidence.remove(self._unnamed(named, journals, gone)).files
         for journal, segment in deleted:
@@ -247,7 +241,7 @@ class Retention:
             logger.info("camera %s: %s (%d bytes) was deleted", journal.camera, segment.path, size)
 
     def _unnamed(self, digests: set[str], journals: list[Journal], gone: set[Path]) -> set[str]:
-        """Those of the digests that no record names but in files that are `gone`."""
+        """Select the digests that only records in the files `gone` name."""
         folders = {journal.folder for journal in journals}
         while True:
             paths = _journal_files(folders) - gone
@@ -264,26 +258,19 @@ class Retention:
 
     def _size(self, segment: Segment) -> int:
         """Bytes of a segment and of the pictures that it names."""
-        named = _named(segment.path) if self._evidence else set()
-        paths = [self._evidence.find(digest) for digest in named] if self._evidence else []
+        paths = [self._evidence.find(digest) for digest in _digests_in(segment.path)]
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
-    def _too_large(self) -> int:
-        """Bytes beyond the size that may be kept."""
-        if self._settings.size is None:
-            return 0
-        evidence = self._evidence.size().bytes if self._evidence else 0
-        return sum(journal.size for journal in list(self._journals.values())) + evidence - self._settings.size
-
-    def _too_full(self) -> int:
-        """Bytes that lack to those that must stay free."""
-        journal = next(iter(list(self._journals.values())), None)
-        if self._settings.free is None or journal is None:
-            return 0
-        try:
-            return self._settings.free - shutil.disk_usage(journal.folder).free
-        except FileNotFoundError:
-            return 0  # the folder could not be made yet, so there is nothing to delete
+    def _excess(self) -> dict[str, int]:
+        """Bytes beyond each limit, negative within it."""
+        journals, excess = list(self._journals.values()), dict[str, int]()
+        if self._settings.size is not None:
+            kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
+            excess["size"] = kept - self._settings.size
+        if self._settings.free is not None and journals:
+            with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
+                excess["free"] = self._settings.free - shutil.disk_usage(journals[0].folder).free
+        return excess
 
     def _turn(self) -> None:
         try:
@@ -292,10 +279,10 @@ class Retention:
         except (JournalError, RecordError, OSError) as error:
             if str(error) != self._reported:
                 self._reported = str(error)
-                logger.error("retention: %s", error)  # noqa: TRY400 - no bug of ours: its trace tells nothing
+                logger.error("retention: %s", error)  # noqa: TRY400 - no bug
 
 
-def _written(journal: Journal) -> Iterator[tuple[float, Segment]]:
+def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
     """The closed segments with the time of their last write, which never falls: footage may be much older."""
     written = 0.0
     for segment in journal.closed():
@@ -303,7 +290,7 @@ def _written(journal: Journal) -> Iterator[tuple[float, Segment]]:
         yield written, segment
 
 
-def _named(path: Path) -> set[str]:
+def _digests_in(path: Path) -> set[str]:
     """The digests of the pictures that a file of a journal names."""
     named = set[str]()
     with path.open("rb") as file:
@@ -318,7 +305,7 @@ def _journal_files(folders: set[Path]) -> set[Path]:
 
 
 def _deletion(first: Record, last: Record, reason: str) -> Narration:
-    """What the chain says of the records from `first` to `last`, which are deleted now."""
+    """The chain's record of a deletion, from the record `first` to the record `last`."""
     now, count = datetime.now(UTC), last.seq - first.seq + 1
     text = f"{count} records from {first.after.time} to {last.after.time} were deleted (retention.{reason})."
     before, after = (FrameStamp(f.moment, f.pts, f.sha256) for f in (first.before, last.after))

@@ -9,11 +9,13 @@ from time import monotonic
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
 from pipeline.gate import Item, MotionFrame, Seen
-from pipeline.loop import Loop
 from pipeline.pairs import FramePair
 
 FRAMES_HELD = 12
 """Frames of a live camera that wait for the detector at most: at 5/s, less than three seconds."""
+
+DEADLINE_S = 30.0
+"""A pair of a live camera that waits longer for the captioner is reported without it."""
 
 _POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
@@ -43,21 +45,21 @@ class Work:
 
     @property
     def is_pair(self) -> bool:
-        """Whether it is a pair, which is counted; frames are thinned out where there are too many."""
+        """True for a pair: pairs are counted, frames are thinned out where there are too many."""
         return isinstance(self.item, FramePair)
 
     def overdue(self, now: float) -> bool:
-        """Whether it has waited too long for the captioner."""
+        """True where it has waited too long for the captioner."""
         return self.until is not None and now > self.until
 
 
 class WorkQueue:
     """Holds the newest frames and pairs of all cameras, some of each: a busy one never displaces the others.
 
-    A narrator that is too slow looks at fewer frames: where a live camera's share is full, every other one of
-    its waiting frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that
-    has waited longer than its deadline is told by its clusters, and only where a camera's share is full of
-    pairs does the oldest go.
+    A narrator that is too slow looks at fewer frames: where a live camera's share is full, one of its waiting
+    frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that has waited
+    longer than its deadline is reported by its clusters, and only where a camera's share is full of pairs the
+    oldest goes.
 
     Args:
         cameras: their names; work is taken from them in turn.
@@ -66,18 +68,16 @@ class WorkQueue:
     Attributes:
         counters: where pairs are counted.
         thinned: frames that were not looked at, by camera.
-        loops: threads of its own; it has none.
     """
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
         self.capacity = capacity
-        self.loops: list[Loop] = []
         self.counters = PairCounters(cameras)
         self.thinned: Counter[str] = Counter()
         self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
-        self._closed = False
-        self._changed = threading.Condition()
+        self._closed = self._abandoned = False
+        self._changed = threading.Condition()  # with a reentrant lock
 
     @property
     def dropped(self) -> Counter[str]:
@@ -85,15 +85,13 @@ class WorkQueue:
         counts = self.counters.by_camera().items()
         return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
 
-    def put(self, camera: str, item: Item, *, wait: bool, deadline_s: float | None = None) -> bool:
+    def put(self, camera: str, item: Item, *, wait: bool) -> bool:
         """Add work; where the camera's share is full, wait for room, or thin out what waits.
 
         Args:
             camera: whose it is.
             item: the newest of this camera.
-            wait: for room, as footage can.
-            deadline_s: how long a pair may wait for the captioner, by the monotonic clock: the wall clock
-                may step by an hour. None is as long as it takes.
+            wait: True waits for room, as footage can.
 
         Returns:
             False where the queue was closed, or the camera removed: the thread should end.
@@ -105,20 +103,22 @@ class WorkQueue:
                 self.counters.propose(camera)
             while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
                 self._changed.wait(_POLL_S)
-            if mine is None or not self._takes(camera, mine):
+            takes = mine is not None and self._takes(camera, mine)
+            is_last = self._closed and not (wait or self._abandoned)  # of a live camera that is ending
+            if mine is None or not (takes or is_last):
                 if is_pair:
                     self.counters.drop(camera, ENDED if self._closed else REMOVED)
                 return False
             now = monotonic()
-            until = None if deadline_s is None else now + deadline_s
+            until = now + DEADLINE_S if is_pair and not wait else None
             mine.append(Work(item, until=until, since=None if wait else now))
             if len(mine) > self.capacity:
                 self._thin_out(camera, mine)
             self._changed.notify_all()
-            return True
+            return takes
 
     def restart_waits(self) -> None:
-        """From now on there is a captioner: until then nothing was late."""
+        """Begin all waits now that the captioner is loaded: nothing was late until then."""
         with self._changed:
             now = monotonic()
             for mine in self._work.values():
@@ -147,20 +147,22 @@ class WorkQueue:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Take no more work; what is held can still be taken, and who waits in `put` goes on."""
+        """Take only the last work of live cameras; what is held can be taken, `put` waits no more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
-    def abandon(self) -> int:
-        """Drop all that is held, and count it; how many pairs that were."""
+    def abandon(self) -> list[Work]:
+        """Drop all that is held, and count it; what that was, each camera's in its order."""
         with self._changed:
-            pairs = 0
+            self._abandoned = True
+            abandoned: list[Work] = []
             for camera, mine in self._work.items():
-                pairs += self._drop(camera, mine, ENDED)
+                self._drop(camera, mine, ENDED)
+                abandoned += mine
                 mine.clear()
             self._changed.notify_all()
-            return pairs
+            return abandoned
 
     def take(self, size: int, wait_s: float, limit_s: float = _POLL_S) -> list[Work]:
         """A batch over all cameras, in turn; each camera's work in its order.
@@ -171,15 +173,15 @@ class WorkQueue:
             limit_s: longest wait for that first part; then the batch is empty.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._held(), limit_s)
-            if not self._held():
+            self._changed.wait_for(lambda: len(self._ended) == len(self._work) or self.held, limit_s)
+            if not self.held:
                 return []
             until = monotonic() + wait_s
-            while self._held() < size and not self._idle() and (left := until - monotonic()) > 0:
+            while self.held < size and not self._idle() and (left := until - monotonic()) > 0:
                 self._changed.wait(min(left, _POLL_S))
             now = monotonic()
             batch: list[Work] = []
-            while len(batch) < size and self._held():
+            while len(batch) < size and self.held:
                 batch += self._one_of_each(size - len(batch), now)
             self._changed.notify_all()
             return batch
@@ -203,7 +205,7 @@ class WorkQueue:
     def held(self) -> int:
         """Frames and pairs waiting."""
         with self._changed:
-            return self._held()
+            return sum(map(len, self._work.values()))
 
     @property
     def waiting(self) -> set[str]:
@@ -213,10 +215,16 @@ class WorkQueue:
 
     @property
     def waited_s(self) -> float:
-        """How long work of a live camera has waited; that of footage can wait."""
+        """Longest wait of a live camera's work; footage can wait."""
         with self._changed:
             since = [mine[0].since for mine in self._work.values() if mine]
         return max((monotonic() - began for began in since if began is not None), default=0.0)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True where all cameras have ended, and all their work was taken."""
+        with self._changed:
+            return not self.held and len(self._ended) == len(self._work)
 
     def ended(self, camera: str) -> bool:
         """True where the camera has ended and all its work was taken."""
@@ -226,9 +234,6 @@ class WorkQueue:
     def _takes(self, camera: str, mine: deque[Work]) -> bool:
         """Neither closed, nor was the camera removed meanwhile."""
         return not self._closed and self._work.get(camera) is mine
-
-    def _held(self) -> int:
-        return sum(map(len, self._work.values()))
 
     def _idle(self) -> bool:
         """All cameras have ended."""
@@ -241,35 +246,26 @@ class WorkQueue:
         return None
 
     def _thin_out(self, camera: str, mine: deque[Work]) -> None:
-        """Drop every other waiting frame, or the oldest pair where only pairs wait."""
-        oldest = mine[0].since
-        left: list[Work] = []
-        restart = lost = odd = False
-        for work in mine:
-            if not isinstance(work.item, MotionFrame):
-                left.append(work)
-                continue
-            odd = not odd
-            restart |= work.item.restart
-            if odd and work is not mine[-1]:
-                self.thinned[camera] += 1
-                lost = True
-                continue
-            item = replace(work.item, restart=restart, follows_loss=lost or work.item.follows_loss)
-            left.append(replace(work, item=item))
-            restart = lost = False
-        if len(left) == len(mine):
-            self._drop(camera, deque([left.pop(0)]), NEWER_CAME)
-        left[0] = replace(left[0], since=oldest)
-        mine.clear()
-        mine.extend(left)
+        """Drop the frame that leaves the shortest gap: what waits stays even. Else drop the oldest pair."""
+        frames = [(k, work.item) for k, work in enumerate(mine) if isinstance(work.item, MotionFrame)]
+        if len(frames) > 1:
+            times = [motion.frame.time for _, motion in frames]
+            inner = range(1, len(frames) - 1)
+            n = min(inner, key=lambda n: times[n + 1] - times[n - 1], default=0)
+            (gone, lost), (k, kept) = frames[n : n + 2]
+            restart, follows_gap = kept.restart or lost.restart, kept.follows_gap or lost.follows_gap
+            item = replace(kept, restart=restart, follows_gap=follows_gap, follows_loss=True)
+            mine[k] = replace(mine[k], item=item)
+        else:
+            gone = next((k for k, work in enumerate(mine) if work.is_pair), 0)
+        mine[1] = replace(mine[1], since=mine[0].since if gone == 0 else mine[1].since)
+        self._drop(camera, deque([mine[gone]]), NEWER_CAME)
+        del mine[gone]
 
-    def _drop(self, camera: str, work: deque[Work], reason: str) -> int:
-        pairs = sum(each.is_pair for each in work)
+    def _drop(self, camera: str, work: deque[Work], reason: str) -> None:
         if frames := sum(isinstance(each.item, MotionFrame) for each in work):
             self.thinned[camera] += frames
-        self.counters.drop(camera, reason, pairs)
-        return pairs
+        self.counters.drop(camera, reason, sum(each.is_pair for each in work))
 
     def _one_of_each(self, most: int, now: float) -> list[Work]:
         batch: list[Work] = []

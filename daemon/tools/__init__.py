@@ -1,1 +1,1 @@
-"""What people use beside the daemon: look at a camera, describe two pictures, see whether all is well."""
+"""Tools beside the daemon: probe and snapshot a camera, describe two pictures, check the installation."""

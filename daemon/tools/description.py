@@ -13,7 +13,6 @@ from typing import Any
 from daemon.config.plan import CameraPlan
 from daemon.tools.gaps import Gap, gap_between
 from models.captioner import Captioner
-from models.sentences import Sentence
 from pipeline.changes import find_changes
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.narration.narration import Narration, narrate
@@ -49,18 +48,31 @@ class PairPaths:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What changed between two pictures."""
+    """A narrated pair of pictures."""
 
     id: str
     gap: Gap
     pair: FramePair
     narration: Narration
 
+    def sentences(self) -> list[dict[str, Any]]:
+        """The sentences as JSON members, as in the record, which leaves out what a captioner does not say.
+
+        In place of `time` there is moment_s, seconds after the before picture.
+        """
+        found = []
+        for sentence in self.narration.sentences:
+            moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
+            members = sentence_members(sentence) | {"moment_s": moment_s}
+            found.append({name: v for name, v in members.items() if v is not None or name == "box"})
+        return found
+
 
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
     """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
 
-    A member ``gap_s`` tells the seconds between the two; without it, or where it is null, the pictures do.
+    A member ``gap_s`` has the seconds between the two; without it, or where it is null, they are read off the
+    pictures.
 
     Yields:
         A pair, or why its line holds none.
@@ -75,7 +87,7 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
             try:
                 pair = json.loads(line)
                 paths = path.parent / pair["before"], path.parent / pair["after"]
-                yield PairPaths(str(pair["id"]), *paths, _given(pair.get("gap_s")))
+                yield PairPaths(str(pair["id"]), *paths, _given_gap(pair.get("gap_s")))
             except (ValueError, KeyError, TypeError):
                 yield PairError(
                     f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}, '
@@ -83,12 +95,7 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
                 )
 
 
-def _given(gap_s: object) -> Gap | None:
-    """The gap that a pair's line tells.
-
-    Raises:
-        ValueError: it is no number of seconds, 0 or more.
-    """
+def _given_gap(gap_s: object) -> Gap | None:
     if gap_s is None:
         return None
     if isinstance(gap_s, bool) or not isinstance(gap_s, int | float) or not 0 <= gap_s < math.inf:
@@ -97,20 +104,19 @@ def _given(gap_s: object) -> Gap | None:
 
 
 def read_pair(paths: PairPaths, gap: Gap, plan: CameraPlan) -> FramePair:
-    """Two pictures as a frame pair, so far apart in time as the gap tells.
+    """Two pictures as a frame pair, so far apart in time as the gap says.
 
     Raises:
         PairError: one of them cannot be read, or they differ in size.
     """
+    name = f"{paths.id}: " if paths.id else ""
     try:
         before, after = (read_still(path, plan.source, "describe") for path in (paths.before, paths.after))
     except SourceError as error:
-        raise PairError(f"{paths.id}: {error}") from None
+        raise PairError(f"{name}{error}") from None
     if before.image.shape != after.image.shape:
         (bh, bw, _), (ah, aw, _) = before.image.shape, after.image.shape
-        raise PairError(
-            f"{paths.id}: the pictures differ in size ({bw}x{bh}, {aw}x{ah}): give two of one camera"
-        )
+        raise PairError(f"{name}the pictures differ in size ({bw}x{bh}, {aw}x{ah}): give two of one camera")
     apart = 1.0 if gap.seconds is None else min(gap.seconds, _LONGEST_S)
     after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
     upper = plan.upper or PairThresholds().upper
@@ -128,28 +134,16 @@ def describe(
         In the order of `pairs`, a description, or why there is none.
     """
     for begin in range(0, len(pairs), BATCH):
-        batch = pairs[begin : begin + BATCH]
-        gaps = [paths.gap or gap_between(paths.before, paths.after) for paths in batch]
-        read: list[FramePair | PairError] = []
-        for paths, gap in zip(batch, gaps, strict=True):
+        read: list[tuple[PairPaths, Gap, FramePair | PairError]] = []
+        for paths in pairs[begin : begin + BATCH]:
+            gap = paths.gap or gap_between(paths.before, paths.after)
             try:
-                read.append(read_pair(paths, gap, plan))
+                read.append((paths, gap, read_pair(paths, gap, plan)))
             except PairError as error:
-                read.append(error)
-        good = [pair for pair in read if isinstance(pair, FramePair)]
+                read.append((paths, gap, error))
+        good = [pair for _, _, pair in read if isinstance(pair, FramePair)]
         changes = find_changes(good, plan.change_options(captioner), captioner.salience)
         settings = plan.settings_sha256(captioner)
-        narrations = narrate(changes, captioner, plan.describe, settings) if good else []
-        described = iter(narrations)
-        for paths, gap, pair in zip(batch, gaps, read, strict=True):
-            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, next(described))
-
-
-def told_members(sentence: Sentence) -> dict[str, Any]:
-    """A sentence as JSON members, as in the record, which leaves out what a captioner does not say.
-
-    In place of `time` there is moment_s, seconds after the before picture.
-    """
-    moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
-    members = sentence_members(sentence) | {"moment_s": moment_s}
-    return {name: value for name, value in members.items() if value is not None or name == "box"}
+        narrations = iter(narrate(changes, captioner, plan.describe, settings) if good else [])
+        for paths, gap, pair in read:
+            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, next(narrations))

@@ -1,4 +1,4 @@
-"""Whether everything that narrated needs is here and works."""
+"""Checks of the installation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from daemon.config.settings import Configuration
 from pipeline.redaction import redacted
 
 OWN_PACKAGES = ("daemon", "pipeline", "models", "train")
+_KERNELS = Path(__file__).resolve().parents[2] / "pipeline" / "__pycache__"
 _SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at; `ok` None means that it is not needed here."""
+    """Result of one check; `ok` None means that it is not needed here."""
 
     name: str
     ok: bool | None
@@ -36,20 +37,19 @@ def examine(
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("versions", _versions),
         ("package names", _names),
-        ("FFmpeg libraries", _ffmpeg),
         ("numba cache", _numba_cache),
         ("captioner", lambda: _captioner(checkpoint, device)),
         ("configuration", lambda: _configuration(path, configuration)),
         ("Redis", lambda: _redis(configuration)),
         ("workers", lambda: _workers(configuration)),
     ]
-    return [_checked(name, check) for name, check in checks]
+    return [_run(name, check) for name, check in checks]
 
 
-def _checked(name: str, check: Callable[[], str | None]) -> Check:
+def _run(name: str, check: Callable[[], str | None]) -> Check:
     try:
         detail = check()
-    except Exception as error:  # noqa: BLE001 - whatever is wrong is what the doctor is asked for
+    except Exception as error:  # noqa: BLE001 - a check fails for any reason
         return Check(name, ok=False, detail=redacted(error) or type(error).__name__)
     return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
 
@@ -76,42 +76,28 @@ def _names() -> str:
     return "no other distribution owns " + ", ".join(OWN_PACKAGES)
 
 
-def _ffmpeg() -> str:
-    import av  # noqa: PLC0415 - the doctor loads one thing at a time
-
-    versions = {name: ".".join(map(str, version)) for name, version in av.library_versions.items()}
-    missing = [codec for codec in ("h264", "hevc", "mjpeg", "mpeg4") if codec not in av.codecs_available]
-    if missing:
-        raise RuntimeError(f"FFmpeg lacks the decoders {', '.join(missing)}: install PyAV's own wheel")
-    return ", ".join(f"{name} {versions[name]}" for name in ("libavcodec", "libavformat"))
-
-
 def _numba_cache() -> str:
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    place = Path(folder) if folder else Path(__file__).resolve().parents[2] / "pipeline" / "__pycache__"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        if folder:
-            raise RuntimeError(f"NUMBA_CACHE_DIR={folder} cannot be written: {error.strerror}") from None
-        # numba then falls back to the user's cache folder, if there is a home.
-        home = Path.home() / ".cache"
-        if not os.access(home if home.exists() else Path.home(), os.W_OK):
-            raise RuntimeError(
-                "kernels would be compiled at every start: set NUMBA_CACHE_DIR to a writable folder"
-            ) from None
-        return f"{place} cannot be written; numba uses {home}"
-    return f"{place} can be written"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    places = (
+        [Path(chosen)] if chosen else [_KERNELS, Path.home() / ".cache"]
+    )  # numba takes the first that works
+    for place in places:
+        with suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                return f"{place} can be written"
+    raise RuntimeError(
+        f"{places[0]} cannot be written, so that kernels are compiled at every start: set NUMBA_CACHE_DIR "
+        "to a folder that can"
+    )
 
 
 def _captioner(path: Path, device: str) -> str:
-    from daemon.config.device import chosen_device  # noqa: PLC0415
+    from daemon.config.device import choose_device  # noqa: PLC0415
     from daemon.threads.narrator import warm_up  # noqa: PLC0415
     from models import SHIPPED, load_captioner  # noqa: PLC0415
 
-    captioner = load_captioner(path, chosen_device(device))
+    captioner = load_captioner(path, choose_device(device))
     warm_up(captioner)
     shown = path.name if path in SHIPPED.values() else path
     return f"{captioner.name} {captioner.sha256[:12]} ({shown}) works on {captioner.device}"
@@ -141,14 +127,13 @@ def _workers(configuration: Configuration | None) -> str | None:
     cameras = configuration.cameras.values() if configuration else ()
     if configuration is None or all(each.narrate.workers == "none" for each in cameras):
         return None
-    from daemon.config.checkpoint import chosen_checkpoint  # noqa: PLC0415
     from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
 
-    wanted = read_label(chosen_checkpoint(configuration.captioner)).sha256
+    wanted = read_label(configuration.captioner.checkpoint).sha256
     living = living_workers(lambda: Secrets().reveal(configuration.redis.url or ""))
     found = [each["checkpoint"] for each in living]
-    told = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
+    count = f"{found.count(wanted)} of {len(found)} have the checkpoint {wanted[:12]}"
     if wanted not in found:
-        raise RuntimeError(f"{told}: start `narrated worker` with this version of narrated")
-    return told
+        raise RuntimeError(f"{count}: start `narrated worker` with this version of narrated")
+    return count

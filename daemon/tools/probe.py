@@ -1,9 +1,9 @@
-"""What a camera gives: opened once, looked at for some seconds."""
+"""Measure for some seconds what a camera sends."""
 
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -11,25 +11,23 @@ from av.container.input import InputContainer
 from av.error import FFmpegError
 from av.video.stream import VideoStream
 
-from pipeline.sources import SourceError, SourceOptions, redacted
+from pipeline.sources import SourceError, SourceOptions, SourceReport, redacted
 from pipeline.sources.clock import CaptureClock
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.rtsp import open_camera, why_not_opened
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
-    """What was found.
+class Probe:
+    """Measurements of a camera.
 
     Attributes:
         address: without credentials.
-        opened_s, first_frame_s: seconds from the start until the connection stood, and until the first
-            sound picture.
+        opened_s, first_frame_s: seconds until the connection stood, and until the first intact picture.
         codec: with its profile.
         width, height: pixels.
         declared_hz: frames a second that the camera says it sends; None where it says nothing.
-        watched_s: seconds it was looked at.
+        watched_s: seconds from the first picture to the last packet.
         packets, corrupt: packets that came, and frames that were damaged.
         hz, kbit_s: measured frames and kilobits a second.
         keyframe_s: seconds between keyframes on average; None where fewer than two came.
@@ -52,7 +50,7 @@ class Probed:
     skew_s: float | None
 
 
-def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
+def probe_camera(url: str, options: SourceOptions, seconds: float) -> Probe:
     """Open a camera and look at what it sends for so many seconds after its first picture.
 
     Raises:
@@ -67,65 +65,59 @@ def probe(url: str, options: SourceOptions, seconds: float) -> Probed:
     with closing(container):
         opened_s = monotonic() - began
         stream = video_stream(container, options.threads)
-        watch = _StreamMeter(stream)
-        with suppress(FFmpegError, OSError):  # the connection broke: what came until then tells
-            watch.run(container, options.stall_timeout_s, seconds)
-        if watch.first_at is None:
+        meter = _StreamMeter()
+        with suppress(FFmpegError, OSError):  # the connection broke: what came until then is shown
+            meter.read(container, stream, options.stall_timeout_s, seconds)
+        if meter.first_at is None:
             raise SourceError(
                 f"{redacted(url)}: it opened, but no intact picture came: check the camera's stream"
             )
-        return watch.found(redacted(url), opened_s, watch.first_at - began)
-
-
-class _StreamMeter:
-    """Counts what comes."""
-
-    def __init__(self, stream: VideoStream) -> None:
-        self.first_at: float | None = None
-        self._stream = stream
-        self._counts = Counts()
-        self._clock = CaptureClock()
-        self._packets = self._frames = self._bytes = 0
-        self._keyframes: list[float] = []
-        self._ended = monotonic()
-
-    def run(self, container: InputContainer, patience_s: float, seconds: float) -> None:
-        """Read until it was watched for so long, or until no picture came for so long."""
-        intact, until = IntactFrames(self._counts, joined_midway=True), monotonic() + patience_s
-        for packet in container.demux(self._stream):
-            now = monotonic()
-            self._clock.note(packet, datetime.now(UTC))
-            for _ in intact.decode(packet):
-                if self.first_at is None:
-                    self.first_at, until = now, now + seconds
-                    continue
-                self._frames += 1
-            if self.first_at is not None:
-                self._packets, self._bytes = self._packets + 1, self._bytes + packet.size
-            if packet.is_keyframe and packet.pts is not None:
-                self._keyframes.append(float(packet.pts * packet.time_base))
-            self._ended = now
-            if now >= until:
-                return
-
-    def found(self, address: str, opened_s: float, first_frame_s: float) -> Probed:
-        """What it comes to."""
-        context, rate = self._stream.codec_context, self._stream.guessed_rate
-        watched_s = max(self._ended - (self.first_at or self._ended), 1e-3)
-        gaps = len(self._keyframes) - 1
-        return Probed(
-            address=address,
+        context, rate = stream.codec_context, stream.guessed_rate
+        watched_s = max(meter.ended - meter.first_at, 1e-3)
+        gaps = len(meter.keyframes) - 1
+        return Probe(
+            address=redacted(url),
             opened_s=opened_s,
-            first_frame_s=first_frame_s,
+            first_frame_s=meter.first_at - began,
             codec=" ".join(filter(None, (context.name, context.profile))),
             width=context.width,
             height=context.height,
             declared_hz=float(rate) if rate else None,
             watched_s=watched_s,
-            packets=self._packets,
-            corrupt=self._counts.corrupt,
-            hz=self._frames / watched_s,
-            kbit_s=self._bytes * 8 / 1000 / watched_s,
-            keyframe_s=(self._keyframes[-1] - self._keyframes[0]) / gaps if gaps > 0 else None,
-            skew_s=self._clock.skew_s,
+            packets=meter.packets,
+            corrupt=meter.counts.corrupt,
+            hz=meter.frames / watched_s,
+            kbit_s=meter.bytes * 8 / 1000 / watched_s,
+            keyframe_s=(meter.keyframes[-1] - meter.keyframes[0]) / gaps if gaps > 0 else None,
+            skew_s=meter.clock.skew_s,
         )
+
+
+@dataclass(slots=True)
+class _StreamMeter:
+    first_at: float | None = None
+    ended: float = 0.0
+    packets: int = 0
+    frames: int = 0
+    bytes: int = 0
+    keyframes: list[float] = field(default_factory=list)
+    counts: SourceReport = field(default_factory=SourceReport)
+    clock: CaptureClock = field(default_factory=CaptureClock)
+
+    def read(self, container: InputContainer, stream: VideoStream, patience_s: float, seconds: float) -> None:
+        """Read for so long after the first picture, or until none came for `patience_s`."""
+        intact, until = IntactFrames(self.counts, joined_midway=True), monotonic() + patience_s
+        for packet in container.demux(stream):
+            now = self.ended = monotonic()
+            self.clock.note(packet, datetime.now(UTC))
+            for _ in intact.decode(packet):
+                if self.first_at is None:
+                    self.first_at, until = now, now + seconds
+                else:
+                    self.frames += 1
+            if self.first_at is not None:
+                self.packets, self.bytes = self.packets + 1, self.bytes + packet.size
+            if packet.is_keyframe and packet.pts is not None:
+                self.keyframes.append(float(packet.pts * packet.time_base))
+            if now >= until:
+                return

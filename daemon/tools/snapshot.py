@@ -23,7 +23,7 @@ _PALE = 0.35
 _POLL_S = 0.1
 
 
-def snapshot(plan: CameraPlan, limit_s: float) -> Image:
+def take_snapshot(plan: CameraPlan, limit_s: float) -> Image:
     """The first picture that the camera, or the file, gives; privacy areas are black in it.
 
     Raises:
@@ -51,7 +51,7 @@ def _give_up(source: Source, until: float) -> None:
         source.close()
 
 
-def overlaid(image: Image, camera: Camera) -> Image:
+def draw_areas(image: Image, camera: Camera) -> Image:
     """The picture with a ruler in tenths, and every zone, mask and privacy area outlined and named.
 
     Args:

@@ -101,7 +101,7 @@ class RemoteDetector:
         encoded = list(self._encoders.map(encode_image, [image for chunk in chunks for image in chunk]))
         parts = iter(encoded)
         names = {f"{socket.gethostname()}-{secrets.token_hex(8)}": n for n in range(len(chunks))}
-        with self._server.asked() as client:
+        with self._server.client() as client:
             pipeline = client.pipeline(transaction=False)
             for name, number in names.items():
                 fields: Any = {str(n): next(parts) for n in range(len(chunks[number]))}

@@ -103,14 +103,14 @@ class Worker:
 
     def _turn(self) -> None:
         heartbeat = {"name": self.name, "checkpoint": self._checkpoint, "requests": self.requests}
-        with self._server.asked() as client:
+        with self._server.client() as client:
             client.set(worker_key(self.name), json.dumps(heartbeat), ex=HEARTBEAT_S)
             entries = self._read(client)
         if not entries:
             return
         responses = dict(self._respond(entries))
         self.requests += len(responses)
-        with self._server.asked() as client:
+        with self._server.client() as client:
             pipeline = client.pipeline(transaction=False)
             for request, data in responses.items():
                 pipeline.rpush(response_key(request), data)
@@ -185,7 +185,7 @@ def living_workers(url: Callable[[], str]) -> list[dict[str, Any]]:
     """
     server = RedisServer(url, _TIMEOUT_S)
     try:
-        with server.asked() as client:
+        with server.client() as client:
             keys = sorted(client.scan_iter(match=worker_key("*"), count=1000))
             texts: Any = client.mget(keys) if keys else []
         return [json.loads(text) for text in texts if text]

@@ -27,6 +27,9 @@ _BLURRED = 0.65  # gradients of kept structure below this share of what its cont
 _MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
 _FEW = 0.14  # share below which the view is another one: of days and nights of one camera 1 of 25 lies below
 _OTHER = 0.25  # share of all blocks that must have structure on both sides, or it is no view at all
+_SHIFTED = 2  # pixels by which a camera on a mast may sway
+_BURNT_IN = 9  # blocks left out, those that agree most: text in the picture stays where another view comes
+_ALIGNED = 2.8  # standard deviations: of days and nights of training cameras without glare 1 of 100 is below
 _BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
 
 
@@ -64,7 +67,11 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
             return SceneEvent.OBSTRUCTED
         # A car on bare ground brings and takes all structure there is; another view shows other structure.
         other = np.minimum(*energies) >= _STRUCTURED
-        return SceneEvent.VIEW if other.mean() >= _OTHER else SceneEvent.NONE
+        if other.mean() < _OTHER:
+            return SceneEvent.NONE
+        darker = float(np.abs(np.subtract(*(np.sort(each) for each in brightness))).mean())
+        is_same = darker >= _BRIGHTER and _alignment(*fields) >= _ALIGNED  # a day and a night
+        return SceneEvent.LIGHT if is_same else SceneEvent.VIEW
     blocks = [_blocks(plane)[same] for plane in planes]
     contrast = blocks[1].std() / max(blocks[0].std(), 1e-6)
     if np.median(energies[1][same] / np.maximum(energies[0][same], 1e-6)) < _BLURRED * contrast:
@@ -79,6 +86,29 @@ def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
     gy = cv2.Sobel(plane, cv2.CV_32F, 0, 1, scale=0.125)
     size = np.sqrt(gx * gx + gy * gy) + 1e-6
     return np.stack([(gx * gx - gy * gy) / size, 2 * gx * gy / size], axis=-1).astype(np.float32)
+
+
+def _alignment(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """How much better two orientation fields agree where they are than at any other shift.
+
+    In standard deviations over all shifts, without the `_BURNT_IN` blocks that agree most. A day and a night
+    share few whole blocks, yet a little of their edges everywhere.
+    """
+    one, other = (_evened(field) for field in (a, b))
+    surface = np.fft.ifft2(np.conj(np.fft.fft2(one)) * np.fft.fft2(other)).real
+    reach = range(-_SHIFTED, _SHIFTED + 1)
+    y, x = max(((y, x) for y in reach for x in reach), key=lambda shift: surface[shift])
+    agreeing = np.real(np.conj(one) * np.roll(other, (-y, -x), (0, 1))).astype(np.float32)
+    rest = np.sort(_blocks(agreeing).sum(-1))[:-_BURNT_IN].sum()
+    return float((rest - surface.mean()) / max(float(surface.std()), 1e-6))
+
+
+def _evened(field: NDArray[np.float32]) -> NDArray[np.complex64]:
+    """An orientation field as complex numbers, by the strength of the edges around."""
+    size = np.sqrt((field**2).sum(-1))
+    around = cv2.GaussianBlur(size, (0, 0), 6) + 2.0
+    complex_field = (field[..., 0] + 1j * field[..., 1]) / (around + size)
+    return np.asarray(complex_field - complex_field.mean(), np.complex64)
 
 
 def _blocks(plane: NDArray[np.float32]) -> NDArray[np.float32]:

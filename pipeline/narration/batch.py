@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, PairBatch
-from models.grounded.sight import canvas, pixels_at
+from models.grounded.inference import canvas, pixels_at
 from models.sentences import Sighted
 from pipeline.alignment import Shift, shifted
 from pipeline.changes import Change
@@ -89,6 +89,7 @@ def with_views(
         tiles=torch.cat(tiles),
         tile_windows=torch.cat(windows),
         tile_pair=torch.tensor(of, dtype=torch.int64),
+        images=tuple(images),
     )
 
 

@@ -34,10 +34,12 @@ _GAP_REASONS = {
     "camera_down": "the camera gave no pictures",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
+    "mask": "a mask hides it",
 }
 _HALTS = ("stopped", "parked")  # said a moment after
 _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
+_WHOLE = 0.995  # of the picture
 _BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
 _MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
 
@@ -240,6 +242,19 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         until=last.time,
         reason=reason,
     )
+
+
+def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narration:
+    """That a share of the picture (0..1) is hidden, until another such narration; 0: none is."""
+    now = stamp(seen)
+    if hidden:
+        part = "the whole picture" if hidden >= _WHOLE else f"{max(round(100 * hidden), 1)} % of the picture"
+        text = f"Nothing is seen of {part}: a mask hides it."
+    else:
+        text = "No mask hides anything any more."
+    gap = gap_narration(now, seen, "mask", context)
+    sentence = replace(gap.sentences[0], text=text)
+    return replace(gap, sentences=(sentence,), until=None if hidden else now.time)
 
 
 def summary_narration(latest: Narration, sentence: Sentence, covers: tuple[str, ...]) -> Narration:

@@ -1,59 +1,82 @@
-"""A record as every page shows it: the page of `serve`, a report, an export and the answer to a query."""
+"""The view of a record that all pages share: `narrated serve`, reports, exports and answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import Literal
+from typing import Literal, Protocol
 
+from models.sentences import Outline, PlacedSentence
 from pipeline.feedback import Feedback, Remarks
 from pipeline.record import Record, RecordSentence
 from pipeline.report.words import (
     EVENTS,
+    NOT_RECORDED,
     abstained_words,
     clock_time,
     date_words,
     duration_words,
     fallback_words,
+    gap_words,
     has_date,
     sureness,
 )
 
 Side = Literal["before", "after"]
-COLOURS = ((230, 100, 20), (0, 130, 220), (0, 150, 100), (200, 60, 150), (165, 115, 0), (110, 80, 210))
-"""RGB of the marks, in turn, as in page.css; colour-blind eyes tell them apart."""
+SIDES: tuple[Side, Side] = ("before", "after")
+Point = tuple[float, float]
+COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 0), (100, 70, 200))
+"""RGB of the marks, in turn, as in page.css; colour-blind eyes tell them apart, and white reads on them."""
 
-NO_REMARKS = Remarks(None, None, {})
+
+class MarkedSentence(PlacedSentence, Protocol):
+    """A sentence of a captioner or of a record with its outlines and paths; see `Sentence`."""
+
+    @property
+    def text(self) -> str: ...  # noqa: D102 - see `Sentence`
+    @property
+    def outline_before(self) -> Outline | None: ...  # noqa: D102
+    @property
+    def outline_after(self) -> Outline | None: ...  # noqa: D102
+    @property
+    def paths(self) -> Sequence[Sequence[Point]] | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is drawn for one sentence on one picture; points in 0..1 of it."""
+    """Outline and paths of one sentence on one picture; points in 0..1 of it."""
 
     number: int
-    corners: Sequence[tuple[float, float]]
-    paths: Sequence[Sequence[tuple[float, float]]]
+    corners: Sequence[Point]
+    paths: Sequence[Sequence[Point]]
 
     @property
-    def outline(self) -> str:
-        """The corners as SVG writes them."""
-        return _points(self.corners)
-
-    @property
-    def ways(self) -> list[tuple[str, tuple[float, float]]]:
-        """Each path as SVG writes it, and its end."""
-        return [(_points(path), path[-1]) for path in self.paths]
-
-    @property
-    def top(self) -> tuple[float, float]:
+    def top(self) -> Point:
         """The corner at which its number stands."""
         return min(self.corners, key=lambda corner: corner[1])
 
 
+def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
+    """Outlines, or else boxes, on one picture, numbered 1, 2, ... by the sentences.
+
+    A sentence about one side is drawn there only; one that names no side is drawn on both.
+    """
+    shapes = []
+    for number, sentence in enumerate(sentences, 1):
+        sided = sentence.before is not None or sentence.after is not None
+        box = getattr(sentence, side) if sided else sentence.box
+        if box is not None:
+            x, y, width, height = box
+            corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+            outline = getattr(sentence, f"outline_{side}") if sided else None
+            shapes.append(Shape(number, outline or corners, sentence.paths or ()))
+    return shapes
+
+
 @dataclass(frozen=True, slots=True)
 class ShownSentence:
-    """A sentence at its place by time.
+    """A sentence of a card.
 
     Attributes:
         number: from 1, in the order of time.
@@ -76,20 +99,22 @@ class Card:
         zone: of all times; None is this machine's.
         pictures: addresses by side: before, after, overlay.
         address: of the record's own page or place.
-        marks: doubts about the record, such as that it does not verify.
-        remarks: what people say of it.
+        doubts: why the record may not be believed, such as that it does not verify.
+        remarks: people's review, note and feedback.
         clip: address of a recording; empty where there is none.
-        offset_s: seconds into the footage; None where that is no use.
+        start: of the footage, from which its offset counts; None where that is no use.
+        notes: further sentences below those of the record.
     """
 
     record: Record
     zone: tzinfo | None = UTC
     pictures: Mapping[str, str] = field(default_factory=dict)
     address: str = ""
-    marks: Sequence[str] = ()
-    remarks: Remarks = NO_REMARKS
+    doubts: Sequence[str] = ()
+    remarks: Remarks = field(default_factory=Remarks)
     clip: str = ""
-    offset_s: float | None = None
+    start: datetime | None = None
+    notes: Sequence[str] = ()
 
     @property
     def dated(self) -> bool:
@@ -103,44 +128,43 @@ class Card:
 
     @property
     def day(self) -> str:
-        """Such as Thursday 14 May 2026."""
+        """Such as Thursday 14 May 2026, with the time into the footage where that is known."""
         if not self.dated:
             return "footage without a date"
-        shown = self.record.after.moment.astimezone(self.zone)
-        return f"{shown:%A} {date_words(shown)}"
-
-    @property
-    def offset(self) -> str:
-        """Such as 2:03.4 into the footage; empty where the clock says the same."""
-        if self.offset_s is None or not self.dated:
-            return ""
-        return f"{clock_time(self.offset_s)} into the footage"
+        moment = self.record.after.moment
+        shown = moment.astimezone(self.zone)
+        into = f", {clock_time((moment - self.start).total_seconds())} into the footage" if self.start else ""
+        return f"{shown:%A} {date_words(shown)}{into}"
 
     @property
     def event(self) -> str | None:
-        """What a record is of, None where objects changed."""
+        """Name of the record's event; None where objects changed."""
         return EVENTS.get(self.record.event)
 
     @property
+    def text(self) -> str:
+        """All sentences, or of a gap what was not recorded."""
+        missing = not self.record.text and self.record.event in NOT_RECORDED
+        return gap_words(self.record, self.zone) if missing else self.record.text
+
+    @property
     def gap(self) -> str:
-        """Time between its two frames."""
+        """Time between the two frames, such as "1.5 s earlier"."""
         return f"{(self.record.after.moment - self.record.before.moment).total_seconds():.1f} s earlier"
 
     @property
     def first_side(self) -> Side:
-        """The picture that shows more: what left is on the one before."""
+        """The picture that shows more: before, where everything is about what left."""
         sentences = self.record.sentences
         return "before" if sentences and all(s.type == "disappeared" for s in sentences) else "after"
 
     @property
     def caveats(self) -> list[str]:
-        """What is missing in it, as sentences."""
-        found = []
-        if self.record.fallback:
-            found.append(f"Where something changed, not what: {fallback_words(self.record.fallback)}.")
-        if self.record.abstained:
-            found.append(abstained_words(self.record.abstained))
-        return found
+        """Reservations about the record, and the notes."""
+        record, found = self.record, list(self.notes)
+        if record.fallback:
+            found.append(f"Where something changed, not what: {fallback_words(record.fallback)}.")
+        return [*found, abstained_words(record.abstained)] if record.abstained else found
 
     @property
     def sentences(self) -> list[ShownSentence]:
@@ -153,12 +177,11 @@ class Card:
         ]
 
     def shapes(self, side: Side) -> list[Shape]:
-        """Outlines on one picture; what is on one side only is drawn there only."""
-        found = [(shown.number, _corners(shown.sentence, side), shown.sentence) for shown in self.sentences]
-        return [Shape(number, corners, s.paths or ()) for number, corners, s in found if corners]
+        """Outlines on one picture, with the numbers of `sentences`."""
+        return shapes_of([shown.sentence for shown in self.sentences], side)
 
     def time_words(self, moment: datetime) -> str:
-        """A time of its day."""
+        """Time of day, or of footage without a date the time into it."""
         if not has_date(moment):
             return clock_time(moment.timestamp())
         return f"{moment.astimezone(self.zone):%H:%M:%S}"
@@ -176,17 +199,3 @@ class Card:
         if self.record.event == "change" and not self.record.fallback:
             parts.append(sureness(sentence.confidence))
         return " · ".join(parts)
-
-
-def _corners(sentence: RecordSentence, side: Side) -> Sequence[tuple[float, float]]:
-    sided = sentence.before is not None or sentence.after is not None
-    box = (sentence.before if side == "before" else sentence.after) if sided else sentence.box
-    if box is None:
-        return ()
-    outline = (sentence.outline_before if side == "before" else sentence.outline_after) if sided else None
-    x, y, width, height = box
-    return outline or ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
-
-
-def _points(path: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:g},{y:g}" for x, y in path)

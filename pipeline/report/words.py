@@ -1,4 +1,4 @@
-"""Words for people: what records call by short names."""
+"""English words for the names, reasons and numbers of records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,22 @@ EVENTS = {
     "cap_reached": "hourly limit reached",
     "cap_ended": "held back by the hourly limit",
 }
-"""What is not about objects, as a label."""
+"""Labels of events that are not about objects."""
 
 NOT_RECORDED = ("gap", "deletion", "cap_ended")
 """Events of records that say what is missing; `cap_ended` in narrated/1 alone."""
+
+TYPES = {
+    "appeared": "came or appeared",
+    "disappeared": "left or disappeared",
+    "moved": "moved",
+    "more": "more of them",
+    "fewer": "fewer of them",
+    "replaced": "replaced by another",
+    "unknown": "changed in some way",
+    "none": "no change",
+}
+"""Labels of types of sentences."""
 
 _EVENT_WORDS = {
     "light_changed": "the light changed",
@@ -36,26 +48,16 @@ _GAPS = {
     "overload": "the computer could not keep up",
     "camera_down": "the camera was down",
     "outage": "narrated was not running",
+    "mask": "a mask hides it",
     "limit": "the hourly limit was reached",
 }
-TYPES = {
-    "appeared": "came or appeared",
-    "disappeared": "left or disappeared",
-    "moved": "moved",
-    "more": "more of them",
-    "fewer": "fewer of them",
-    "replaced": "replaced by another",
-    "unknown": "changed in some way",
-    "none": "no change",
-}
-"""Types of sentences, as the choices of the filter."""
-
 _FALLBACKS = {
     "late": "the computer could not keep up",
     "captioner failed": "an error kept the program from saying more",
 }
 _ABSTAINED = {
     "unsure": "Something else may have changed here, too, but that was not sure enough to be reported.",
+    "held": "The list is shortened, because a limit kept this from messages: its first line has everything.",
     "nothing of an object": "What changed here was nothing that the program has a name for.",
 }
 _NO_CLOCK = 1970  # footage without a time of its own begins there
@@ -63,12 +65,12 @@ _IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
-    """Why no captioner wrote it, such as "the computer could not keep up"."""
+    """The reason of a record's `fallback`, such as "the computer could not keep up"."""
     return _FALLBACKS.get(reason, reason)
 
 
 def abstained_words(reason: str) -> str:
-    """Why less was said than was seen, as a sentence."""
+    """The sentence of a record's `abstained`."""
     return _ABSTAINED.get(reason, f"Not everything is reported here: {reason}.")
 
 
@@ -77,6 +79,8 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
     if record.deletion:
         number = many(record.deletion.records, "record")
         return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
+    if record.reason == "mask":
+        return f"{record.camera}, from {_moment(record.after.moment, zone)} on: {record.text}"
     since, until = record.since or record.before.time, record.until or record.after.time
     begin, end = (_moment(datetime.fromisoformat(text), zone) for text in (since, until))
     why = _GAPS[record.reason or "limit"]
@@ -86,6 +90,33 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
 def _moment(moment: datetime, zone: tzinfo | None) -> str:
     shown = moment.astimezone(zone)
     return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
+
+
+def happened(kind: str, noun: str, count: int) -> str:
+    """A count of one kind of event, such as "12 people came" or "the light changed twice".
+
+    Args:
+        kind: type of sentences, or event of records.
+        noun: object of the sentences.
+        count: number of objects; of events, and where objects are not counted, of times.
+    """
+    from models.families import KINDS, THINGS  # noqa: PLC0415 - torch takes seconds to load
+
+    often = {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+    changed = {"unknown": "changed", "replaced": "was replaced"}.get(kind, kind)
+    if kind in _EVENT_WORDS:
+        return f"{_EVENT_WORDS[kind]} {often}"
+    if kind in ("more", "fewer"):
+        return f"{kind} {plural(noun)} {often}"
+    if kind == "none":
+        return f"no change {often}"
+    if noun == plural(noun):  # such as "something"
+        return f"{noun} {changed} {often}"
+    if kind == "replaced":
+        return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
+    by_itself = noun in KINDS and noun not in THINGS
+    verb = {"appeared": "came", "disappeared": "left"}.get(kind) if by_itself else None
+    return f"{many(count, noun)} {verb or changed}"
 
 
 def plural(noun: str) -> str:
@@ -102,52 +133,13 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural(noun)}"
 
 
-def times(count: int) -> str:
-    """Such as "once" or "3 times"."""
-    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
-
-
-def listed(words: list[str]) -> str:
-    """Such as "a, b and c"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def happened(kind: str, noun: str, count: int) -> str:
-    """What happened to so many objects of one kind, such as "12 people came" or "the light changed twice".
-
-    Args:
-        kind: the type of the sentences, or the event of their records.
-        noun: the object that they name.
-        count: how many objects; for an event, or where none are counted, how many times.
-    """
-    from models.families import KINDS, THINGS  # noqa: PLC0415 - torch takes seconds to load
-
-    if kind in _EVENT_WORDS:
-        return f"{_EVENT_WORDS[kind]} {times(count)}"
-    if kind in ("more", "fewer"):
-        return f"{kind} {plural(noun)} {times(count)}"
-    if kind == "none":
-        return f"no change {times(count)}"
-    if noun == plural(noun):  # such as "something"
-        return f"{noun} {_changed(kind)} {times(count)}"
-    if kind == "replaced":
-        return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
-    by_itself = noun in KINDS and noun not in THINGS
-    verb = {"appeared": "came", "disappeared": "left"}.get(kind) if by_itself else None
-    return f"{many(count, noun)} {verb or _changed(kind)}"
-
-
-def _changed(kind: str) -> str:
-    return {"unknown": "changed", "replaced": "was replaced"}.get(kind, kind)
-
-
 def sureness(confidence: float) -> str:
     """Such as "87% sure"; never more than it is."""
     return f"{math.floor(100 * confidence + 1e-9)}% sure"
 
 
 def has_date(time: datetime) -> bool:
-    """Whether the footage knows the time of day."""
+    """True where the footage knows the time of day."""
     return time.year > _NO_CLOCK
 
 

@@ -6,19 +6,14 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import cv2
-import numpy as np
-
 from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record
-from pipeline.report.card import Card
-from pipeline.report.facts import ReportFacts
+from pipeline.report.card import SIDES, Card
 from pipeline.report.pages import embedded, records_page
-from pipeline.report.picture import encode
+from pipeline.report.picture import encode_small
 from pipeline.report.subtitles import subtitles
-from pipeline.report.summary import summary
-from pipeline.sources.picture import shrink
+from pipeline.report.summary import ReportFacts, summarize
 
 _WIDTH = 600
 
@@ -54,11 +49,11 @@ def write_report(
             record,
             pictures=_pictures(record, store),
             address=f"#r-{record.id}",
-            offset_s=(record.after.moment - starts[record.camera]).total_seconds(),
+            start=starts[record.camera],
         )
         for record in merged
     )
-    _write(folder / "report.html", records_page(summary(merged, facts), cards))
+    _write(folder / "report.html", records_page(summarize(merged, facts), cards))
 
 
 def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:
@@ -77,14 +72,14 @@ def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:
 
 
 def _pictures(record: Record, store: EvidenceStore) -> dict[str, str]:
-    """Small pictures of a record that are in the page itself, by side."""
-    found = {}
-    for side in ("before", "after"):
+    """Addresses of small pictures that are in the page itself, by side."""
+    found: dict[str, str] = {}
+    for side in SIDES:
         reference = getattr(record.evidence, side) if record.evidence else None
         path = store.find(reference) if reference else None
-        image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR) if path else None
-        if image is not None:
-            found[side] = embedded(encode(shrink(np.asarray(image[..., ::-1], np.uint8), _WIDTH)))
+        small = encode_small(path, _WIDTH) if path else None
+        if small is not None:
+            found[side] = embedded(small)
     return found
 
 

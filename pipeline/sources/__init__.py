@@ -4,6 +4,7 @@ from pipeline.redaction import redacted
 from pipeline.sources.areas import Polygon, check_polygons, covered
 from pipeline.sources.frame import (
     Clock,
+    ConnectionState,
     Frame,
     Image,
     Source,
@@ -11,13 +12,12 @@ from pipeline.sources.frame import (
     SourceOptions,
     SourceReport,
 )
-from pipeline.sources.state import CameraState
 from pipeline.sources.stills import read_still
 from pipeline.sources.url import open_source
 
 __all__ = [
-    "CameraState",
     "Clock",
+    "ConnectionState",
     "Frame",
     "Image",
     "Polygon",

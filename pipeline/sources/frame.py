@@ -11,8 +11,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.redaction import redacted
 from pipeline.sources.areas import Polygon, check_polygons
-from pipeline.sources.state import CameraState
 
 Image = NDArray[np.uint8]
 """RGB, uint8, ``(height, width, 3)``."""
@@ -26,6 +26,9 @@ ANALYSIS_WIDTH = 480
 MIN_ANALYSIS_WIDTH = 16
 """Below this width, in pixels, nothing is left to see."""
 
+ERRORS_KEPT = 100
+"""A camera that is away for weeks must not fill the memory with sentences about it."""
+
 
 class SourceError(Exception):
     """A source cannot be opened or read at all; the message says what to do and holds no secret."""
@@ -37,6 +40,15 @@ class Clock(StrEnum):
     RTCP = "rtcp"
     RECEIVE = "receive"
     FILE = "file"
+
+
+class ConnectionState(StrEnum):
+    """State of a live source."""
+
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    STALLED = "stalled"
+    BACKING_OFF = "backing off"
 
 
 class Picture(Protocol):
@@ -126,7 +138,7 @@ class SourceOptions:
         check_polygons("masks", self.masks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourceReport:
     """Counts of a source, and its state.
 
@@ -136,7 +148,7 @@ class SourceReport:
         corrupt: frames or packets skipped because they were damaged.
         dropped: sampled frames of a live source that were not handed out, because newer ones had come.
         reconnections: times a live source was opened again.
-        errors: one redacted sentence per failed input or interruption, oldest first.
+        errors: one redacted sentence per failed input or interruption, the newest `ERRORS_KEPT`.
         state: what a live source is doing; None for files.
         since: aware UTC time at which `state` began.
         clock: where the time of the newest frame came from; None before the first.
@@ -151,7 +163,7 @@ class SourceReport:
     dropped: int = 0
     reconnections: int = 0
     errors: tuple[str, ...] = ()
-    state: CameraState | None = None
+    state: ConnectionState | None = None
     since: datetime | None = None
     clock: Clock | None = None
     skew_s: float | None = None
@@ -161,6 +173,12 @@ class SourceReport:
     def damaged(self) -> bool:
         """True where some of the input could not be read."""
         return bool(self.corrupt or self.errors)
+
+    def add_error(self, error: object) -> str:
+        """Keep a sentence, redacted, and return it."""
+        sentence = redacted(error)
+        self.errors = (*self.errors, sentence)[-ERRORS_KEPT:]
+        return sentence
 
 
 class Source(Protocol):

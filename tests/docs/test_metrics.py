@@ -11,8 +11,7 @@ from doc_pages import ROOT, page, sections, table
 from prometheus_client import Metric
 from running_daemon import unused_port
 
-from daemon.service.metrics import Metrics
-from daemon.service.verified import FILE
+from daemon.service.metrics import VERIFIED, Metrics
 
 
 def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -23,7 +22,7 @@ def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
         f"cameras:\n  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
     )
     with running(config) as daemon:
-        (daemon.configuration.state / FILE).write_text('{"ok": true}')
+        (daemon.configuration.state / VERIFIED).write_text('{"ok": true}')
         until(daemon, lambda: daemon.narrating.captioning)
         metrics = Metrics()
         metrics.watch(daemon)

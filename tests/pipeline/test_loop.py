@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from daemon.threads.heartbeats import Heartbeats
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 
 SOON_S, NEVER_S = 60.0, 3600.0
 

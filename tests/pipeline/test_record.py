@@ -354,3 +354,30 @@ def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
         assert not _fits({**members, "sentences": [first]}, schema, schema)
         short = {**members["sentences"][0], "outline_after": [[0, 0], [1, 1]]}
         assert not _fits({**members, "sentences": [short]}, schema, schema)
+
+
+def test_a_held_record_has_few_bytes_and_everything_that_is_counted(make_narration):
+    contour = tuple((0.1 + k / 100, 0.2) for k in range(32))
+    long = Sentence(
+        "The white car that came in from the background has left towards the camera, after 3 s.",
+        *("disappeared", "car", (0.1, 0.2, 0.3, 0.4), 0.77, 0.81),
+        before=(0.1, 0.2, 0.3, 0.4),
+        outline_before=contour,
+        paths=(contour,),
+        moment_s=0.5,
+        action="left",
+        track="front_door-20240501-17",
+        since_s=-2.5,
+        until_s=0.5,
+        duration_s=3.0,
+    )
+    sent, held = (build_record(make_narration(sentences=(long,), held=h), ChainEnd()) for h in ("", "hourly"))
+    kept = {"text", "type", "object", "confidence", "action", "track", "since", "until", "duration_s"}
+    (ours,), (theirs,) = sent.members()["sentences"], held.members()["sentences"]
+    assert {name: ours[name] for name in kept} == {name: theirs[name] for name in kept}
+    assert len(rfc8785.dumps([ours])) > 500 >= len(rfc8785.dumps([theirs]))
+    assert held.abstained is None
+    many = build_record(make_narration(sentences=(long,) * 16, held="cooldown"), ChainEnd())
+    assert len(rfc8785.dumps(many.members()["sentences"])) <= 500
+    assert many.text.count("has left") == 16
+    assert many.abstained == "held"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from confined_units import assert_sound, exposure, needs_systemd, runnable
 
-from daemon.service.work import WATCHDOG_S
+from daemon.commands.worker import WATCHDOG_S
 
 UNIT = Path(__file__).parents[2] / "systemd" / "narrated-worker.service"
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from train.reliability import calibrated, choices, fit_confidence, logit, reliability
+from train.reliability import calibrated, fit_confidence, logit, reliability
 
 
 def test_reliability_by_hand() -> None:
@@ -92,16 +92,3 @@ def test_what_cannot_be_fitted_is_refused(scores: list[float]) -> None:
 def test_logits_turn_back_into_probabilities() -> None:
     sure = np.array([0.0, 0.01, 0.5, 0.99, 1.0])
     assert calibrated(logit(sure), 1, 0) == pytest.approx(sure, abs=2e-6)
-
-
-def test_a_threshold_costs_and_saves() -> None:
-    confidence, right = [0.9, 0.8, 0.6, 0.4], [True, False, True, True]
-    tells = [["a"], ["b"], ["a", "c"], []]
-    low, middle, high, none = choices(confidence, right, tells, 4, (0.0, 0.6, 0.85, 0.95))
-    assert (low.kept, low.false, low.missed) == (4, 1, 2)
-    assert (low.precision, low.recall) == (0.75, 0.5)
-    assert (middle.kept, middle.false, middle.missed) == (3, 1, 2)
-    assert (high.kept, high.false, high.missed, high.precision) == (1, 0, 3, 1)
-    assert (none.kept, none.missed) == (0, 4)
-    assert np.isnan(none.precision)
-    assert np.isnan(choices([], [], [], 0, (0.5,))[0].recall)

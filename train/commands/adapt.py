@@ -68,11 +68,11 @@ def _labelled(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> t
     from pipeline.feedback import FeedbackError  # noqa: PLC0415
     from pipeline.journal import JournalError  # noqa: PLC0415
     from train.checkpoints import TrainError  # noqa: PLC0415
-    from train.footage.feedback import LABELS, PICTURES, FeedbackFiles, export_labels  # noqa: PLC0415
+    from train.footage.feedback import LABELS, PICTURES, export_labels  # noqa: PLC0415
 
     folder = out.with_suffix(".feedback")
     try:
-        left_out = export_labels(FeedbackFiles(feedback), teachers, folder)
+        left_out = export_labels(feedback, teachers, folder)
     except (FeedbackError, JournalError) as error:
         raise TrainError(str(error)) from None
     for reason, count in left_out.items():
@@ -118,10 +118,10 @@ def _lines(adapted: Adapted) -> list[str]:
     for name, score in (("before", adapted.before), ("adapted", adapted.after)):
         lines.append(
             f"  {name}: objects found as the teachers do, AP50 {score.ap50:.3f}; "
-            f"{score.right:.1%} of {score.ends} ends of changes judged right"
+            f"{score.right:.1%} of {score.observations} observations classified right"
         )
     gained = adapted.after.ap50 - adapted.before.ap50
     return [
         *lines,
-        f"  gained: AP50 {gained:+.3f}, judged right {adapted.after.right - adapted.before.right:+.1%}",
+        f"  gained: AP50 {gained:+.3f}, classified right {adapted.after.right - adapted.before.right:+.1%}",
     ]

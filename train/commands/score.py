@@ -10,7 +10,7 @@ import typer
 
 from train.commands.options import SOME_FAILED, Json, print_json, say
 from train.commands.tables import print_evaluation, print_file_scores
-from train.commands.terminal import progress_counts, training_progress
+from train.commands.terminal import training_progress
 
 _TIRG = ".tirg.safetensors"
 
@@ -44,7 +44,7 @@ def score(
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="With a checkpoint: write 100 of its sentences to a page (.html), judged."),
+        typer.Option(help="With a checkpoint: write what it says of 100 pairs to a page (.html)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -89,20 +89,12 @@ def _measure(folder: Path, checkpoint: Path, page: Path | None, *, as_json: bool
     split = "test" if has_split(folder, "test") else "val"
     if page is not None:
         from models import load_captioner  # noqa: PLC0415
-        from train.gallery.page import make_gallery  # noqa: PLC0415
+        from train.papers.page import write_page  # noqa: PLC0415
 
-        with progress_counts() as tell:
-            shown, _ = make_gallery(
-                load_pairs(folder, split),
-                load_captioner(checkpoint),
-                page,
-                source=f"{folder.name}, {split}",
-                truth=True,
-                number=100,
-                seed=1,
-                progress=lambda done, whole: tell("pairs", done, whole),
-            )
-        say(f"{page}: {shown} sentences")
+        shown = write_page(
+            load_pairs(folder, split), load_captioner(checkpoint), page, f"{folder.name}, {split}"
+        )
+        say(f"{page}: {shown} pairs")
         return
     with training_progress() as listeners:
         captioner, found = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)

@@ -22,8 +22,9 @@ def train(
     data: Annotated[
         Path,
         typer.Option(
-            help="Pairs in the layout of Spot-the-diff, CLEVR-Change or Birds-to-Words; or labelled frames "
-            "(frames.jsonl), from which the grounded captioner learns."
+            help="Pairs in the layout of Spot-the-diff, CLEVR-Change or Birds-to-Words; labelled frames "
+            "(frames.jsonl), from which the grounded captioner learns; or, with --reid, clips, from which "
+            "the appearance embedding of the checkpoint --start learns."
         ),
     ],
     out: Annotated[
@@ -60,7 +61,15 @@ def train(
     reid: Annotated[
         Path | None,
         typer.Option(
-            help="With frames: re-identification network of OpenVINO (.xml) that teaches the linker."
+            help="person-reidentification-retail-0248 (.onnx): with frames the feature embedding's teacher, "
+            "with clips what the appearance embedding starts from."
+        ),
+    ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Labelled pairs (.jsonl) of clips in --data, to which the decisions about stills of the "
+            "checkpoint --start are fitted; may be repeated."
         ),
     ] = None,
     device: Device = "cpu",
@@ -75,7 +84,22 @@ def train(
         held_out = tuple(val_camera or ())
         _from_frames(data, out, settings, start, held_out, frozenset(leave_out or ()), reid, command, device)
         return
-    framed = {"--start": start, "--val-camera": val_camera, "--reid": reid, "--leave-out": leave_out}
+    if settings.captioner == "grounded" and reid is not None:
+        _from_clips(data, out, settings, start, tuple(val_camera or ()), reid, command)
+        return
+    if settings.captioner == "grounded" and labels and start is not None:
+        from train.grounded.decisions import add_decisions  # noqa: PLC0415
+
+        command += f" --start {start.name}" + "".join(f" --labels {path.name}" for path in labels)
+        say(f"{out.name}: {add_decisions(start, labels, data, out, command)}")
+        return
+    framed = {
+        "--labels": labels,
+        "--start": start,
+        "--val-camera": val_camera,
+        "--reid": reid,
+        "--leave-out": leave_out,
+    }
     for name, value in framed.items():
         if value:  # an option that would silently do nothing is an error
             raise typer.BadParameter(
@@ -118,6 +142,23 @@ def _from_frames(  # noqa: PLR0917
         device=device,
     )
     train_chain(run, build_encoder(settings), say)
+
+
+def _from_clips(  # noqa: PLR0917
+    data: Path,
+    out: Path,
+    settings: TrainConfig,
+    start: Path | None,
+    val_cameras: tuple[str, ...],
+    reid: Path,
+    command: str,
+) -> None:
+    from train.grounded.embedding import EmbeddingOptions, add_embedding  # noqa: PLC0415
+
+    command += f" --reid {reid.name}" + (f" --start {start.name}" if start else "")
+    command += "".join(f" --val-camera {camera}" for camera in val_cameras)
+    options = EmbeddingOptions(steps=settings.learning.embedding_steps, seed=settings.training.seed)
+    add_embedding(data, out, reid, options, start=start, val_cameras=val_cameras, command=command, note=say)
 
 
 def _from_samples(

@@ -115,8 +115,8 @@ def stated_sources(folder: Path) -> dict[str, dict[str, Any]]:
     return {}
 
 
-def sampled(path: Path) -> Iterator[tuple[int, float | None, Image]]:
-    """A clip's frames, at most two a second, or a still; of a damaged clip what it still gives.
+def sampled(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float | None, Image]]:
+    """A clip's frames, at most one in `every_s`, or a still; of a damaged clip what it still gives.
 
     Yields:
         Number, seconds since its begin (None of a still), image RGB uint8 ``(height, width, 3)``.
@@ -127,7 +127,7 @@ def sampled(path: Path) -> Iterator[tuple[int, float | None, Image]]:
     due, seen = 0.0, False
     for number, seconds, frame in _decoded(path):
         if seconds is None or seconds >= due:
-            due, seen = (seconds or 0.0) + _EVERY_S, True
+            due, seen = (seconds or 0.0) + every_s, True
             yield number, seconds, _rgb(frame)
     if not seen:
         raise FootageError(f"{path} cannot be read; remove it or exclude it")

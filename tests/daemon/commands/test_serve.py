@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import socket
 import sys
@@ -24,7 +25,7 @@ def test_a_new_password_is_a_line_of_the_file(
     assert done.code == 0, done.err
     assert "horse" not in done.out + done.err
     (tmp_path / "passwords").write_text(done.out)
-    assert Passwords(tmp_path / "passwords").mark("anna")
+    assert asyncio.run(Passwords(tmp_path / "passwords").match("anna", "correct horse battery"))
     monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
     assert narrated("serve", "--new-password", "anna").code == 1
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +17,6 @@ from daemon.config.secrets import Secrets
 
 Run = Callable[..., Any]
 LIVE = "cameras: {a: {url: 'rtsp://10.0.0.1/s'}}\n"
-
-
-@pytest.fixture
-def taken_port() -> Iterator[int]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        yield taken.getsockname()[1]
 
 
 def deep_checkpoint(path: Path) -> Path:
@@ -48,7 +36,6 @@ MISTAKES = {
     "checkpoint deeply nested": "captioner: {model: TMP/deep.safetensors}\n" + LIVE,
     "captioner that does not ship": "captioner: poet\n" + LIVE,
     "device": "captioner: {device: 'cuda:77'}\n" + LIVE,
-    "address taken": "http: {listen: '127.0.0.1:TAKEN'}\n" + LIVE,
     "state not writable": "state: /proc/narrated\n" + LIVE,
     "footage absent": "cameras: {a: {url: TMP/absent.mp4}}\n",
     "footage damaged": "cameras: {a: {url: TMP/text.mp4}}\n",
@@ -67,15 +54,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_run_and_check_config_refuse_the_same(
-    narrated: Run, tmp_path: Path, mistake: str, taken_port: int
-) -> None:
+def test_run_and_check_config_refuse_the_same(narrated: Run, tmp_path: Path, mistake: str) -> None:
     (tmp_path / "text.mp4").write_text("no video\n" * 100)
     (tmp_path / "empty").mkdir()
     deep_checkpoint(tmp_path / "deep.safetensors")
     state = "" if "state:" in MISTAKES[mistake] else f"state: {tmp_path}/state\n"
     config = tmp_path / "n.yaml"
-    text = MISTAKES[mistake].replace("TMP", str(tmp_path)).replace("TAKEN", str(taken_port))
+    text = MISTAKES[mistake].replace("TMP", str(tmp_path))
     config.write_text(f"version: 1\n{state}{text}")
     checked = narrated("check-config", "-c", config)
     assert checked.code == 78, checked.err
@@ -100,23 +85,6 @@ def test_a_password_in_the_file_is_warned_of(narrated: Run, tmp_path: Path) -> N
     assert (done.code, done.out) == (0, f"{config}: fine, 1 camera\n")
     assert "cameras.a.url: a password in this file" in done.err
     assert "hunter2" not in done.err
-
-
-def test_the_address_of_a_running_daemon_is_no_mistake() -> None:
-    class Health(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"ok": True, "seconds_since_progress": {}}).encode())
-
-        def log_message(self, *_: Any) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Health) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        text = f"version: 1\nstate: /tmp\nhttp: {{listen: '127.0.0.1:{server.server_port}'}}\n{LIVE}"
-        assert check_configuration(parse_configuration(text), Secrets({}), "n.yaml") == []
-        thread.join()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")

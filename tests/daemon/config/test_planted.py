@@ -178,32 +178,19 @@ def test_no_verb_tells_a_password(
     assert leaks(*(outcome.out + outcome.err for outcome in told)) == []
 
 
-def test_a_calibration_that_is_given_up_tells_no_password(planted: Callable[..., Path]) -> None:
-    process = started("calibrate", "gate", "-c", planted("none:"))
-    try:
-        assert process.stderr is not None
-        first = process.stderr.readline()  # the camera is away: it says so, and goes on trying
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.communicate()
-    assert leaks(first, out, err) == []
-
-
 def test_tracebacks_and_crashes_are_hidden() -> None:
     script = (
         "import threading\n"
-        "from daemon.health.log import start_logging, shown_traceback\n"
+        "from daemon.service.log import start_logging, format_traceback\n"
         "from daemon.config.secrets import Secrets\n"
         "import os\n"
         "secrets = Secrets()\n"
         "url = secrets.reveal('rtsp://me:${env:PLANTED}@host/s')\n"
-        "start_logging(secrets)\n"
+        "start_logging()\n"
         "def crash(): raise ValueError(url + ' and bare ' + os.environ['PLANTED'])\n"
         "thread = threading.Thread(target=crash); thread.start(); thread.join()\n"
         "try: crash()\n"
-        "except ValueError as error: print(shown_traceback(error))\n"
+        "except ValueError as error: print(format_traceback(error))\n"
         "crash()\n"
     )
     environment = {**os.environ, "PLANTED": IN_FILE}

@@ -18,7 +18,6 @@ from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
-from tests.balanced import balanced
 
 TIMES = 12
 NAMES = ("busy", "open")
@@ -70,7 +69,6 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     counters = daemon.queue.counters.by_camera()
     for name in NAMES:
         counts = counters[name]
-        assert balanced(counts)
         assert (counts.waiting, counts.dropped.total()) == (0, 0)
         journalled = [*read_journal(tmp_path / "state" / "journal" / f"{name}.jsonl")]
         assert len(journalled) == len({record.id for record in journalled}) > 0  # footage is read many times

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.config.secrets import SecretError, Secrets
-from daemon.health.log import HidingFormatter
+from daemon.service.log import HidingFormatter
 
 
 def test_three_places(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_credential_stays_in_its_folder(tmp_path: Path) -> None:
 def test_the_log_hides_them() -> None:
     secrets = Secrets({"S": "me:p@ssword", "T": "token-of-mine"})
     url = secrets.reveal("rtsp://${env:S}@h/s?x=${env:T}")
-    formatter = HidingFormatter(secrets, journal=True)
+    formatter = HidingFormatter(journal=True)
     record = logging.LogRecord("n", logging.ERROR, "f", 1, "no answer from %s, p@ssword", (url,), None)
     line = formatter.format(record)
     assert line.startswith("<3>no answer from rtsp://***@h/s")

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.config.forward import EVENT_TYPES, FilterSettings
-from daemon.config.template import NAMES, TemplateError, rendered
-from daemon.forward.filter import Filter
-from daemon.forward.message import Message
+from daemon.config.template import NAMES, TemplateError, render
+from daemon.forward.message import Filter, Message
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import EVENT_SENTENCES, Narration
@@ -113,7 +112,7 @@ def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
 
 def words(template: str) -> str:
     told = record()
-    return rendered(template, Message(told, told.sentences).values)
+    return render(template, Message(told, told.sentences).values)
 
 
 def test_a_template_may_name_everything_that_is_promised() -> None:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from daemon import cli
 from daemon.questions.asker import Asker
-from daemon.questions.errors import NoJournalsError, SearchError
 from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.question import Question
-from daemon.questions.restatement import duration_words, restate
+from daemon.questions.question import NoJournalsError, Question, SearchError
+from daemon.questions.restatement import restate
 from daemon.search.output import gap_sentences
 from daemon.search.search import Search
 
@@ -63,15 +62,15 @@ def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
     with Search(folder, BERLIN) as search:
         search.look()
         still = search.asker().read("which cars are still there", NOW)
-        assert [visit.track for visit in search.visits(still)] == ["c4"]
+        assert [visit.track for visit in search.selection.visits(still)] == ["c4"]
         begin, end = (int(moment(f"2026-11-23T{clock}").timestamp() * 1e6) for clock in ("17:00", "17:10"))
-        add = "INSERT INTO gaps VALUES (-1, 'yard', ?, ?, 'outage')"
+        add = "INSERT INTO gaps VALUES (1, 'yard', ?, ?, 'outage')"
         search.index.store.connection.execute(add, (begin, end))
-        assert search.visits(still) == []
+        assert search.selection.visits(still) == []
         there = search.asker().read("cars today at 16:30", NOW)
-        assert "c4" in {visit.track for visit in search.visits(there)}
+        assert "c4" in {visit.track for visit in search.selection.visits(there)}
         later = search.asker().read("which cars are still there", NOW + timedelta(days=3))
-        assert search.visits(later) == []
+        assert search.selection.visits(later) == []
 
 
 def test_without_tracks_it_is_refused_to_say_who_is_there(tmp_path):
@@ -85,7 +84,7 @@ def test_without_tracks_it_is_refused_to_say_who_is_there(tmp_path):
         asked = search.asker().read("who is still there", NOW)
         with pytest.raises(SearchError, match="no tracks"):
             search.answer(asked)
-        (group,) = search.count(search.asker().read("how many people on 14 November", NOW))
+        (group,) = search.selection.count(search.asker().read("how many people on 14 November", NOW))
         assert group.visits == 2
 
 
@@ -145,8 +144,8 @@ def test_no_question_is_worse_than_not_understood(folder, question):
     except SearchError:
         return
     assert restate(asked, BERLIN)
-    filters = asked.filters
-    assert not (filters.since and filters.until) or filters.since < filters.until
+    span = asked.span
+    assert not (span.since and span.until) or span.since < span.until
 
 
 def test_lengths_and_presence_are_printed(folder, capsys, monkeypatch):
@@ -154,7 +153,7 @@ def test_lengths_and_presence_are_printed(folder, capsys, monkeypatch):
     at = ["query", "--journal", str(folder), "--timezone", "Europe/Berlin"]
     assert cli.main([*at, "how long was the white car there"]) == 0
     out, err = capsys.readouterr()
-    assert out.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "h"]
+    assert out.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "hours"]
     assert "understood as: How long, of white cars" in err
     assert "not everything was recorded" in err
     assert cli.main([*at, "--json", "is anybody in the lobby"]) == 0
@@ -187,7 +186,6 @@ def test_what_is_no_time_of_the_day(text):
     ("text", "local"),
     [
         ("7d", "2026-11-16T19:05"),
-        ("2w", "2026-11-09T19:05"),
         ("yesterday", "2026-11-22T00:00"),
         ("Monday", "2026-11-23T00:00"),
         ("2026-05-01", "2026-05-01T00:00"),
@@ -202,8 +200,8 @@ def test_moments_of_options(text, local):
 def test_a_day_of_a_clock_change_has_its_own_length():
     for now, hours in (("2026-03-29T12:00", 23), ("2026-10-25T12:00", 25)):
         asker = Asker(["yard"], frozenset(), BERLIN, lambda _: False)
-        filters = asker.read("cars today", moment(now)).filters
-        assert filters.until - filters.since == timedelta(hours=hours)
+        span = asker.read("cars today", moment(now)).span
+        assert span.until - span.since == timedelta(hours=hours)
 
 
 def test_offsets_change_to_the_second():
@@ -212,12 +210,6 @@ def test_offsets_change_to_the_second():
     assert [f"{change:%m-%d %H:%M:%S}" for change in changes] == ["03-29 01:00:00", "10-25 01:00:00"]
 
 
-def test_words_of_lengths():
-    assert [duration_words(s) for s in (40, 90, 720, 12_000, 93_600)] == [
-        *("40 s", "1 min 30 s", "12 min", "3 h 20 min", "1 d 2 h"),
-    ]
-
-
 def test_a_question_without_words_finds_everything(search):
     assert restate(Question(), BERLIN) == "Everything"
-    assert len(search.spread(Question().filters)) == search.answer(Question()).shown
+    assert len(search.selection.spread(Question())) == search.answer(Question()).shown

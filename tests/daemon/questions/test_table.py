@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from daemon.questions.errors import SearchError
-from daemon.questions.local_time import LocalTime, format_time_of_day
-from daemon.questions.question import Question
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Question, SearchError
 from daemon.questions.restatement import restate
 from daemon.search.search import Search
 
@@ -34,34 +35,42 @@ def table() -> list[tuple[str, str, str, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Search], dict[str, str]]]:
+    """The made record, open in each zone, and the names of its records."""
     folder = tmp_path_factory.mktemp("made") / "journal"
-    return folder, write_record(folder)
+    names = write_record(folder)
+    with ExitStack() as stack:
+        opened = {}
+        for zone in {row[0] for row in table()}:
+            opened[zone] = stack.enter_context(Search(folder, LocalTime.named(zone)))
+            opened[zone].look()
+        yield opened, names
 
 
 def reading_of(asked: Question, local: LocalTime) -> set[str]:
     """The question in the words of the table."""
-    filters, said = asked.filters, set[str]()
-    said |= {word for word in ("open", "count", "durations", "most") if getattr(asked, word)}
+    filters, span, measure, said = asked.filters, asked.span, asked.measure, set[str]()
+    said |= {word for word in ("count", "durations", "most") if getattr(measure, word)}
+    said |= {"open"} if filters.open else set()
     said = {{"open": "now", "durations": "howlong"}.get(word, word) for word in said}
-    if asked.order != "all":
-        said.add(asked.order)
+    if measure.order != "all":
+        said.add(measure.order)
     if "most" in said:
         said.discard("count")
     if not said & {"count", "howlong", "first", "last", "longest", "most"}:
         said.add("list")
-    said |= {f"by={name}" for name in asked.by} | ({f"limit={asked.limit}"} if asked.limit else set())
+    said |= {f"by={name}" for name in measure.by} | ({f"limit={measure.limit}"} if measure.limit else set())
     names = {"obj": "objects", "kind": "kinds", "cam": "cameras", "zone": "zones", "colour": "colours"}
     said |= {f"{short}={value}" for short, name in names.items() for value in getattr(filters, name)}
     numbers = {"longer": filters.longer_s, "shorter": filters.shorter_s, "sure": filters.confidence}
     said |= {f"{name}={value:g}" for name, value in numbers.items() if value is not None}
     if filters.text:
         said.add(f"text={filters.text}")
-    if filters.since or filters.until:
-        ends = [f"{local.of(each):%Y-%m-%dT%H:%M}" if each else "" for each in (filters.since, filters.until)]
+    if span.since or span.until:
+        ends = [f"{local.of(each):%Y-%m-%dT%H:%M}" if each else "" for each in (span.since, span.until)]
         said.add("span=" + "..".join(ends))
-    if filters.between:
-        said.add("hours=" + "-".join(map(format_time_of_day, filters.between)))
+    if span.between:
+        said.add("hours=" + "-".join(f"{m // 60:02d}:{m % 60:02d}" for m in span.between))
     return said
 
 
@@ -74,13 +83,13 @@ def meant(reading: str) -> set[str]:
 
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
-    if asked.count:
-        groups = search.count(asked)
-        if asked.by:
+    if asked.measure.count:
+        groups = search.selection.count(asked)
+        if asked.measure.by:
             return {f"{' '.join(group.labels)}={group.visits}" for group in groups} or {"0"}
         return {str(groups[0].visits)}
-    if asked.durations or asked.order == "longest":
-        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.visits(asked)} or {"-"}
+    if asked.measure.durations or asked.measure.order == "longest":
+        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.selection.visits(asked)} or {"-"}
     return {names[found.record.id] for found in search.answer(asked).found} or {"-"}
 
 
@@ -100,25 +109,20 @@ def expected(result: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("zone", "now", "question", "reading", "result"), table())
-def test_a_question_means_what_it_says(record, zone, now, question, reading, result):
-    folder, names = record
-    local = LocalTime.named(zone)
+def test_a_question_means_what_it_says(searches, zone, now, question, reading, result):
+    search, names = searches[0][zone], searches[1]
     moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    with Search(folder, local) as search:
-        search.look()
-        if reading.startswith("REFUSED"):
-            with pytest.raises(SearchError) as refusal:
-                search.asker().read(question, moment)
-            reason = (
-                str(refusal.value).split("cannot be answered: ", 1)[1].split(". Understood here")[0].lower()
-            )
-            assert reading.removeprefix("REFUSED ").lower() in reason
-            return
-        asked = search.asker().read(question, moment)
-        assert reading_of(asked, local) == meant(reading), restate(asked, local)
-        if result != "*":
-            assert result_of(search, asked, names) == expected(result)
-        assert restate(asked, local)
+    if reading.startswith("REFUSED"):
+        with pytest.raises(SearchError) as refusal:
+            search.asker().read(question, moment)
+        reason = str(refusal.value).split("cannot be answered: ", 1)[1].split(". Understood here")[0].lower()
+        assert reading.removeprefix("REFUSED ").lower() in reason
+        return
+    asked = search.asker().read(question, moment)
+    assert reading_of(asked, search.local) == meant(reading), restate(asked, search.local)
+    if result != "*":
+        assert result_of(search, asked, names) == expected(result)
+    assert restate(asked, search.local)
 
 
 def test_the_table_is_large_enough():

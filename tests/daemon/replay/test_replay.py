@@ -142,7 +142,7 @@ def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
 ) -> None:
     arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
     assert narrated(*arguments).code == 0
-    done = narrated(*arguments, "--lower", 19)
+    done = narrated(*arguments, "--sample", "1/s")
     assert done.code == 3
     assert len(done.out.splitlines()) == 2
     assert "not everything is published" in done.err

@@ -12,12 +12,12 @@ import pytest
 from narrations import narration
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.search import Search
 from models.captioner import Sentence
 from pipeline.journal import Journal, SegmentLimits
 
-EVERYTHING = Filters()
+EVERYTHING, ALWAYS = Filters(), Span()
 SMALL = SegmentLimits(bytes=4000)
 """Four or five records."""
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
@@ -71,11 +71,15 @@ def ask(house: House) -> Iterator[Callable[..., list[str]]]:
     """Opens the index at the first question; gives the texts that are found."""
     opened: list[Search] = []
 
-    def asked(filters: Filters = EVERYTHING, zone: str = "UTC", **how: Any) -> list[str]:
+    def asked(
+        filters: Filters = EVERYTHING, span: Span = ALWAYS, zone: str = "UTC", **measure: Any
+    ) -> list[str]:
         search = Search(house.folder, LocalTime.named(zone))
         opened.append(search)
         search.look()
-        return [found.record.text for found in search.answer(Question(filters, **how)).found]
+        return [
+            found.record.text for found in search.answer(Question(filters, span, Measure(**measure))).found
+        ]
 
     yield asked
     for search in opened:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.questions.errors import NoJournalsError
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import NoJournalsError
 from daemon.search.folders import JournalFile, default_state, journal_folder
 from daemon.search.search import Search
 

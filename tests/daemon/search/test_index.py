@@ -16,8 +16,8 @@ from unpublished import unpublished
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Question
 from daemon.search import index as index_module
+from daemon.search import intake as intake_module
 from daemon.search import store as store_module
-from daemon.search.faults import faults
 from daemon.search.index import Index
 from daemon.search.search import Search
 from pipeline.journal import Journal
@@ -163,10 +163,10 @@ def test_an_index_of_another_version_is_built_anew_with_a_word(house, monkeypatc
     assert seqs(house.folder) == [1]
     monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
     with Search(house.folder, UTC_ZONE) as search:
-        assert "and is built again" in search.said
+        assert "and is built again" in search.notice
         assert search.look().records == 1
     with Search(house.folder, UTC_ZONE) as search:
-        assert search.said == ""
+        assert search.notice == ""
         assert search.look().records == 0
 
 
@@ -175,7 +175,7 @@ def test_a_damaged_index_is_built_anew_with_a_word(house, content):
     house.tell(0)
     (house.folder / "index.sqlite3").write_bytes(content)
     with Search(house.folder, UTC_ZONE) as search:
-        assert "damaged" in search.said
+        assert "damaged" in search.notice
         assert search.look().records == 1
 
 
@@ -184,7 +184,7 @@ def test_where_it_cannot_be_written_it_lies_in_the_users_cache(house, tmp_path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (house.folder / "index.sqlite3").mkdir()  # root may write everywhere, but not into a folder's place
     with Search(house.folder, UTC_ZONE) as search:
-        assert str(tmp_path / "cache") in search.said
+        assert str(tmp_path / "cache") in search.notice
         assert search.look().records == 1
     assert seqs(house.folder) == [1]
 
@@ -193,7 +193,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
     house.tell(0)
     monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
     with Search(house.folder, UTC_ZONE) as search:
-        assert "in memory" in search.said
+        assert "in memory" in search.notice
         assert search.look().records == 1
     assert not (house.folder / "index.sqlite3").exists()
 
@@ -205,7 +205,7 @@ def test_a_disk_that_gets_full_is_left_to_the_journals(house, monkeypatch):
         house.tell(1)
         monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
         assert search.look().records == 2  # built in memory
-        assert "nearly full" in search.said
+        assert "MB are free" in search.notice
         assert [each.record.seq for each in search.answer(Question()).found] == [1, 2]
 
 
@@ -362,11 +362,13 @@ def test_a_failure_in_the_midst_leaves_nothing_half_written(house, monkeypatch):
         raise sqlite3.DatabaseError("struck by lightning")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Index, "_put", fails)  # its phrases have numbers by now, which are taken back
+        patched.setattr(
+            intake_module.Intake, "save", fails
+        )  # its phrases have numbers by now, which are taken back
         with pytest.raises(sqlite3.DatabaseError):
             index.look()
     assert index.look().records == 4
-    assert faults(index.store, house.folder) == []
+    assert index.faults() == []
     index.close()
     with Search(house.folder, UTC_ZONE) as search:
         assert len(list(search.answer(Question(Filters(objects=("car",)))).found)) == 4
@@ -383,3 +385,14 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
         assert search.reread()
         search.look()
         assert [each.record.text for each in search.answer(Question()).found] == ["A van has appeared."]
+
+
+def test_records_that_another_process_indexed_are_news_to_a_listener(house):
+    """`narrated query` may be quicker than the live page."""
+    house.tell(0)
+    with Search(house.folder, UTC_ZONE) as listener, Search(house.folder, UTC_ZONE) as other:
+        listener.look()
+        house.tell(1)
+        other.look()
+        assert [found.record.seq for found in listener.new(Question(), listener.look())] == [2]
+        assert listener.look().records == 0

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from daemon.questions.errors import SearchError
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
+from daemon.questions.local_time import DAY_S, LocalTime
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+from daemon.search.output import gap_sentences
 from daemon.search.search import Search
 from pipeline.changes import SceneEvent
+from pipeline.narration.narration import RecordEvent
 
 from .conftest import MIDNIGHT, said, seconds
 
@@ -67,15 +68,24 @@ def told(house):
         (Filters(text='"off driven"'), ()),
         (Filters(text="person lot"), (IN, OUT)),
         (Filters(text="person", zones=("lot",)), (IN, OUT)),
-        (Filters(since=MIDNIGHT + timedelta(hours=2), until=MIDNIGHT + timedelta(hours=4)), (LORRIES, IN)),
-        (Filters(between=(120, 240)), (LORRIES, IN)),
-        (Filters(between=(120, 181)), (LORRIES, IN)),
-        (Filters(between=(360, 60)), (PERSON, CAT, CLOTHES)),
-        (Filters(between=(361, 1)), (PERSON, CLOTHES)),
     ],
 )
 def test_each_filter(told, ask, filters, found):
     assert ask(filters) == [sentence.text for sentence in found]
+
+
+@pytest.mark.parametrize(
+    ("span", "found"),
+    [
+        (Span(MIDNIGHT + timedelta(hours=2), MIDNIGHT + timedelta(hours=4)), (LORRIES, IN)),
+        (Span(between=(120, 240)), (LORRIES, IN)),
+        (Span(between=(120, 181)), (LORRIES, IN)),
+        (Span(between=(360, 60)), (PERSON, CAT, CLOTHES)),
+        (Span(between=(361, 1)), (PERSON, CLOTHES)),
+    ],
+)
+def test_each_span(told, ask, span, found):
+    assert ask(span=span) == [sentence.text for sentence in found]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +152,12 @@ def test_a_day_on_which_the_clocks_change(house, ask):
     """London, 31 March 2024: at 1:00 UTC it is 2:00; 27 October: at 1:00 UTC it is 1:00 again."""
     for moment in ("2024-10-27T00:30", "2024-10-27T01:30", "2024-10-27T02:30"):
         house.tell(seconds(moment), said(f"A car has appeared {moment[-5:]}."))
-    within = Filters(between=(60, 120))
-    assert ask(within, zone="Europe/London") == ["A car has appeared 00:30.", "A car has appeared 01:30."]
-    assert ask(within, zone="UTC") == ["A car has appeared 01:30."]
+    within = Span(between=(60, 120))
+    assert ask(span=within, zone="Europe/London") == [
+        "A car has appeared 00:30.",
+        "A car has appeared 01:30.",
+    ]
+    assert ask(span=within, zone="UTC") == ["A car has appeared 01:30."]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Asia/Kathmandu", "America/St_Johns"])
@@ -179,16 +192,16 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
                 narrations.update(set(keys))
                 for key, sentence in zip(keys, sentences, strict=True):
                     visits[key] += sentence.count * (sentence.type == "appeared")
-            groups = search.count(Question(count=True, by=by))
+            groups = search.selection.count(Question(measure=Measure(count=True, by=by)))
             assert {g.labels: (g.narrations, g.visits) for g in groups} == {
                 key: (narrations[key], visits[key]) for key in narrations
             }
             if by[0] in ("hour", "day", "month"):
                 assert [g.labels for g in groups] == sorted(g.labels for g in groups)
-        (whole,) = search.count(Question(count=True))
+        (whole,) = search.selection.count(Question(measure=Measure(count=True)))
         arrived = (s.count for _, _, each in records for s in each if s.type == "appeared")
         assert (whole.narrations, whole.visits) == (200, sum(arrived))
-        (some,) = search.count(Question(Filters(objects=("lorry",)), count=True))
+        (some,) = search.selection.count(Question(Filters(objects=("lorry",)), measure=Measure(count=True)))
         assert some.narrations == sum(any(s is LORRIES for s in each) for _, _, each in records)
 
 
@@ -200,7 +213,7 @@ def test_everything_in_one_second(house, ask):
     assert newest == [f"A car has appeared {n}." for n in (295, 297, 299)]  # each journal in its order
     with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
-        (group,) = search.count(Question(count=True, by=("hour",)))
+        (group,) = search.selection.count(Question(measure=Measure(count=True, by=("hour",))))
         assert group.narrations == 300
 
 
@@ -212,7 +225,9 @@ def test_scene_events_and_footage_without_a_date(house, ask):
     assert ask() == [PERSON.text, "The light has changed."]
     with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
-        (group,) = search.count(Question(Filters(kinds=("light_changed",)), count=True))
+        (group,) = search.selection.count(
+            Question(Filters(kinds=("light_changed",)), measure=Measure(count=True))
+        )
         assert (group.narrations, group.visits) == (1, 1)
 
 
@@ -224,3 +239,21 @@ def test_a_camera_removed_long_ago_keeps_its_past(house, ask):
     for left in ("old.writer", "old.published"):
         (house.folder / left).unlink(missing_ok=True)
     assert len(ask(Filters(cameras=("old",)))) == 1
+
+
+def test_a_mask_hides_until_another_record_of_masks(house):
+    for day, until in ((0, None), (1, None), (2, MIDNIGHT + timedelta(days=2))):
+        mask = {"event": RecordEvent.GAP, "reason": "mask", "since": MIDNIGHT + timedelta(days=day)}
+        house.tell(DAY_S * day, said("Nothing is seen of 12 % of the picture."), until=until, **mask)
+    house.tell(3 * DAY_S, PERSON)
+    line = "yard Wed 2024-05-01 00:00:00 to Fri 2024-05-03 00:00:00 (mask)"
+    with Search(house.folder, LocalTime.named("UTC")) as search:
+        search.look()
+
+        def gaps(first: float, last: float) -> list[str]:
+            span = Span(MIDNIGHT + timedelta(days=first), MIDNIGHT + timedelta(days=last))
+            return gap_sentences(search, Question(span=span))
+
+        assert gaps(0, 3)[0].endswith(line)
+        assert gaps(1.5, 3)[0].endswith("Thu 2024-05-02 00:00:00 to Fri 2024-05-03 00:00:00 (mask)")
+        assert gaps(2, 4) == []

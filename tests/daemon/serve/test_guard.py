@@ -13,135 +13,34 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-ABOVE = (
-    "../",
-    "..%2f",
-    "%2e%2e/",
-    "%2e%2e%2f",
-    "..%5c",
-    "....//",
-    "%252e%252e%252f",
-    "..%c0%af",
-    "/",
-    "//",
-    "%00/",
-)
-SECRET = "etc/passwd"
+ABOVE = ("../", "..%2f", "%2e%2e/", "..%5c", "%252e%252e%252f", "..%c0%af", "//", "%00/")
+NONE = "0" * 64
 BAD_PATHS = [
-    *(f"/{room}/{way * 6}{SECRET}" for room in ("picture", "static", "record") for way in ABOVE),
-    *(f"/{way * 6}{SECRET}" for way in ABOVE),
-    *(
-        "/static/",
-        "/static/page.css/",
-        "/static/%70age.js%00.css",
-        "/static/..%2fpage.py",
-        "/static/templates",
-    ),
-    *(
-        "/picture/",
-        "/picture/" + "g" * 64,
-        "/picture/" + "a" * 63,
-        "/picture/" + "A" * 64,
-        "/picture/" + "a" * 65,
-    ),
-    *(
-        "/picture/" + "0" * 64 + "?width=-1",
-        "/picture/" + "0" * 64 + "?width=1e9",
-        "/picture/sha256:" + "0" * 64,
-    ),
-    *(
-        "/record/",
-        "/record/x",
-        "/record/%00",
-        "/record/" + "x" * 3000,
-        "/record/yard-20240501T000140.000Z-zzzzzzzzzzzz",
-    ),
+    *(f"/{room}{way * 6}etc/passwd" for room in ("", "picture/", "static/", "record/") for way in ABOVE),
+    *("/static/", "/static/%70age.js%00.css", "/static/..%2fpages.py"),
+    *("/picture/", f"/picture/{'A' * 64}", f"/picture/{NONE}?width=-1", f"/picture/sha256:{NONE}"),
+    *("/record/", "/record/%00", "/record/" + "x" * 3000, "/record/%F0%9F%98%80", "/record/<script>"),
     *(
         "/record/yard-99999999T999999.999Z-0123456789ab",
-        "/record/x?at=9999-12-31T23:59:59.999999Z",
-        "/record/x?at=no",
-    ),
-    *(
-        "/record/x?at=0001-01-01T00:00:00",
-        "/record/%F0%9F%98%80",
+        "/record/x?at=9999-12-31T23:59:59Z",
         "/record/'%20OR%201=1--",
-        "/record/<script>",
     ),
-    *(
-        "/.env",
-        "/.git/config",
-        "/admin",
-        "/index.php",
-        "/events/x",
-        "/review/x",
-        "/login/x",
-        "/server-status",
-        "/metrics",
-    ),
+    *("/.env", "/.git/config", "/admin", "/events/x", "/login/x", "/metrics"),
 ]
 BAD_QUERIES = [
+    *("day=2026-13-01", "day=0000-00-00", "day=9999-12-31", "day=0001-01-01", "day=%00", "until=-1d"),
     *(
-        "day=2026-13-01",
-        "day=0000-00-00",
-        "day=9999-12-31",
-        "day=0001-01-01",
-        "day=1",
-        "day=%00",
         "since=%F0%9F%98%80",
-        "until=-1d",
         "since=1e999",
-    ),
-    *(
-        "confidence=nan",
-        "confidence=inf",
-        "confidence=-1",
-        "confidence=1e400",
-        "between=25:00-26:00",
-        "between=--",
-    ),
-    *(
-        "camera=../yard",
-        "camera=%00",
-        "camera=yard'--",
-        "kind=none-such",
-        "object=%FF",
-        "colour=<b>",
-        "zone='",
-        "zone=%22",
-    ),
-    *(
-        "text=%22",
-        "text=*",
-        "text=NEAR(",
-        "text=a+AND",
-        "text=%00",
-        "q=%00",
-        "q=" + "a" * 290,
-        "q=(",
-        "text=" + "x" * 299,
-    ),
-    *(
-        "page=0",
-        "page=-1",
-        "page=1e9",
-        "page=99999999999999999999",
-        "page=x",
-        "camera=" + "y" * 301,
-        "day=all&camera=a" * 40,
-    ),
-    *(
-        "until=0001-01-01",
-        "q=in+the+last+999999999+hours",
-        "q=last+9999999999+weeks",
-        "q=on+31+December+9999",
-    ),
-    *(
-        "since=2024-05-02&until=2024-05-01",
-        "since=0001-01-01",
         "since=9999-12-31T23:59:59",
-        "until=99999999d",
+        "until=0001-01-01",
         "since=99999999w",
     ),
+    *("q=in+the+last+999999999+hours", "q=on+31+December+9999", "q=%00", "q=" + "a" * 290, "q=("),
+    *("confidence=nan", "confidence=-1", "confidence=1e400", "between=25:00-26:00", "between=--"),
+    *("camera=../yard", "camera=%00", "camera=yard'--", "kind=none-such", "object=%FF", "colour=<b>"),
+    *("zone='", "text=%22", "text=NEAR(", "text=a+AND", "text=" + "x" * 299, "camera=" + "y" * 301),
+    *("page=0", "page=1e9", "page=99999999999999999999", "page=x", "day=all&camera=a" * 40),
 ]
 
 
@@ -160,7 +59,7 @@ def served(house: ServedHouse) -> Iterator[Served]:
 
 
 def raw(served: Served, request: bytes) -> bytes:
-    """What is answered to bytes."""
+    """The answer to bytes."""
     with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
         connection.sendall(request)
         answer = b""
@@ -169,17 +68,9 @@ def raw(served: Served, request: bytes) -> bytes:
     return answer
 
 
-def test_every_answer_is_dressed(served: Served, house: ServedHouse) -> None:
+def test_every_answer_has_the_headers(served: Served, house: ServedHouse) -> None:
     digest = house.records["yard"][0].evidence.before.removeprefix("sha256:")
-    for path in (
-        "/",
-        "/review",
-        "/static/page.js",
-        f"/picture/{digest}",
-        "/nothing",
-        "/alive",
-        "/review?q=why",
-    ):
+    for path in ("/", "/static/page.js", f"/picture/{digest}", "/nothing", "/alive", "/review?q=why"):
         headers = served.client.get(path).headers
         assert headers["content-security-policy"] == POLICY
         assert headers["x-content-type-options"] == "nosniff"
@@ -187,6 +78,9 @@ def test_every_answer_is_dressed(served: Served, house: ServedHouse) -> None:
         assert headers["referrer-policy"] == "same-origin"
         assert "server" not in headers
     assert served.client.get("/").headers["cache-control"] == "no-store"
+    style = served.client.get("/static/page.css").headers
+    again = served.client.get("/static/page.css", headers={"if-none-match": style["etag"]})
+    assert (again.status_code, style["cache-control"]) == (304, "no-cache")
 
 
 def test_pages_need_nothing_from_elsewhere_and_no_inline_code(served: Served, house: ServedHouse) -> None:
@@ -200,49 +94,43 @@ def test_pages_need_nothing_from_elsewhere_and_no_inline_code(served: Served, ho
 def test_no_path_leads_out(served: Served) -> None:
     for path in BAD_PATHS:
         answer = raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        status = int(answer.split()[1])
-        assert status in (303, 307, 400, 404, 405, 414), (path, answer[:300])
+        assert int(answer.split()[1]) in (303, 307, 400, 404, 405, 414), (path, answer[:300])
         assert b"root:" not in answer, path
         assert b"Traceback" not in answer, path
 
 
 def test_no_question_breaks_it(served: Served) -> None:
     for query in BAD_QUERIES:
-        for page in ("/review", "/record/" + "x"):
+        for page in ("/review", "/record/x"):
             answer = served.client.get(f"{page}?{query}")
             assert answer.status_code in (200, 400, 404), (query, answer.status_code)
-            assert "<b>" not in answer.text.replace("<b>&", ""), query
+            assert "<b>" not in answer.text, query
+            if answer.status_code == 400:
+                assert 'role="alert"' in answer.text, query
+                assert 'id="filters"' in answer.text, query
+
+
+HOST = b"Host: localhost\r\n"
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "statuses"),
+    ("head", "statuses"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", {400}),
-        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", {421}),
-        (b"GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", {421}),
-        (b"GET / HTTP/1.1\r\nHost: evil.example@localhost\r\n\r\n", {421}),
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", {400, 421}),
-        (b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", {421}),
-        (b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", {421}),
-        (b"DELETE /record/x HTTP/1.1\r\nHost: localhost\r\n\r\n", {405}),
-        (b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n", {405}),
-        (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", {400, 405}),
-        (b"POST /review HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", {405}),
-        (b"POST /export HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", {415}),
-        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", {400, 431}),
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", {400, 431}),
+        (b"GET / HTTP/1.1\r\n", {400}),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n", {421}),
+        (b"GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n", {421}),
+        (b"GET / HTTP/1.1\r\nHost: evil.example@localhost\r\n", {421}),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n", {400, 421}),
+        (b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n", {421}),
+        (b"GET / HTTP/1.1\r\nHost: [::1\r\n", {421}),
+        (b"DELETE /record/x HTTP/1.1\r\n" + HOST, {405}),
+        (b"POST /review HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n", {405}),
+        (b"POST /export HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n", {415}),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", {400}),
-        ((b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade, close\r\n"
-         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"), {200}),
     ],
-)  # fmt: skip
-def test_bad_requests_are_refused(served: Served, request_bytes: bytes, statuses: set[int]) -> None:
-    answer = raw(
-        served,
-        request_bytes.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
-        if b"Upgrade" not in request_bytes
-        else request_bytes,
-    )
+)
+def test_bad_requests_are_refused(served: Served, head: bytes, statuses: set[int]) -> None:
+    answer = raw(served, head + b"Connection: close\r\n\r\n")
     assert int(answer.split()[1]) in statuses, answer[:200]
 
 
@@ -262,9 +150,10 @@ def test_forms_of_other_sites_are_refused(served: Served, house: ServedHouse) ->
         {"sec-fetch-site": "same-site"},
     ):
         assert post(address, data=form, headers=headers).status_code == 403, headers
+    encoded = {"content-type": "application/x-www-form-urlencoded"}
     assert post(address, json=form).status_code == 415
-    latin = {"content-type": "application/x-www-form-urlencoded"}
-    assert post(address, content=b"reviewed=%FF&x=\xff", headers=latin).status_code == 400
+    assert post(address, content=b"reviewed=%FF&x=\xff", headers=encoded).status_code == 400
+    assert post(address, content=iter([b"reviewed=yes"]), headers=encoded).status_code == 413
     assert post(address, data={**form, "text": "x" * 70_000}).status_code == 413
     assert post(address, data={**form, **{f"f{n}": "" for n in range(50)}}).status_code == 400
     assert post(address, data=form, headers={"origin": served.url}).status_code == 303

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,14 +15,7 @@ from serving_here import Served, ServedHouse, said
 
 from daemon.config.serve import ServeSettings
 from daemon.serve import access
-from daemon.serve.access import (
-    GuessLimit,
-    Passwords,
-    ServeError,
-    Sessions,
-    password_file,
-    password_line,
-)
+from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file, password_line
 
 PASSWORD = "correct horse battery"
 
@@ -36,11 +29,16 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHouse]:
 
 
 @pytest.fixture(scope="module")
-def guarded(house: ServedHouse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Asks for a password."""
+def passwords(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("etc") / "passwords"
     path.write_text(f"# those of the house\n{password_line('anna', PASSWORD)}\n")
-    with Served(house, "--passwords", str(path)) as running:
+    return path
+
+
+@pytest.fixture(scope="module")
+def guarded(house: ServedHouse, passwords: Path) -> Iterator[Served]:
+    """Asks for a password."""
+    with Served(house, "--passwords", str(passwords)) as running:
         yield running
 
 
@@ -51,88 +49,63 @@ def log_in(
 
 
 def test_nothing_is_shown_before_a_login(guarded: Served, house: ServedHouse) -> None:
-    digest = house.records["yard"][0].evidence.before.removeprefix("sha256:")
-    record = house.records["yard"][0].id
+    (record,) = house.records["yard"]
+    digest = record.evidence.before.removeprefix("sha256:")
     with guarded.fresh_client() as stranger:
-        for path in (
-            "/",
-            "/review?day=all",
-            f"/record/{record}",
-            f"/picture/{digest}",
-            "/events",
-            "/nothing",
-        ):
+        for path in ("/", "/review?day=all", f"/record/{record.id}", f"/picture/{digest}", "/events", "/no"):
             answer = stranger.get(path)
             assert answer.status_code == 303, path
             assert answer.headers["location"].startswith("/login?next=%2F")
             assert stranger.get(path, headers={"accept": "*/*"}).status_code == 401
-        assert stranger.post(f"/record/{record}/reviewed", data={"reviewed": "yes"}).status_code == 401
-        assert "person" not in stranger.get("/login").text.replace("a person last", "")
+        assert stranger.post(f"/record/{record.id}/reviewed", data={"reviewed": "yes"}).status_code == 401
+        assert "person" not in stranger.get("/login").text
         assert stranger.get("/static/page.css").status_code == 200
 
 
-def test_a_login_lasts_until_the_logout(guarded: Served) -> None:
-    with guarded.fresh_client() as client:
+def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded: Served) -> None:
+    with guarded.fresh_client() as client, guarded.fresh_client() as thief:
         answer = log_in(client, to="/review?day=all")
         assert (answer.status_code, answer.headers["location"]) == (303, "/review?day=all")
         cookie = answer.headers["set-cookie"]
         assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/"))
-        assert client.get("/review").status_code == 200
         assert "Logged in as anna" in client.get("/").text
-        answer = client.post("/logout", data={"x": ""})
-        assert answer.headers["location"] == "/login"
+        copy = {"cookie": f"narrated={client.cookies['narrated']}"}
+        assert thief.get("/review", headers=copy).status_code == 200
+        assert client.post("/logout", data={"x": ""}).headers["location"] == "/login"
         assert client.get("/review").status_code == 303
+        assert thief.get("/review", headers=copy).status_code == 303
 
 
-@pytest.mark.parametrize(
-    "to", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:1", "/\r\nX: y", ""]
-)
+@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nX: y", ""])
 def test_a_login_leads_nowhere_else(guarded: Served, to: str) -> None:
     with guarded.fresh_client() as client:
         assert log_in(client, to=to).headers["location"] == "/"
 
 
-@pytest.mark.parametrize("cookie", ["", "x", "a.b.c", "a" * 43, "é", "A" * 4000])
+@pytest.mark.parametrize("cookie", ["", "x", "a" * 43, "é", "A" * 4000])
 def test_forged_cookies_are_nobody(guarded: Served, cookie: str) -> None:
     headers = {"cookie": f"narrated={cookie}".encode()}
     with guarded.fresh_client() as client:
         assert client.get("/review", headers=headers).status_code == 303  # type: ignore[arg-type]
 
 
-def test_guesses_are_limited(house: ServedHouse, tmp_path: Path) -> None:
-    path = tmp_path / "passwords"
-    path.write_text(password_line("anna", PASSWORD))
-    with Served(house, "--passwords", str(path)) as served, served.fresh_client() as client:
-        for name in ("anna", "bert", "anna", "anna", "anna"):
-            assert log_in(client, "wrong password", name).status_code == 403
-        answer = log_in(client)
-        assert answer.status_code == 429
-        assert 0 < int(answer.headers["retry-after"]) <= 301
-
-
-def test_guesses_at_the_same_time_are_limited(house: ServedHouse, tmp_path: Path) -> None:
-    """Of sixty at once, the last of them right, five are looked at."""
-    path = tmp_path / "passwords"
-    path.write_text(password_line("anna", PASSWORD))
-    with Served(house, "--passwords", str(path)) as served, ThreadPoolExecutor(60) as pool:
+def test_guesses_at_the_same_time_are_limited(house: ServedHouse, passwords: Path) -> None:
+    """Of sixty at once, the last of them right, five are checked; after that not even the right one."""
+    with Served(house, "--passwords", str(passwords)) as served, ThreadPoolExecutor(60) as pool:
 
         def guess(number: int) -> int:
             with served.fresh_client() as client:
                 return log_in(client, PASSWORD if number == 59 else f"wrong {number}").status_code
 
         answers = Counter(pool.map(guess, range(60)))
+        with served.fresh_client() as client:
+            for number in range(5):
+                log_in(client, f"wrong {number}")
+            refused = log_in(client)
     assert answers[303] + answers[403] <= 5
     assert answers[429] >= 55
-
-
-def test_a_copied_cookie_ends_with_the_logout(guarded: Served) -> None:
-    with guarded.fresh_client() as client:
-        log_in(client)
-        copy = {"cookie": f"narrated={client.cookies['narrated']}"}
-        with guarded.fresh_client() as thief:
-            assert thief.get("/review", headers=copy).status_code == 200
-            client.post("/logout", data={"x": ""})
-            assert thief.get("/review", headers=copy).status_code == 303
+    assert refused.status_code == 429
+    assert 0 < int(refused.headers["retry-after"]) <= 301
 
 
 def test_the_limit_counts_by_network_and_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,29 +123,17 @@ def test_the_limit_counts_by_network_and_altogether(monkeypatch: pytest.MonkeyPa
     assert limit.take("10.0.0.3") == 0
 
 
-def test_a_session_ends_with_its_password_its_week_or_its_logout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "passwords"
-    path.write_text(password_line("anna", PASSWORD))
-    first = Sessions(tmp_path / "sessions", Passwords(path))
-    cookies = [first.open("anna") for _ in range(2)]
-    first.end(cookies[0])
-    first.close()
-    restarted = Sessions(tmp_path / "sessions", Passwords(path))
-    assert [restarted.user(cookie) for cookie in (*cookies, "", "x")] == ["", "anna", "", ""]
-    assert cookies[1].encode() not in (tmp_path / "sessions").read_bytes()
+def test_a_session_ends_with_its_week_or_its_logout(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = Sessions()
+    first, second = (sessions.open("anna") for _ in range(2))
+    sessions.end(first)
+    assert [sessions.user(cookie) for cookie in (first, second, "", "x")] == ["", "anna", "", ""]
     monkeypatch.setattr(access, "SESSION_S", -1)
-    assert restarted.user(restarted.open("anna")) == ""
-    restarted.close()
-    path.write_text(password_line("anna", PASSWORD + "!"))
-    changed = Sessions(tmp_path / "sessions", Passwords(path))
-    assert changed.user(cookies[1]) == ""
-    changed.close()
+    assert sessions.user(sessions.open("anna")) == ""
 
 
 @pytest.mark.parametrize(
-    "text", ["", "anna", "anna:plain", "anna:$argon2id$x", "a b:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$aaaa"]
+    "text", ["", "anna", "anna:plain", "a b:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$aaaa"]
 )
 def test_a_file_without_hashes_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "passwords"
@@ -182,17 +143,19 @@ def test_a_file_without_hashes_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_passwords_come_from_a_credential(tmp_path: Path) -> None:
-    assert password_file("${cred:page}", {"CREDENTIALS_DIRECTORY": str(tmp_path)}) == tmp_path / "page"
-    for text in ("${cred:../page}", "${cred:page}"):
+    folder = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert password_file("${cred:page}", folder) == tmp_path / "page"
+    for text, environment in (("${cred:../page}", folder), ("${cred:page}", {})):
         with pytest.raises(ServeError, match="LoadCredential"):
-            password_file(text, {} if text == "${cred:page}" else {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+            password_file(text, environment)
 
 
-def test_a_password_has_some_length() -> None:
-    for name, password in (("anna", "short"), ("an na", PASSWORD), ("", PASSWORD), ("a:b", PASSWORD)):
-        with pytest.raises(ServeError):
-            password_line(name, password)
-    assert PASSWORD not in password_line("anna", PASSWORD)
+@pytest.mark.parametrize(
+    ("name", "password"), [("anna", "short"), ("an na", PASSWORD), ("", PASSWORD), ("a:b", PASSWORD)]
+)
+def test_bad_names_and_short_passwords_are_refused(name: str, password: str) -> None:
+    with pytest.raises(ServeError):
+        password_line(name, password)
 
 
 @pytest.mark.parametrize(
@@ -202,27 +165,18 @@ def test_a_password_has_some_length() -> None:
         ({"proxy": True}, "give passwords"),
         ({"proxy": True, "passwords": "x", "listen": "10.0.0.1:80"}, "listen on 127.0.0.1"),
         ({"listen": "here:80"}, "write an address"),
-        ({"listen": "127.0.0.1:99999"}, "write an address"),
         ({"hosts": ["a b"]}, "not a host name"),
-        ({"hosts": ["a/b"]}, "not a host name"),
         ({"timezone": "Mars/Base"}, "not a time zone"),
+        ({}, ""),
+        ({"listen": "[::1]:1"}, ""),
+        ({"listen": "0.0.0.0:1", "passwords": "x"}, ""),
+        ({"proxy": True, "passwords": "x", "hosts": ["cameras.example"]}, ""),
     ],
 )
 def test_settings_that_would_let_others_in_are_refused(given: dict[str, object], words: str) -> None:
-    with pytest.raises(ValidationError, match=re.escape(words)):
-        ServeSettings.model_validate(given)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"listen": "[::1]:1"},
-        {"listen": "localhost:1"},
-        {"listen": "0.0.0.0:1", "passwords": "x"},
-        {"proxy": True, "passwords": "x", "hosts": ["cameras.example"]},
-    ],
-)
-def test_settings_that_are_safe(given: dict[str, object]) -> None:
-    settings = ServeSettings.model_validate(given)
-    assert ServeSettings.model_validate(settings.model_dump(mode="json")) == settings
+    check: Callable[[object], ServeSettings] = ServeSettings.model_validate
+    if words:
+        with pytest.raises(ValidationError, match=re.escape(words)):
+            check(given)
+    else:
+        assert check(check(given).model_dump(mode="json")) == check(given)

@@ -9,26 +9,21 @@ import shutil
 import subprocess
 import sys
 import time
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import narrations
 import pytest
 import yaml
-from daemon_here import running, until
-from prometheus_client import Metric
-from running_daemon import unused_port
+from doc_pages import page, sections, table
 
-from daemon.service.metrics import Metrics
-from daemon.service.verified import FILE, verification
+from daemon.service.metrics import VERIFIED, verification
 from pipeline.journal import Journal
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "configs" / "prometheus" / "narrated.rules.yml"
 TRIED = Path(__file__).with_name("narrated.rules.test.yml")
 DASHBOARD = ROOT / "configs" / "grafana" / "narrated.json"
-NOT_OURS = {"up"}  # Prometheus' own
 METRIC = re.compile(r"\b((?:narrated|process)_[a-z_]+)\b(?:\{([^}]*)\})?")
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed (apt install prometheus)"
@@ -81,56 +76,18 @@ def test_prometheus_understands_every_panel(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_panels_stand_side_by_side() -> None:
-    found = json.loads(DASHBOARD.read_text())["panels"]
-    assert len({panel["id"] for panel in found}) == len(found)
-    for one, other in combinations([panel["gridPos"] for panel in found], 2):
-        apart = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        assert apart or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert max(one["x"] + one["w"], other["x"] + other["w"]) <= 24
-
-
-def test_every_metric_is_one_that_the_daemon_exports(tmp_path: Path) -> None:
-    """By its name and its labels, as `/metrics` has them."""
-    config = tmp_path / "narrated.yaml"
-    config.write_text(
-        f"version: 1\nstate: {tmp_path}/state\ncaptioner: {{model: ddla, device: cpu}}\n"
-        f"cameras:\n  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
-    )
-    with running(config) as daemon:
-        (daemon.configuration.state / FILE).write_text('{"ok": true}')
-        until(daemon, lambda: daemon.narrating.captioning)
-        daemon.narrations["away"] = daemon.narrating.captioning.late["away"] = 1
-        daemon.retention.segments["away", "free"] = daemon.retention.bytes["away", "free"] = 1
-        daemon.queue.counters.propose("away")
-        daemon.queue.counters.drop("away", "late")
-        away = daemon.cameras.watched["away"].thread
-        until(daemon, lambda: away._main)
-        away._main._counts.skew_s = -3.5
-        metrics = Metrics()
-        metrics.watch(daemon)
-        metrics.observe(_record(tmp_path / "told"))
-        until(daemon, daemon.health.heartbeats.ages_s)
-        families = list(metrics.registry.collect())
-    exported = _labels(families)
+def test_every_metric_is_documented_with_its_labels() -> None:
+    """`tests/docs/test_metrics.py` holds that the page has what the daemon exports."""
+    documented = {}
+    for name, kind, labels, _ in table(sections(page("metrics.md"))["The metrics"]):
+        suffixes = ("_bucket", "_count", "_sum") if kind == "histogram" else ("",)
+        own = {"le"} if kind == "histogram" else set()
+        documented |= {name + suffix: {*re.findall(r"`(\w+)`", labels), *own} for suffix in suffixes}
     asked = [*drawn(), *(rule["expr"] for rule in rules())]
-    named = [(name, matchers) for expression in asked for name, matchers in METRIC.findall(expression)]
+    named = [each for expression in asked for each in METRIC.findall(expression) if "process_" not in each[0]]
     assert len({name for name, _ in named}) > 20
     for name, matchers in named:
-        assert name in exported, name
-        labels = set(re.findall(r"(\w+)\s*=", matchers)) - {"job", "instance"}
-        assert labels <= exported[name], (name, labels - exported[name])
-    others = {name for e in asked for name in re.findall(r"\b([a-z_]+)\{", e)} - {name for name, _ in named}
-    assert others <= NOT_OURS
-
-
-def _labels(families: list[Metric]) -> dict[str, set[str]]:
-    """Labels of every metric by its name; a family must have a sample to be judged by."""
-    found: dict[str, set[str]] = {}
-    for family in families:
-        for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+        assert set(re.findall(r"(\w+)\s*=", matchers)) - {"job", "instance"} <= documented[name], name
 
 
 def _record(folder: Path) -> Any:
@@ -146,7 +103,7 @@ def told(state: Path) -> dict[str, float]:
 
 def test_the_last_verification_is_told(tmp_path: Path) -> None:
     assert told(tmp_path) == {}
-    path = tmp_path / FILE
+    path = tmp_path / VERIFIED
     for text, held in (('{"ok": true}', 1), ('{"ok": false}', 0), ("", 0), ("[]", 0), ('{"ok": 1}', 0)):
         path.write_text(text)
         assert told(tmp_path)["narrated_verified"] == held, text

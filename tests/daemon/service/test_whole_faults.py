@@ -33,6 +33,7 @@ process = Narrator.process
 
 def hang(self, batch):
     while Path("HANG").exists():
+        Path("HANGing").touch()
         time.sleep(0.05)
     return process(self, batch)
 
@@ -138,3 +139,31 @@ def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
     assert process.returncode == 0
     assert verify([journal]).ok
     assert len(list(read_journal(journal))) > told
+
+
+def test_what_is_in_hand_at_the_end_is_recorded_as_not_seen(
+    start: Callable[..., Any], tmp_path: Path, notify: Any, rtsp_server: Callable[..., Any], free_port: int
+) -> None:
+    """The narrator takes longer over its batch than the end waits for it."""
+    rtsp_server(free_port)
+    process = start(
+        f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n",
+        None,
+        notify,
+        first=HANGING.replace("HANG", str(tmp_path / "hang")),
+    )
+    journal = tmp_path / "state" / "journal" / "ball.jsonl"
+    notify.wait_for("READY=1")
+    until(process, journal.read_bytes)
+    (tmp_path / "hang").touch()
+    until(process, (tmp_path / "hanging").exists)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert verify([journal]).ok
+    last = list(read_journal(journal))[-1]
+    assert (last.event, last.reason) == ("gap", "overload")
+    assert last.since is not None
+    assert last.since < last.after.time
+    assert "were not looked at before the end" in err
+    assert "neither written nor held" not in err

@@ -12,6 +12,7 @@ from typing import Self
 import pytest
 
 from daemon.config.plan import CameraPlan
+from daemon.threads import work_queue
 from daemon.threads.calibration import CalibrationStore, opening
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.work_queue import WorkQueue
@@ -99,7 +100,7 @@ def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
     assert thread.loop.error is None
     assert thread.report.decoded == 120
     assert thread.read_s == pytest.approx(23.6, abs=0.5)
-    assert thread.busy_s == 0.0
+    assert thread.hung_s == 0.0
 
 
 def test_a_reader_that_hangs_is_seen(clip: Path) -> None:
@@ -170,11 +171,12 @@ def test_thresholds_by_hand_win(clip: Path) -> None:
     )
 
 
-def test_only_a_camera_has_a_deadline(clip: Path) -> None:
+def test_only_a_camera_has_a_deadline(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "DEADLINE_S", 1e-9)
     late = []
     for opener in (AsIfLive, opened):
         queue = WorkQueue(["room"], 8)
-        plan = CameraPlan("room", str(clip), tracked=False, lower=10.0, upper=200.0, deadline_s=1e-9)
+        plan = CameraPlan("room", str(clip), tracked=False, lower=10.0, upper=200.0)
         thread = CameraThread(plan, queue, opener)
         thread.loop.start()
         assert thread.loop.join(60)

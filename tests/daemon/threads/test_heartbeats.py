@@ -11,19 +11,17 @@ from typing import Any
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.config.settings import CaptionerSettings
-from daemon.health.health import Health
-from daemon.health.pages import alive
+from daemon.service.health import Health
 from daemon.service.systemd import ServiceWatch
 from daemon.threads import camera_thread
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
-from daemon.threads.heartbeats import Heartbeats
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.journal import Journal
+from pipeline.loop import Heartbeats
 from pipeline.sources import SourceOptions
 
 
@@ -76,14 +74,14 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
 
     with Journal(tmp_path / "journal", plan.name) as journal:
         narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
-        thread = NarratorThread(lambda: narrator, queue, CaptionerSettings(), health.heartbeats, hang)
+        thread = NarratorThread(lambda: narrator, queue, health.heartbeats, hang)
         cameras.start()
         thread.loop.start()
         assert reached.wait(60)
         clock.now += 600
         assert set(health.stuck()) == {LOOP}
-        code, told = alive(health)
-        assert (code, told["ok"], told["hanging"]) == (503, False, [LOOP])
+        told = health.liveness()
+        assert (told["ok"], told["hanging"]) == (False, [LOOP])
         queue.close()
         began = time.monotonic()
         assert not thread.finish(began + 0.3)
@@ -108,7 +106,7 @@ def test_a_reader_that_hangs_is_noticed(
         health = Health(cameras=cameras)
         cameras.start()
         waiting, _ = silent.accept()  # for an answer
-        assert alive(health)[0] == 200
+        assert health.liveness()["ok"]
         assert not health.stuck()  # its own time-out has not run out
         monkeypatch.setattr(camera_thread.CameraThread, "_longest_wait_s", 0.0)  # as if it had
         end = time.monotonic() + 10

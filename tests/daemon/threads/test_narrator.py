@@ -17,13 +17,14 @@ from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.work_queue import Work, WorkQueue
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
-from pipeline.gate import Gap, Seen
+from pipeline.gate import Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits, verify
 from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame
+from pipeline.sources import Clock, Frame, Polygon
 from pipeline.sources.picture import LazyPicture
-from tests.balanced import balanced
+from pipeline.tracking import Detections
+from pipeline.tracking.types import OBJECTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 COME, GO, COME_BACK = (False, True), (True, False), (False, True)
@@ -59,7 +60,7 @@ def process(telling: Narrator, pairs: Iterable[FramePair]) -> list[JournalledPai
     for each in pairs:
         queue.put(each.after.camera, each, wait=False)
     found = telling.process(queue.take(100, 0.0))
-    assert all(balanced(each) for each in queue.counters.by_camera().values())
+    assert all(each.waiting >= 0 for each in queue.counters.by_camera().values())
     return found
 
 
@@ -202,3 +203,51 @@ def test_a_camera_that_was_away_leaves_a_gap(captioner: Captioner, tmp_path: Pat
     away = Gap(frame(0, False, "room"), frame(600, False, "room"))
     (gap,) = telling.process([Work(away)])
     assert (gap.record.event, gap.record.reason, gap.record.held) == ("gap", "camera_down", None)
+
+
+def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
+    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), plan("yard"), live=True)
+    away = Gap(frame(0, False, "room"), frame(600, False, "room"))
+    frames = [MotionFrame.of(frame(t, True, "room")) for t in (601, 602)]
+    live = [Work(each, since=0.0) for each in (away, *frames, pair(600, 604, COME), Seen(frames[1].frame))]
+    footage = [Work(pair(0, 4, COME, "yard"))]
+    told = [each.record for each in telling.give_up([*live, *footage])]
+    assert [(each.camera, each.reason) for each in told] == [("room", "camera_down"), ("room", "overload")]
+    assert (told[1].since, told[1].until) == ("2024-03-01T00:10:00.000000Z", "2024-03-01T00:10:04.000000Z")
+
+
+def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
+    later = replace(MotionFrame.of(frame(60, True, "room")), follows_loss=True)
+    nothing = Detections.of(np.zeros((0, 4)), [], np.zeros((0, len(OBJECTS))))
+    telling.captioning.detect = lambda images: [nothing] * len(images)  # type: ignore[method-assign]
+    (gap,) = telling.process([Work(Seen(frame(0, False, "room"))), Work(later)])
+    assert (gap.record.event, gap.record.reason) == ("gap", "overload")
+    assert gap.record.text == "Nothing was seen for a minute: this machine was too slow."
+
+
+def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(
+    captioner: Captioner, tmp_path: Path
+) -> None:
+    left = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
+
+    def start(second: float, *masks: Polygon) -> list[tuple[str, str | None, str | None]]:
+        with Journal(tmp_path, "room", fsync=False) as journal:
+            camera = plan(url="rtsp://10.0.0.5/")
+            camera = replace(camera, source=replace(camera.source, masks=masks))
+            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+            found = telling.process([Work(Seen(frame(second + s, False, "room"))) for s in (0, 20)])
+            assert all(each.record.event == "gap" for each in found)
+            masked = [each.record for each in found if each.record.reason == "mask"]
+            return [(each.text, each.until, each.held) for each in masked]
+
+    hidden = "Nothing is seen of 51 % of the picture: a mask hides it."
+    assert start(0) == []
+    assert start(40, left) == [(hidden, None, None)]
+    assert start(80, left) == []
+    assert start(86400, left) == [(hidden, None, "merged")]
+    ((text, until, held),) = start(86440)
+    assert (text, until, held) == ("No mask hides anything any more.", "2024-03-02T00:00:40.000000Z", None)
+    assert start(86480) == []

@@ -29,7 +29,7 @@ def overload(clock: Clock) -> Overload:
 def watch(overload: Overload, clock: Clock, seconds: float, waited_s: float, *skews: float | None) -> None:
     for _ in range(round(seconds)):
         clock.now += 1
-        overload.look(waited_s, len(skews), {f"cam{n}": skew for n, skew in enumerate(skews)})
+        overload.update(waited_s, len(skews), {f"cam{n}": skew for n, skew in enumerate(skews)})
 
 
 def test_overload_is_told_once_in_words_and_no_clock_is_blamed_for_it(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from daemon.config.settings import Camera
-from daemon.tools.snapshot import ZONE, overlaid
+from daemon.tools.snapshot import ZONE, draw_areas
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_label_stays_inside_the_picture(shape: tuple[int, int], corner: tuple[
         named = Camera.model_validate(
             {"url": "a.mp4", "zones": [{"name": "at the gate", "polygon": polygon}]}, strict=False
         )
-        drawn = overlaid(np.zeros((*shape, 3), np.uint8), named)
+        drawn = draw_areas(np.zeros((*shape, 3), np.uint8), named)
         return int((drawn == ZONE).all(axis=2).sum())
 
     assert ground(*corner) >= 0.9 * ground(0.3, 0.45)

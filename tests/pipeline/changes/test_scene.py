@@ -118,3 +118,34 @@ def test_real_cameras_are_other_views_of_each_other(clips):
         for j, after in enumerate(firsts):
             event = scene_event(before, after)
             assert event is (SceneEvent.NONE if i == j else SceneEvent.VIEW), (REAL[i], REAL[j])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_by_night_with_lamps_a_view_is_the_same(seed):
+    """Lamps everywhere: hardly a block keeps its structure."""
+    (day,) = lumas(scene(seed))
+    rng = np.random.default_rng(seed)
+    night = 25 + 0.4 * day.astype(float)
+    rows, columns = np.mgrid[: day.shape[0], : day.shape[1]]
+    for _ in range(130):
+        y, x = rng.uniform(0, 1, 2) * day.shape
+        night += 190 * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / 30.0)
+    night = noisy(np.clip(night, 0, 255).astype(np.uint8), seed, 3)
+    assert scene_event(day, night) is SceneEvent.LIGHT
+
+
+@pytest.mark.footage
+@pytest.mark.parametrize(
+    ("day", "night"),
+    [("*_1[67]-*", "*_0[45]-*"), ("*_07-*", "*_21-*")],
+)
+def test_days_and_nights_of_a_training_camera_are_one_view(clips, day, night):
+    folder = clips.parent / "cameras" / "train" / "sg_lta_2701"
+    planes = [
+        [cv2.resize(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE), (320, 180)) for path in sorted(found)]
+        for found in (folder.rglob(f"{day}.jpg"), folder.rglob(f"{night}.jpg"))
+    ]
+    told = [scene_event(before, after) for before in planes[0] for after in planes[1]]
+    if not told:
+        pytest.skip(f"no such pictures in {folder}")
+    assert SceneEvent.VIEW not in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import cv2
@@ -16,11 +17,11 @@ from narrations import narration
 import train.footage.feedback
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
-from pipeline.feedback import FILE, Correction, FeedbackStore, Opinion
+from pipeline.feedback import FILE, FeedbackStore
 from pipeline.journal import Journal
 from pipeline.record import Evidence
 from train.footage.cameras import FootageError
-from train.footage.feedback import FeedbackFiles, export_labels
+from train.footage.feedback import export_labels
 from train.footage.frames import read_frames, write_camera
 from train.footage.teachers import Teachers
 
@@ -46,14 +47,14 @@ def feedback(tmp_path: Path) -> Path:
         Sentence("A car has appeared.", "appeared", "car", box, 0.7, 0.8, after=box) for box in (CAR, GHOST)
     )
     path = tmp_path / "journal" / FILE
-    with Journal(tmp_path / "journal", "yard", fsync=False) as journal, FeedbackStore(path) as said:
+    with Journal(tmp_path / "journal", "yard", fsync=False) as journal, closing(FeedbackStore(path)) as said:
         for n in range(4):
             painted[0, 0] = n
             evidence = Evidence(before=_put(store, wall), after=_put(store, painted))
             record = journal.append(narration(n, sentences=sentences), evidence=evidence)
-            said.say(record.id, 0, Opinion.CORRECTED, Correction(object="van"))
-            said.say(record.id, 1, Opinion.WRONG)
-        said.say("yard-of-old", 0, Opinion.WRONG)
+            said.set_opinion(record.id, 0, "corrected", object="van")
+            said.set_opinion(record.id, 1, "wrong")
+        said.set_opinion("yard-of-old", 0, "wrong")
     return path
 
 
@@ -63,7 +64,7 @@ def _put(store: EvidenceStore, image: np.ndarray) -> str:
 
 def test_opinions_replace_what_the_teachers_say_there(feedback: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    left_out = export_labels(FeedbackFiles(feedback), (), out)
+    left_out = export_labels(feedback, (), out)
     assert left_out == {"its record is in no journal here": 1}
     content = gzip.decompress((out / "labels" / "yard.jsonl.gz").read_bytes())
     rows = [json.loads(line) for line in content.splitlines()]
@@ -81,7 +82,7 @@ def test_pictures_that_retention_deleted_are_counted(feedback: Path, tmp_path: P
     for path in (tmp_path / "evidence").rglob("*.webp"):
         path.unlink()
     with pytest.raises(FootageError, match=r"has no opinion .*'its picture is gone': 8"):
-        export_labels(FeedbackFiles(feedback), (), tmp_path / "out")
+        export_labels(feedback, (), tmp_path / "out")
 
 
 def test_adapt_learns_from_them(run: Run, feedback: Path, tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""The state of the daemon: for systemd, Prometheus, the log."""

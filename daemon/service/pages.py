@@ -1,0 +1,109 @@
+"""Three pages for machines: `/metrics`, `/healthz` and `/readyz`, on the loopback interface only."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sys
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any, Self
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from daemon.config.configuration import ConfigurationError
+from daemon.config.values import format_listen
+from daemon.service.health import Health
+from pipeline.loop import Loop
+
+_POLL_S = 0.5
+_CLIENT_LIMIT_S = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Pages:
+    """Serves the pages from threads of its own while the context lasts.
+
+    Attributes:
+        address: ``host:port`` that is listened on; a port 0 takes a free one.
+        loop: the thread that accepts.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on.
+    """
+
+    def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
+        try:
+            self._server = _Server((host, port), health, registry)
+        except OSError as error:
+            reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
+            raise ConfigurationError([f"http.listen: {reason}"]) from None
+        self.address = format_listen((host, self._server.server_port))
+        # This thread is watched: those that answer must not hide that no more are accepted.
+        self.loop = Loop("http", self._server.handle_request, heartbeats=health.heartbeats)
+
+    def __enter__(self) -> Self:
+        self.loop.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.stop()
+        self.loop.join(2 * _POLL_S)
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    timeout = _POLL_S
+
+    def __init__(self, address: tuple[str, int], health: Health, registry: CollectorRegistry) -> None:
+        self.health, self.registry = health, registry
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Request)
+
+    def server_bind(self) -> None:
+        # The standard library's asks the resolver for our full name, which may take seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "localhost", self.server_address[1]
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away during its answer is no error."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            logger.error("a page could not be answered: %s: %s", type(error).__name__, error)
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = _CLIENT_LIMIT_S
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
+            case "/healthz":
+                values = self.server.health.liveness()
+                self._send_json(HTTPStatus.OK if values["ok"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
+            case "/readyz":
+                values = self.server.health.readiness()
+                self._send_json(HTTPStatus.OK if values["ready"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
+            case _:
+                self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
+
+    def log_message(self, *_: Any) -> None:
+        """Every scrape in the log would be noise."""
+
+    def _send_json(self, status: HTTPStatus, values: dict[str, Any]) -> None:
+        self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,60 @@
+"""The appearance embedding: what somebody looks like, as a vector that lasts from one sight to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+SIZE = 256, 128
+"""Height and width of a crop in pixels."""
+
+_AT_ONCE = 8  # crops: more take no less time each, and more memory
+
+
+class AppearanceEmbedding:
+    """Embeds what stands in boxes. A crop's digits depend neither on its batch nor on threads.
+
+    Args:
+        graph: ONNX, from crops uint8 RGB ``(B, 256, 128, 3)`` to unit vectors float32 ``(B, D)``.
+        threads: of ONNX Runtime.
+    """
+
+    def __init__(self, graph: bytes, threads: int = 1) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
+        options.enable_cpu_mem_arena = False
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self.size = int(self._session.get_outputs()[0].shape[1])
+
+    def __call__(self, image: NDArray[np.uint8], boxes: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Unit vectors ``(N, size)``: a product of two is their cosine.
+
+        Args:
+            image: RGB ``(h, w, 3)``, of the camera's own size: small people have few pixels as it is.
+            boxes: ``(N, 4)``, ``x, y, width, height`` in 0..1 of the image.
+        """
+        return self.embed([crop(image, box) for box in boxes])
+
+    def embed(self, crops: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Unit vectors ``(N, size)`` of N crops, see `crop`."""
+        starts = range(0, len(crops), _AT_ONCE)
+        batches = ({"crops": np.stack(crops[start : start + _AT_ONCE])} for start in starts)
+        found = [self._session.run(None, batch)[0] for batch in batches]
+        return np.concatenate([np.zeros((0, self.size), np.float32), *found])
+
+
+def crop(image: NDArray[np.uint8], box: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """What stands in a box, uint8 RGB ``(256, 128, 3)``; at least a pixel of the image."""
+    height, width = image.shape[:2]
+    x, y, w, h = (float(each) for each in box)
+    left, top = (min(max(int(a), 0), b - 1) for a, b in ((x * width, width), (y * height, height)))
+    right, bottom = max(round((x + w) * width), left + 1), max(round((y + h) * height), top + 1)
+    cut = image[top:bottom, left:right]
+    way = cv2.INTER_AREA if cut.shape[0] > SIZE[0] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(cut, SIZE[::-1], interpolation=way), np.uint8)

@@ -1,0 +1,118 @@
+"""Re-identification: who appears may be someone who left. It names an earlier track, and joins none.
+
+A person's track has the mean of some embeddings of unhidden views. Of those who are no longer there the most
+alike is named where the probability, logistic in the cosine, is high. The logistic was fitted to people of
+the validation clips, late views against early ones, and to entrances at which nobody returned (ADR 0023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import Box, intersection
+from pipeline.tracking.types import ENTRANCES, Event, Floats, Track
+
+Embed = Callable[[NDArray[np.uint8], Floats], NDArray[np.float32]]
+"""From an image RGB ``(h, w, 3)`` and boxes ``(N, 4)`` in shares of it to unit vectors ``(N, D)``."""
+
+_SLOPE, _OFFSET = 13.0, -7.2
+_LEAST_P = 0.9
+_LEAST_PIXELS = 48  # height of a person who is embedded
+_LARGE_PIXELS = 100  # height from which a person may be cut by the frame's edge
+_HIDDEN = 0.3  # share within another's box
+_EVERY_S, _LATER_S = 0.38, 2.0  # between two views of a track: of the first ones, and of later ones
+_FIRST, _MOST = 3, 8  # views
+_FEWEST = 2  # views of which something is said
+_AT_ONCE = 2  # views of a frame: 4 ms each
+_KEEP_S, _KEEP = 900.0, 64  # how long, and how many, of those who left are remembered
+
+
+@dataclass(slots=True, eq=False)
+class _Appearance:
+    """Views of a track, and when it was seen last."""
+
+    last_s: float
+    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    viewed_s: float = -1e9
+
+    @property
+    def mean(self) -> NDArray[np.float32]:
+        total = np.sum(self.vectors, axis=0)
+        return np.asarray(total / np.linalg.norm(total), np.float32)
+
+
+class Reidentification:
+    """Remembers people of one camera by what they look like."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self._open: dict[str, _Appearance] = {}
+        self._left: dict[str, _Appearance] = {}
+
+    def update(
+        self, time_s: float, tracks: Sequence[Track], image: NDArray[np.uint8], events: Sequence[Event]
+    ) -> list[Event]:
+        """Take the next frame's tracks; its events, entrances with `same_as` where that is known."""
+        seen = [track for track in tracks if track.unseen_s == 0 and track.family == "person"]
+        for track in seen:
+            self._open.setdefault(track.id, _Appearance(time_s)).last_s = time_s
+        self._view(time_s, seen, image)
+        events = [self._named(event, tracks) for event in events]
+        self._forget(time_s, {track.id for track in tracks if track.state != "ended"})
+        return events
+
+    def _view(self, time_s: float, seen: Sequence[Track], image: NDArray[np.uint8]) -> None:
+        due = [track for track in seen if self._is_due(time_s, track.id)]
+        due = [track for track in due if _is_clear(track.last.box, seen, image.shape[0])]
+        due = sorted(due, key=lambda track: len(self._open[track.id].vectors))[:_AT_ONCE]
+        if not due:
+            return
+        vectors = self._embed(image, np.array([track.last.box for track in due]))
+        for track, vector in zip(due, vectors, strict=True):
+            own = self._open[track.id]
+            own.viewed_s = time_s
+            own.vectors = [*own.vectors[-_MOST + 1 :], vector]
+
+    def _is_due(self, time_s: float, track: str) -> bool:
+        own = self._open[track]
+        return time_s - own.viewed_s >= (_EVERY_S if len(own.vectors) < _FIRST else _LATER_S)
+
+    def _named(self, event: Event, tracks: Sequence[Track]) -> Event:
+        own = self._open.get(event.track)
+        first_s = next((t.first.time_s for t in tracks if t.id == event.track), None)
+        if event.kind not in ENTRANCES or own is None or first_s is None or len(own.vectors) < _FEWEST:
+            return event
+        alike = {
+            name: float(other.mean @ own.mean)
+            for name, other in self._left.items()
+            if other.last_s < first_s and len(other.vectors) >= _FEWEST
+        }
+        if not alike:
+            return event
+        best = max(alike, key=lambda name: alike[name])
+        p = 1 / (1 + exp(-_SLOPE * alike[best] - _OFFSET))
+        return replace(event, same_as=(best, p)) if p >= _LEAST_P else event
+
+    def _forget(self, time_s: float, there: set[str]) -> None:
+        for name in [name for name in self._open if name not in there]:
+            self._left[name] = self._open.pop(name)
+        since_s = time_s - _KEEP_S
+        names = [name for name, each in self._left.items() if each.vectors and each.last_s >= since_s]
+        self._left = {name: self._left[name] for name in names[-_KEEP:]}
+
+
+def _is_clear(box: Box, seen: Sequence[Track], height: int) -> bool:
+    """Large enough, and neither cut by the frame's edge nor hidden."""
+    x, y, w, h = box
+    if h * height < _LEAST_PIXELS:
+        return False
+    cut = min(x, y, 1 - x - w, 1 - y - h) < 4e-3  # noqa: PLR2004 - at the edge
+    if cut and h * height < _LARGE_PIXELS:
+        return False
+    hidden = (intersection(box, track.last.box) for track in seen if track.last.box != box)
+    return max(hidden, default=0.0) <= _HIDDEN * w * h

@@ -1,0 +1,194 @@
+"""Health that means it: `/readyz` says why not, metrics move, and a fault is told as what it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from daemon_here import operated, running, until
+from prometheus_client.parser import text_string_to_metric_families
+from running_daemon import page, unused_port
+
+from daemon.service.embedded_redis import EmbeddedServer
+from daemon.service.state import Daemon
+from daemon.threads import publication as module
+from pipeline.publisher import PublisherOptions, open_publisher
+from pipeline.publisher.publisher import NO_ENTRY, Writer
+
+PAIRS = "pairs: {lower: 20, upper: 250}"
+
+
+def metrics(port: int) -> dict[tuple[str, ...], float]:
+    """``(name without narrated_, *label values in the order of their names)`` to value."""
+    return {
+        (
+            sample.name.removeprefix("narrated_"),
+            *(value for _, value in sorted(sample.labels.items())),
+        ): sample.value
+        for family in text_string_to_metric_families(page(port, "/metrics")[1])
+        for sample in family.samples
+    }
+
+
+def ready(port: int) -> tuple[int, list[str]]:
+    code, text = page(port, "/readyz")
+    told = json.loads(text)
+    assert told["ready"] == (code == 200) == (not told["reasons"])
+    return code, told["reasons"]
+
+
+@pytest.mark.logs_errors
+def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
+    configure: Callable[..., Path],
+    still: Path,
+    rtsp_server: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(module, "RENEW_S", 0.1)
+    caplog.set_level(logging.INFO)
+    port, camera = unused_port(), unused_port()
+    streaming = rtsp_server(camera)
+    ball = f"  ball: {{url: 'rtsp://127.0.0.1:{camera}/stream', {PAIRS}, evidence: {{keep: none}}}}\n"
+    with EmbeddedServer() as server:
+        config = configure(f"{ball}  lot: {{url: {still}}}\n", server.url)
+        config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
+
+        def operate(daemon: Daemon) -> None:
+            until(daemon, lambda: ready(port) == (200, []))  # one camera that is away is no reason
+            until(daemon, lambda: daemon.narrations["ball"])
+            server.stop()
+            until(daemon, lambda: ready(port)[0] == 503)
+            (reason,) = ready(port)[1]
+            assert reason.startswith(f"nothing is published: {server.url} cannot be reached")
+            now = metrics(port)
+            assert (now["publishing_failing", "ball"], now["publishing_failing", "away"], now["ready",]) == (
+                1,
+                1,
+                0,
+            )
+            assert "not published: unix://" in daemon.status
+            server.start()
+            until(daemon, lambda: ready(port)[0] == 200)
+            assert metrics(port)["publishing_failing", "ball"] == 0
+
+            daemon.journals["ball"].trouble = "No space left on device"
+            told = daemon.health.unready()
+            alive = json.loads(page(port, "/healthz")[1])
+            assert alive["ok"]  # a restart would lose what is held in memory
+            assert "No space left" in alive["unwritten"]["ball"]
+            daemon.journals["ball"].trouble = ""
+            why = "No space left on device; 0 narrations are held in memory"
+            assert told == [f"the journal of ball cannot be written: {why}"]
+
+            streaming.kill()
+            until(daemon, lambda: ready(port)[0] == 503)
+            (reason,) = ready(port)[1]
+            assert reason.startswith("no camera sends pictures: away (")
+            assert ", ball (" in reason
+
+        with running(config) as daemon:
+            operated(daemon, lambda: operate(daemon))
+    outage = [
+        r.getMessage()
+        for r in caplog.records
+        if server.url in r.getMessage() and r.levelno >= logging.WARNING
+    ]
+    assert len(outage) == 1
+    assert "ball" not in outage[0]
+    assert "away" not in outage[0].replace("is away", "")
+    (first, *_) = (r.getMessage() for r in caplog.records if "[ball]" in r.getMessage())
+    assert first[:4].isdigit()  # when it happened: the line's own time is that of the narrating
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("hindrance", ["another writer", "a right that lacks"])
+def test_it_is_not_ready_while_every_camera_is_refused(
+    configure: Callable[..., Path], still: Path, hindrance: str, clip: Path
+) -> None:
+    port = unused_port()
+    with EmbeddedServer() as server:
+        path = server.url.removeprefix("unix://")
+        url = server.url
+        if hindrance == "another writer":
+            theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
+            for camera in ("away", "lot", "room"):
+                theirs.publish(Writer(camera, "f" * 32), [], NO_ENTRY)
+            theirs.close()
+        else:
+            with redis.Redis(unix_socket_path=path) as client:
+                client.execute_command(*["ACL", "SETUSER", "n", "on", ">p", "~*", "&*", "+@all", "-xadd"])
+            url = f"unix://n:p@{path}"
+        config = configure(f"  lot: {{url: {still}}}\n  room: {{url: {clip}}}\n", url)
+        config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
+        with running(config) as daemon:
+
+            def operate() -> None:
+                until(daemon, lambda: any(r.startswith("nothing is published") for r in ready(port)[1]))
+
+            operated(daemon, operate)
+
+
+def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Path], clip: Path) -> None:
+    port = unused_port()
+    config = configure(f"  room: {{url: {clip}}}\n")
+    config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
+    with running(config) as daemon:
+        loops = {"main", "narrator", "publisher", "http", "retention"}
+
+        def all_went() -> bool:
+            return daemon.publishing.published == 2 and loops <= daemon.health.heartbeats.ages_s().keys()
+
+        operated(daemon, lambda: until(daemon, all_went))
+        captioning, retention = daemon.narrating.captioning, daemon.retention
+        captioning.late["room"], captioning.failed["room"] = 3, 4
+        retention.segments["room", "age"], retention.bytes["room", "age"] = 5, 6
+        retention.pictures, retention.unpublished = 7, frozenset({"room"})
+        daemon.signing.signed["room"] = 8
+        record = next(iter(daemon.journals["room"]))
+        daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
+        daemon.cameras.watched["away"].thread._main._counts.skew_s = -3.5
+        now = metrics(port)
+        pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})
+        assert pairs.total() == now["pairs_proposed_total", "room"] > 0
+        journal = daemon.journals["room"]
+    expected = {
+        ("batches_total",): daemon.narrating.batches,
+        ("camera_skew_seconds", "away", "main"): -3.5,
+        ("camera_state", "room", "ended", "main"): 1,
+        ("hourly_limit_reached", "room"): 0,
+        ("capture_to_narration_seconds_sum", "room"): 1.5,
+        ("evidence_total", "kept"): 2,
+        ("frames_total", "room", "sampled", "main"): 48,
+        ("held", "room"): 0,
+        ("journal_bytes", "room"): journal.size,
+        ("loops_hanging",): 0,
+        ("narrations_total", "room"): 2,
+        ("pair_wait_seconds",): 0,
+        ("pairs_waiting", "room"): 0,
+        ("published_total",): 2,
+        ("publishing_failing", "room"): 0,
+        ("ready",): 0,  # the only camera left is away
+        ("reconnections_total", "away", "main"): 0,
+        ("reloads_total", "taken"): 0,
+        ("retention_bytes_total", "room", "age"): 6,
+        ("retention_pictures_total",): 7,
+        ("retention_segments_total", "room", "age"): 5,
+        ("retention_unpublished", "room"): 1,
+        ("signatures_total", "room"): 8,
+        ("fallback_narrations_total", "room", "failed"): 4,
+        ("fallback_narrations_total", "room", "late"): 3,
+        ("unpublished", "room"): 0,
+    }
+    assert {key: now.get(key) for key in expected} == expected
+    assert now["captioner_info", daemon.captioner.name, daemon.captioner.sha256] == 1
+    assert {key[1] for key in now if key[0] == "loop_age_seconds"} >= loops
+    assert now["stage_seconds_total", "", "narrate"] > 0
+    assert now["retention_runs_total",] >= 1
+    assert sum(value for key, value in now.items() if key[0] == "build_info") == 1

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from models import load_captioner
+from models.embedding import AppearanceEmbedding, crop
+from train.grounded import embedding as module
+from train.grounded.embedding import (
+    EmbeddingOptions,
+    Stretch,
+    add_embedding,
+    contrastive_loss,
+    drawn_crop,
+    train_embedding,
+)
+from train.grounded.osnet import OSNet, graph_of, starting_osnet
+from train.grounded.start import StartError
+
+OPTIONS = EmbeddingOptions(steps=20, tracks=3, crops=2)
+
+
+@pytest.fixture(scope="module")
+def reid(clips: Path) -> Path:
+    path = clips.parent / "models" / "reid-0248" / "person-reidentification-retail-0248.onnx"
+    if not path.is_file():
+        pytest.skip("no re-identification network beside the checkout (../shared/data/models)")
+    return path
+
+
+def lively() -> OSNet:
+    torch.manual_seed(1)
+    return OSNet().eval()
+
+
+def stretches() -> list[Stretch]:
+    """Three people of two clips, whose vectors have little of their own and much in common."""
+    rng = np.random.default_rng(4)
+    common, own = rng.normal(size=256), rng.normal(size=(3, 1, 256))
+    vectors = torch.from_numpy(2 * common + own + rng.normal(size=(3, 4, 256))).float()
+    vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    clips = ("a/1", "a/1", "b/1")
+    return [Stretch(clip, str(k), "person", 0.0, 3.0, vectors[k]) for k, clip in enumerate(clips)]
+
+
+@pytest.mark.footage
+def test_answers_as_the_published_network_does(reid: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    theirs = onnxruntime.InferenceSession(str(reid), options, providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(1).integers(0, 256, (1, 256, 128, 3), np.uint8)
+    (expected,) = theirs.run(None, {"inputs:0": image[..., ::-1].astype(np.float32)})
+    with torch.inference_mode():
+        ours = starting_osnet(reid)(torch.from_numpy(image)).numpy()
+    assert np.abs(ours - expected / np.linalg.norm(expected)).max() < 1e-4
+
+
+def test_what_cannot_be_started_from(tmp_path: Path) -> None:
+    other = tmp_path / "other.onnx"
+    for content, words in ((b"junk", "cannot be read as ONNX"), (graph_of(OSNet()), "is not person-")):
+        other.write_bytes(content)
+        with pytest.raises(StartError, match=words):
+            starting_osnet(other)
+
+
+def test_the_graph_answers_as_the_module_does() -> None:
+    net = lively()
+    image = np.random.default_rng(2).integers(0, 256, (90, 60, 3), np.uint8)
+    box = np.array([0.2, 0.1, 0.5, 0.8])
+    with torch.inference_mode():
+        expected = net(torch.from_numpy(crop(image, box))[None]).numpy()
+    found = AppearanceEmbedding(graph_of(net))(image, box[None])
+    assert np.abs(found - expected).max() < 1e-4
+
+
+def test_the_loss_wants_one_object_close_and_others_far() -> None:
+    same = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).bool()
+    differ = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]]).bool()
+    right = torch.nn.functional.normalize(torch.tensor([[1.0, 0], [1, 0.1], [0, 1]]))
+    wrong = right[[0, 2, 1]]
+    assert contrastive_loss(right, same, differ, 0.1) < 0.1 < contrastive_loss(wrong, same, differ, 0.1)
+    unknown = torch.zeros_like(differ)
+    assert contrastive_loss(wrong, same, unknown, 0.1) == 0
+
+
+def test_two_of_a_clip_differ_if_they_were_there_at_once() -> None:
+    some = stretches()
+    some[1].begin_s, some[1].end_s = 5.0, 9.0
+    differ = module._differ(some, np.array([0, 1, 2]))
+    assert differ.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
+
+
+def test_training_brings_one_object_together_and_keeps_the_network() -> None:
+    net, some = lively(), stretches()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    train_embedding(net, some, OPTIONS)
+    changed = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {"last.weight", "last.bias"}
+    again = lively()
+    train_embedding(again, some, OPTIONS)
+    assert torch.equal(again.last.weight, net.last.weight)
+    assert _contrast(net) > _contrast(lively()) + 0.1
+
+
+def _contrast(net: OSNet) -> float:
+    """How much closer two views of one person are than two of different ones."""
+    vectors = torch.cat([each.vectors for each in stretches()])
+    with torch.inference_mode():
+        out = torch.nn.functional.normalize(net.last(vectors[..., None, None])[..., 0, 0])
+    cosine = (out @ out.T).numpy()
+    same = np.arange(12)[:, None] // 4 == np.arange(12) // 4
+    return float(cosine[same].mean() - cosine[~same].mean())
+
+
+def test_drawn_crops_are_of_the_networks_size() -> None:
+    rng = np.random.default_rng(3)
+    image = rng.integers(0, 256, (9, 5, 3), np.uint8)
+    for _ in range(20):
+        assert drawn_crop(image, (0.1, 0.1, 0.8, 0.8), rng).shape == (256, 128, 3)
+
+
+@pytest.mark.footage
+@pytest.mark.slow
+def test_a_checkpoint_is_given_an_embedding(
+    clips: Path, reid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for camera in ("ny_sidewalk", "piccadilly_pavement_night", "atrium_people"):
+        (tmp_path / "footage" / camera).mkdir(parents=True)
+        link = tmp_path / "footage" / camera / "people.mp4"
+        link.symlink_to(next((clips.parent / "cameras" / "train" / camera).glob("*.mp4")))
+    monkeypatch.setattr(module, "_CLIP_S", 2.0)
+    out, lines = tmp_path / "out.safetensors", list[str]()
+    add_embedding(tmp_path / "footage", out, reid, OPTIONS, val_cameras=("atrium_people",), note=lines.append)
+    assert "are followed in 2 cameras" in lines[0]
+    captioner = load_captioner(out)
+    made = captioner.record["embedding"]
+    assert [each["name"] for each in made["cameras"]] == ["ny_sidewalk", "piccadilly_pavement_night"]
+    assert made["start"]["file"] == reid.name
+    assert AppearanceEmbedding(captioner.graphs["embedding"]).size == 256
+    assert captioner.graphs != load_captioner().graphs

@@ -1,1 +1,0 @@
-"""The gallery: what a captioner tells of unseen cameras, on a page to be read by eye."""

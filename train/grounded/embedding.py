@@ -1,0 +1,320 @@
+"""Adapting the appearance embedding to people and vehicles that the shipped detector and tracker follow.
+
+The network stays as published; a linear layer behind it is learnt.
+
+Crops of one stretch of a track show one object; those of two that were there at once, or are of different
+footage, show two. Of others nothing is known. The loss is the supervised contrastive one (Khosla et al.
+2020, "Supervised Contrastive Learning"). What cameras rarely show is made: far and blurred, hidden in part,
+cut badly, in other light.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from models import load_captioner
+from models.captioner import Captioner
+from models.embedding import SIZE, AppearanceEmbedding
+from pipeline.disk import replacing
+from pipeline.narration.batch import detect
+from pipeline.pairs import small_image
+from pipeline.tracking import Tracker
+from train.checkpoints import TrainError, refuse_folder, write_checkpoint
+from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sampled, stated_sources
+from train.footage.recipe import TEST_FOOTAGE
+from train.grounded.chain import camera_record
+from train.grounded.osnet import OSNet, graph_of, starting_osnet
+from train.grounded.start import plain_start
+
+_EVERY_S = 0.2
+_CLIP_S = 60.0  # of a clip
+_CLIPS = 16  # of a camera
+_MARGIN = 0.2  # of a box's width and height, on each side, from which a crop is cut again
+_SURE = 0.9  # probability of an association from which two crops show one object
+_LEAST_PIXELS = 24  # height
+_CROPS, _FEWEST = 12, 3  # of a stretch
+_PEOPLE = 0.75  # share of batches that show people; the others show vehicles
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """How the embedding is adapted.
+
+    Attributes:
+        steps: batches.
+        tracks: stretches of a batch.
+        crops: of each.
+        rate: largest learning rate.
+        temperature: by which cosines are divided.
+        pull: of the layer towards the identity, times the square of what it differs by.
+        seed: of what is drawn.
+    """
+
+    steps: int = 400
+    tracks: int = 60
+    crops: int = 4
+    rate: float = 1e-3
+    temperature: float = 0.1
+    pull: float = 1e-2
+    seed: int = 1
+
+
+_Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
+"""Images, and the box within each, ``x, y, width, height`` in 0..1."""
+
+
+@dataclass(slots=True, eq=False)
+class Stretch:
+    """A part of a track that surely shows one object.
+
+    Attributes:
+        clip: where, by camera and file.
+        track: its number there.
+        family: person, vehicle or two-wheeler.
+        begin_s, end_s: when.
+        vectors: ``(K, 256)``, what the published network answers to its crops, drawn by `drawn_crop`.
+    """
+
+    clip: str
+    track: str
+    family: str
+    begin_s: float
+    end_s: float
+    vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 256))
+
+
+def add_embedding(
+    footage: Path,
+    out: Path,
+    reid: Path,
+    options: EmbeddingOptions,
+    *,
+    start: Path | None = None,
+    val_cameras: Sequence[str] = (),
+    command: str = "",
+    note: Callable[[str], None] = lambda _line: None,
+) -> None:
+    """Train an embedding and write it with all that another checkpoint holds.
+
+    Args:
+        footage: folder of clips, see `train.footage.cameras.cameras_in`.
+        out: checkpoint to write; ``<out without suffix>.run`` keeps whom the tracker followed.
+        reid: the network, see `starting_osnet`.
+        options: of the training.
+        start: grounded checkpoint; None takes the packaged one.
+        val_cameras: from which nothing is learnt.
+        command: for the record.
+        note: takes lines about the progress.
+
+    Raises:
+        TrainError: nobody is followed in the footage, or the checkpoint cannot be written.
+        CheckpointError, FootageError, StartError: see their modules.
+    """
+    refuse_folder(out)
+    captioner, net = load_captioner(start), starting_osnet(reid)
+    stated, folder, cameras = stated_sources(footage), out.with_suffix(".run"), list[CameraFiles]()
+    if options.steps:
+        cameras = [
+            each
+            for each in cameras_in(footage, TEST_FOOTAGE)
+            if each.name not in val_cameras and _clips(each)
+        ]
+        published = AppearanceEmbedding(graph_of(net))  # its last layer is the identity
+        cache = folder / f"stretches-{captioner.sha256[:12]}-{options.seed}"
+        stretches = collected_stretches(captioner, published, cameras, cache, options.seed)
+        if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
+            raise TrainError(f"people are followed in fewer than two clips of {footage}; give more footage")
+        note(f"{len(stretches)} objects are followed in {len(cameras)} cameras")
+        train_embedding(net, stretches, options)
+    captioner.graphs["embedding"] = graph_of(net)
+    sources = [
+        {"camera": each.name, "stated": stated.get(each.name), "made_of": {"files": each.hashes()}}
+        for each in cameras
+    ]
+    captioner.record = {
+        **captioner.record,
+        "embedding": {
+            "command": command,
+            "start": plain_start(reid),
+            "options": asdict(options),
+            "cameras": [camera_record(source, held=False) for source in sources],
+        },
+    }
+    note(f"{out.name}: {write_checkpoint(captioner, out)}")
+
+
+def _clips(camera: CameraFiles) -> list[str]:
+    return [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
+
+
+def collected_stretches(
+    captioner: Captioner,
+    published: AppearanceEmbedding,
+    cameras: Sequence[CameraFiles],
+    cache: Path,
+    seed: int,
+) -> list[Stretch]:
+    """The stretches of the cameras' clips, each camera's made once and kept in a folder."""
+    found: list[Stretch] = []
+    for camera in cameras:
+        path = cache / f"{camera.name}.pt"
+        if not path.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            rng = np.random.default_rng((seed, *camera.name.encode()))
+            own = [s for file in _clips(camera) for s in _followed(captioner, published, camera, file, rng)]
+            with replacing(path, durable=True) as kept:
+                torch.save([asdict(each) for each in own], kept)
+        found += [Stretch(**each) for each in torch.load(path, weights_only=True)]
+    return found
+
+
+def _followed(
+    captioner: Captioner,
+    published: AppearanceEmbedding,
+    camera: CameraFiles,
+    file: str,
+    rng: np.random.Generator,
+) -> Iterator[Stretch]:
+    """Stretches of a clip."""
+    tracker: Tracker | None = None
+    running: dict[str, tuple[Stretch, _Crops]] = {}
+    done: list[tuple[Stretch, _Crops]] = []
+    for _, seconds, image in sampled(camera.folder / file, _EVERY_S):
+        if seconds is None or seconds > _CLIP_S:
+            break
+        small = small_image(image)
+        tracker = tracker or Tracker(small.shape[1] / small.shape[0])
+        tracker.update(seconds, detect([small], captioner)[0], small)
+        for track in tracker.tracks:
+            if track.unseen_s > 0 or track.last.box[3] * image.shape[0] < _LEAST_PIXELS:
+                continue
+            if track.last.p < _SURE and track.id in running:
+                done.append(running.pop(track.id))
+            begun = Stretch(f"{camera.name}/{file}", track.id, "", seconds, seconds)
+            own, crops = running.setdefault(track.id, (begun, []))
+            own.family, own.end_s = track.family, seconds
+            crops.append(_with_margin(image, track.last.box))
+            if len(crops) > 3 * _CROPS:
+                del crops[1::2]
+    for own, crops in (*done, *running.values()):
+        if len(crops) >= _FEWEST:
+            chosen = np.unique(np.linspace(0, len(crops) - 1, _CROPS).round().astype(int)).tolist()
+            drawn = [drawn_crop(crops[k][0], crops[k][1], rng) for k in chosen]
+            own.vectors = torch.from_numpy(published.embed(drawn))
+            yield own
+
+
+def _with_margin(
+    image: NDArray[np.uint8], box: tuple[float, ...]
+) -> tuple[NDArray[np.uint8], tuple[float, ...]]:
+    """What stands in a box and around it, at most as high as the network sees, and the box within that."""
+    height, width = image.shape[:2]
+    x, y, w, h = box[0] * width, box[1] * height, box[2] * width, box[3] * height
+    aside, above = _MARGIN * w, _MARGIN * h
+    left, top = max(int(x - aside), 0), max(int(y - above), 0)
+    right, bottom = min(int(x + w + aside) + 1, width), min(int(y + h + above) + 1, height)
+    cut = image[top:bottom, left:right]
+    high, wide = cut.shape[:2]
+    inner = (x - left) / wide, (y - top) / high, w / wide, h / high
+    if high > SIZE[0]:
+        cut = _sized(cut, max(1, round(wide * SIZE[0] / high)), SIZE[0])
+    return np.ascontiguousarray(cut), inner
+
+
+def _sized(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    way = cv2.INTER_AREA if height < image.shape[0] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
+
+
+def drawn_crop(
+    crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """A crop as another camera might have it, uint8 RGB ``(256, 128, 3)``."""
+    size = np.array(crop.shape[1::-1])
+    corner, sides = np.array(box[:2]), np.array(box[2:])
+    corner, sides = corner + rng.normal(0, 0.06, 2) * sides, sides * (1 + rng.normal(0, 0.06, 2))
+    left, top = np.clip(corner * size, 0, size - 2).astype(int)
+    right, bottom = np.clip(((corner + sides) * size).round(), (left + 2, top + 2), size).astype(int)
+    image = crop[top:bottom, left:right]
+    far = round(rng.uniform(20, 160))
+    if far < image.shape[0]:
+        image = _sized(image, max(4, round(far * image.shape[1] / image.shape[0])), far)
+    image = _sized(image, SIZE[1], SIZE[0])
+    if rng.random() < 0.5:  # noqa: PLR2004
+        image = image[:, ::-1]
+    light = (image / 255.0) ** rng.uniform(0.75, 1.35) * rng.uniform(0.75, 1.25)
+    light = light * rng.uniform(0.95, 1.05, 3) + rng.uniform(-0.05, 0.05) + rng.normal(0, 0.015, image.shape)
+    if rng.random() < 0.4:  # noqa: PLR2004 - hidden in part
+        high, wide = (int(side * share) for side, share in zip(SIZE, rng.uniform(0.15, 0.5, 2), strict=True))
+        down, across = int(rng.integers(SIZE[0] - high)), int(rng.integers(SIZE[1] - wide))
+        light[down : down + high, across : across + wide] = rng.uniform(0, 1, 3)
+    return np.asarray((light * 255).clip(0, 255), np.uint8)
+
+
+def _differ(stretches: Sequence[Stretch], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which two surely show different objects, ``(N, N)``."""
+    clip, track = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("clip", "track"))
+    begin, end = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("begin_s", "end_s"))
+    at_once = np.minimum(end[:, None], end) > np.maximum(begin[:, None], begin)
+    return np.asarray((clip[:, None] != clip) | (at_once & (track[:, None] != track)))
+
+
+def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature: float) -> Tensor:
+    """Mean of minus the log share that each positive has among itself and the anchor's negatives.
+
+    Args:
+        vectors: unit ``(N, D)``.
+        same: bool ``(N, N)``, without the diagonal.
+        differ: bool ``(N, N)``; of what is neither nothing is known.
+        temperature: by which cosines are divided.
+    """
+    odds = vectors @ vectors.T / temperature
+    rivals = odds.masked_fill(~differ, -torch.inf).logsumexp(1, keepdim=True)
+    loss = torch.logaddexp(odds, rivals.expand_as(odds)) - odds
+    return loss[same].mean()
+
+
+def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
+    """Stretches of a batch: most of one clip, where they are hard to tell apart."""
+    pool = np.array([k for k, each in enumerate(stretches) if each.family == family])
+    clip = stretches[int(rng.choice(pool))].clip
+    here = rng.permutation([k for k in pool if stretches[k].clip == clip])[: count * 2 // 3]
+    return [*here.tolist(), *rng.permutation(np.setdiff1d(pool, here))[: count - len(here)].tolist()]
+
+
+def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions) -> None:
+    """Learn the last layer of a published network."""
+    torch.manual_seed(options.seed)
+    vectors = [each.vectors for each in stretches]
+    weight, bias = net.last.weight, net.last.bias
+    assert bias is not None  # noqa: S101
+    identity = weight.detach().clone()
+    optimizer = torch.optim.Adam((weight, bias), lr=options.rate)
+    families = [family for family in ("person", "vehicle") if any(e.family == family for e in stretches)]
+    for step in range(options.steps):
+        rng = np.random.default_rng((options.seed, step))
+        family = families[0] if rng.random() < _PEOPLE else families[-1]
+        some = _drawn(stretches, family, rng, options.tracks)
+        shown = [
+            vectors[k][torch.from_numpy(rng.permutation(len(vectors[k]))[: options.crops])] for k in some
+        ]
+        rows = np.repeat(some, [len(each) for each in shown])
+        for group in optimizer.param_groups:
+            group["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * step / options.steps))
+        out = functional.normalize(torch.cat(shown) @ weight[:, :, 0, 0].T + bias)
+        same = torch.from_numpy((rows[:, None] == rows) & ~np.eye(len(rows), dtype=bool))
+        loss = contrastive_loss(out, same, torch.from_numpy(_differ(stretches, rows)), options.temperature)
+        loss = loss + options.pull * (weight - identity).square().sum()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()

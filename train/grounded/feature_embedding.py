@@ -1,0 +1,106 @@
+"""Training the embedding of the detector's features: an interrupted run goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from models.grounded.observations import FeatureEmbedding
+from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stacked
+from train.grounded.options import StageOptions
+
+FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
+"""Cameras on roads where nothing parks: after ten minutes everything is another one."""
+
+_SAVE_EVERY = 500
+_RATE = 3e-3  # at the start; it falls to 0 along a cosine
+_FEW = 16  # pairs of one object in a batch, of which none weighs more than if there were so many
+_PATIENCE = 200  # draws for each example
+
+
+class _Lesson(nn.Module):
+    """The embedding with what it needs while learning only."""
+
+    def __init__(self, embedding: FeatureEmbedding) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # from cosines to log odds
+        self.teacher = nn.Parameter(torch.tensor([1.0, 0.0]))  # from cosines to the teacher's
+
+    def loss(self, batch: Example) -> Tensor:
+        decided = batch.table != UNKNOWN
+        same = (batch.table[decided] == SAME).float()
+        cosine = self.embedding(batch.before.feature) @ self.embedding(batch.after.feature).mT
+        weight = torch.where(same > 0, 0.5 / max(_FEW, int(same.sum())), 0.5 / max(1, len(same)))
+        odds = cosine[decided] * self.scale[0] + self.scale[1]
+        contrastive = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()
+        known = ~batch.likeness.isnan()
+        apart = cosine[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
+        distilled = apart.square().mean() if len(apart) else cosine.sum() * 0
+        total: Tensor = contrastive + distilled
+        return total
+
+
+def train_feature_embedding(
+    cameras: Sequence[CameraSnapshots], options: StageOptions, state: Path | None = None
+) -> FeatureEmbedding:
+    """An embedding trained on cameras.
+
+    Args:
+        cameras: to learn from.
+        options: how.
+        state: a file for an interrupted run to go on from; removed at the end.
+    """
+    torch.manual_seed(options.seed)
+    lesson = _Lesson(FeatureEmbedding())
+    learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
+    falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
+    begin = 0
+    if state and state.exists():
+        kept = torch.load(state, weights_only=True)
+        begin = kept["step"]
+        for part, name in ((lesson, "lesson"), (learner, "learner"), (falls, "falls")):
+            part.load_state_dict(kept[name])
+    lesson.train()
+    for step in range(begin, options.steps):
+        batch = _batch(cameras, options, step)
+        torch.manual_seed(options.seed * 1_000_003 + step)  # a resumed run drops out what a whole one does
+        learner.zero_grad()
+        loss = lesson.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(lesson.parameters(), 5.0)
+        learner.step()
+        falls.step()
+        if state and (step + 1) % _SAVE_EVERY == 0:
+            parts = {
+                "lesson": lesson.state_dict(),
+                "learner": learner.state_dict(),
+                "falls": falls.state_dict(),
+            }
+            torch.save({"step": step + 1, **parts}, state)
+    if state:
+        state.unlink(missing_ok=True)
+    return lesson.embedding.eval()
+
+
+def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int) -> Example:
+    """The examples of one step: the same ones whenever it is taken."""
+    chance = np.random.default_rng([options.seed, step])
+    weight = np.sqrt([len(camera) for camera in cameras])
+    examples: list[Example] = []
+    for _ in range(_PATIENCE * options.batch):
+        example = cameras[chance.choice(len(cameras), p=weight / weight.sum())].draw(chance)
+        if example is not None and example.table.numel():
+            examples.append(example)
+        if len(examples) == options.batch:
+            break
+    else:
+        raise SystemExit(
+            "nothing to learn an embedding from: label clips in which objects go on from frame to frame"
+        )
+    return stacked(examples)
