@@ -124,7 +124,7 @@ class CameraState:
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
 
     def is_among(self, event: Event) -> bool:
-        """Whether others of its kind are at the same place, so that "the car on the left" would name no one."""
+        """Whether others of its kind are at the same place: "the car on the left" names none of them."""
         box = event.box_before or event.box_after
         if self.tracker is None or box is None:
             return False

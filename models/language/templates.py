@@ -202,7 +202,9 @@ def _entered(s: Statement) -> str:
 
 
 def _left(s: Statement) -> str:
-    leave = "been taken away" if s.object in _CARRIED else _GOES_OFF.get(s.object, "left") if s.target else "left"
+    leave = (
+        "been taken away" if s.object in _CARRIED else _GOES_OFF.get(s.object, "left") if s.target else "left"
+    )
     return f"{_known(s)} {_has(s)} {leave} {_way('', s.target)}{_after(s)}"
 
 

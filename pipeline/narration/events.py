@@ -142,9 +142,7 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: st
     )
 
 
-def _statement(
-    event: Event, options: DescribeOptions, colour: str, origin: str, *, among: bool
-) -> Statement:
+def _statement(event: Event, options: DescribeOptions, colour: str, origin: str, *, among: bool) -> Statement:
     gone = event.kind in DEPARTURES or event.kind == "resumed"
     box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
     assert box is not None  # noqa: S101 - an event is somewhere
@@ -160,7 +158,9 @@ def _statement(
         origin=event.way if arrives else "",
         target=event.way if departs or event.kind == "resumed" else "",
         came_from=origin if departs or event.kind == "resumed" else "",
-        duration_s=event.duration_s if event.kind not in _HALTS and (event.duration_s or 0) >= _BRIEF_S else None,
+        duration_s=event.duration_s
+        if event.kind not in _HALTS and (event.duration_s or 0) >= _BRIEF_S
+        else None,
         among=among,
     )
 

@@ -38,7 +38,7 @@ def histograms(image: NDArray[np.uint8], boxes: Floats) -> Floats:
     weight = np.exp(-4 * (columns - 0.5) ** 2) * np.exp(-2 * (rows[:, None] - 0.5) ** 2)
     half = (weight.reshape(2, -1) / weight[: _ROWS // 2].sum()).astype(np.float32)
     weighted = np.einsum("nhpb,hp->nhb", shares.reshape(len(boxes), *half.shape, _PART), half)
-    return np.sqrt(weighted).reshape(len(boxes), BINS).astype(np.float64)
+    return np.asarray(np.sqrt(weighted).reshape(len(boxes), BINS), np.float64)
 
 
 @lru_cache(maxsize=1)

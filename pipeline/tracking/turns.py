@@ -175,7 +175,8 @@ def _event(
     return Event(
         kind, track.id, name, share, when, confidence, *pair, before, after,
         since_s=track.since_s if track.arrived else None, duration_s=duration_s, rests=rests,
-        way=way_of(before, after, aspect) if moved else "", path=path_of(track, *pair), other=other, completes=completes,
+        way=way_of(before, after, aspect) if moved else "", path=path_of(track, *pair), other=other,
+        completes=completes,
     )  # fmt: skip
 
 

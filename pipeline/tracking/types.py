@@ -155,8 +155,9 @@ class Track:
         return family_of(self.object)
 
     def vote(self) -> tuple[str, float]:
-        """What it is by the votes of all its observations, left open where they differ; its family's share."""
-        votes = dict(zip(OBJECTS, (self.classes / max(float(self.classes.sum()), 1e-9)).tolist(), strict=True))
+        """Its name by vote of all observations, left open where they differ; its family's share of them."""
+        shares = self.classes / max(float(self.classes.sum()), 1e-9)
+        votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
         families: dict[str, float] = {}
         for name, share in votes.items():
             families[family_of(name)] = families.get(family_of(name), 0.0) + share

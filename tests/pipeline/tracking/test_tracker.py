@@ -340,7 +340,10 @@ def test_who_is_seen_late_on_a_straight_way_through_the_edge_came_through_it() -
 
 
 def test_what_passes_along_an_edge_did_not_come_from_beyond_it() -> None:
-    _, events = follow([("car", BLUE, lambda t: (0.3 + 0.1 * (t - 2), 0.0, 0.1, 0.12) if t > 2 else None)], 5.0)
+    def way(t: float) -> Box | None:
+        return (0.3 + 0.1 * (t - 2), 0.0, 0.1, 0.12) if t > 2 else None
+
+    _, events = follow([("car", BLUE, way)], 5.0)
     assert [(e.kind, e.edge, e.way) for e in events] == [("entered", "far", "")]
 
 
@@ -368,9 +371,10 @@ def test_a_bag_that_is_carried_is_no_event_and_one_that_is_put_down_is() -> None
         ({"person": 0.5, "motorcycle": 0.05}, 0.5, "person"),
     ],
 )
-def test_a_kind_is_left_open_where_the_votes_differ(votes: dict[str, float], ridden: float, name: str) -> None:
+def test_a_kind_is_left_open_where_votes_differ(votes: dict[str, float], ridden: float, name: str) -> None:
     classes = np.array([votes.get(each, 0.01) for each in OBJECTS])
-    track = Track("a", [Observation(0.0, (0, 0, 0.1, 0.1), 0.5)], classes, np.zeros(1), np.zeros(0), ridden=ridden)
+    seen = [Observation(0.0, (0, 0, 0.1, 0.1), 0.5)]
+    track = Track("a", seen, classes, np.zeros(1), np.zeros(0), ridden=ridden)
     assert track.vote()[0] == name
 
 
