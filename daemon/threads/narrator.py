@@ -276,8 +276,11 @@ class Narrator:
                 camera.context,
                 state.colours.setdefault(event.track, Counter()),
                 state.entered_from.get(event.track, ""),
+                among=state.is_among(event),
+                continues=state.reported.get(event.track, "") if event.completes else "",
             )
-            kind = (event.kind, event.object, event.edge)
+            kind = None if narration.continues else (event.kind, event.object, event.edge)
+            state.reported[event.track] = narration.id
             self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:

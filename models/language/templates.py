@@ -38,6 +38,11 @@ _SECONDS = 55.0  # a shorter time is told in seconds
 _FROM = {"far": "from the background", "near": "from the foreground", "middle": "from the middle"}
 _TO = {"far": "towards the background", "near": "towards the camera", "middle": "to the middle"}
 _CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
+_GOES_OFF = {
+    "person": "walked off",
+    **dict.fromkeys(("cyclist", "motorcyclist", "rider"), "ridden off"),
+    **dict.fromkeys((*VEHICLES, "motorcycle"), "driven off"),
+}
 _SAME_PLACE = {"far": ("background", "top edge"), "near": ("foreground", "bottom edge")}
 _COURSE = {**_TO, "far": "to the background", "near": "to the foreground"}
 
@@ -197,7 +202,9 @@ def _entered(s: Statement) -> str:
 
 
 def _left(s: Statement) -> str:
-    leave = "been taken away" if s.object in _CARRIED else "left"
+    leave = (
+        "been taken away" if s.object in _CARRIED else _GOES_OFF.get(s.object, "left") if s.target else "left"
+    )
     return f"{_known(s)} {_has(s)} {leave} {_way('', s.target)}{_after(s)}"
 
 
@@ -220,6 +227,8 @@ def _halted(s: Statement) -> str:
     if s.duration_s:
         stands = "stand" if s.count > 1 else "stands"
         return f"{_definite(s)} still {stands} {s.place}{_after(s)}"
+    if s.action == "parked" and not s.origin:  # it was seen to stop
+        return f"{_definite(s)} {s.place} {_has(s)} parked"
     start = f"come in {_way(s.origin, '')} and " if s.origin else ""
     return f"{_indefinite(s)} {_has(s)} {start}{s.action} {s.place}"
 
