@@ -97,10 +97,14 @@ class Timed(Protocol):
     """A frame, or its stamp."""
 
     @property
-    def time(self) -> datetime: ...
+    def time(self) -> datetime:
+        """Aware UTC capture time."""
+        ...
 
     @property
-    def steady_s(self) -> float | None: ...
+    def steady_s(self) -> float | None:
+        """Monotonic seconds; None for footage."""
+        ...
 
 
 def seconds_between(before: Timed, after: Timed) -> float:
