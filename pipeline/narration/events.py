@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from pipeline.narration.narration import (
 )
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
-from pipeline.sources import Frame, Polygon
+from pipeline.sources import Frame, Polygon, seconds_between
 from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
@@ -34,6 +35,7 @@ _GAP_REASONS = {
     "camera_down": "the camera gave no pictures",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
+    "starting": "narrated was starting",
     "mask": "a mask hides it",
 }
 _HALTS = ("stopped", "parked")  # said a moment after
@@ -221,11 +223,12 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload or outage.
+        reason: camera_down, overload, outage, or starting, which is recorded as an outage.
         context: of the camera.
     """
     last, camera = stamp(after), after.camera
-    away_s = (last.time - before.time).total_seconds()
+    away_s = seconds_between(before, after)
+    since = last.time - timedelta(seconds=away_s)  # the wall clock may have been set after `before`
     text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[reason]}."
     return Narration(
         id=narration_id(camera, before, last, context.model, context.settings_sha256),
@@ -238,9 +241,9 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         l2=0.0,
         model=context.model,
         settings_sha256=context.settings_sha256,
-        since=before.time,
+        since=since,
         until=last.time,
-        reason=reason,
+        reason="outage" if reason == "starting" else reason,
     )
 
 
